@@ -1,0 +1,2 @@
+//! The binary `fedbo`.
+fn main() {}

@@ -1,0 +1,39 @@
+//! What a trial evaluates: the [`Objective`] trait, the ways a trial can fail, and objectives that are commands.
+//!
+//! Decides how a point becomes a number or a recorded failure. Knows nothing of who proposed the point or why.
+
+use fedbo_space::Point;
+
+/// Which trial is being evaluated: the objective may use it to name files or to seed its own noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrialId {
+    /// Index of the agent, from 0.
+    pub agent: u64,
+    /// Index of the trial within the agent's study, from 0.
+    pub trial: u64,
+}
+
+/// An expensive black box, in the user's own units and sign.
+pub trait Objective: Send + Sync {
+    /// Evaluates one point. Blocks; never panics for a bad point, but answers [`Outcome::Failed`].
+    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome;
+}
+
+/// How a trial ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// A finite value.
+    Value(f64),
+    /// No usable value: recorded and shown, never fed to a surrogate.
+    Failed(Failure),
+    /// The run is being stopped; the trial counts as not having happened.
+    Interrupted,
+}
+
+/// Why a trial has no value.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// The value is NaN or infinite.
+    #[error("the objective returned {0}, which is not a finite number")]
+    NotFinite(f64),
+}

@@ -1,0 +1,21 @@
+//! Maximisers over the unit cube and over finite domains.
+//!
+//! Decides where a function is largest; knows nothing of surrogates, seeds or search spaces: a function arrives as a
+//! [`Function`], randomness as the number that scrambles the starting points. Never returns a point outside the domain
+//! nor a NaN.
+
+mod points;
+
+pub use points::Points;
+
+/// A function on the unit cube [0,1]^d that is to be maximised.
+pub trait Function: Sync {
+    /// Dimension d of its input.
+    fn dim(&self) -> usize;
+
+    /// Values at many points, one number a row. This is the batch path; implementations vectorise it.
+    fn values(&self, points: &Points) -> Vec<f64>;
+
+    /// Value at one point; writes ∂f/∂x into `gradient` (length d).
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64;
+}

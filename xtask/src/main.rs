@@ -1,0 +1,2 @@
+//! The project's longer tasks.
+fn main() {}
