@@ -1,1 +1,3 @@
 //! Placeholder until written.
+
+pub mod report;

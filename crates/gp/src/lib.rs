@@ -1,1 +1,80 @@
-//! Placeholder until written.
+//! Gaussian-process surrogates: kernels, exact posteriors, random features, function samples, hyperparameter fits.
+//!
+//! Decides what is believed of an unknown function after some observations, and draws functions from that belief.
+//! Knows nothing of federations, strategies, search spaces or files; inputs live in [0,1]^d, randomness is a
+//! [`fedbo_streams::Stream`]. [`linalg`] is the one place that names the linear-algebra backend, [`lanes`] the one that
+//! dispatches to the machine's vector units.
+//!
+//! Start at [`Kernel`] and [`Posterior`], then [`FeatureMap`] and [`WeightPosterior`].
+
+mod evidence;
+mod features;
+mod fit;
+pub mod lanes;
+pub mod linalg;
+mod joint;
+mod kernel;
+mod pathwise;
+mod posterior;
+mod standardizer;
+mod weights;
+
+pub use evidence::{Evidence, evidence};
+pub use features::{FeatureDescription, FeatureMap, LengthscaleLaw, MapHash};
+pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, fit};
+pub use joint::JointSampler;
+pub use kernel::{Columns, Family, Kernel};
+pub use linalg::NotPositiveDefinite;
+pub use pathwise::{PathwiseSample, Prior};
+pub use posterior::Posterior;
+pub use standardizer::Standardizer;
+pub use weights::{Form, WeightPosterior, WeightSpaceSample};
+
+/// Why a surrogate could not be built.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GpError {
+    /// A hyperparameter is outside its domain.
+    #[error("{name} = {value}: expected a finite number {expected}")]
+    Hyperparameter {
+        /// Which one.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The domain.
+        expected: &'static str,
+    },
+    /// An input or an output is NaN or infinite.
+    #[error("observation {index} is not finite")]
+    NotFinite {
+        /// Index of the observation.
+        index: usize,
+    },
+    /// A covariance matrix stayed indefinite at the largest jitter.
+    #[error(transparent)]
+    NotPositiveDefinite(#[from] NotPositiveDefinite),
+    /// A vector has the wrong length.
+    #[error("{what}: {found} numbers, expected {expected}")]
+    Length {
+        /// Which vector.
+        what: &'static str,
+        /// Its length.
+        found: usize,
+        /// The length that fits.
+        expected: usize,
+    },
+    /// An observed input is not a point of the finite domain that is sampled on.
+    #[error("observation {index} does not lie on the finite domain")]
+    OffDomain {
+        /// Index of the observation.
+        index: usize,
+    },
+}
+
+/// Checks that a hyperparameter is finite and above zero.
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, GpError> {
+    if value.is_normal() && value > 0.0 {
+        Ok(value)
+    } else {
+        Err(GpError::Hyperparameter { name, value, expected: "above 0" })
+    }
+}

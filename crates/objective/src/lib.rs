@@ -1,8 +1,18 @@
 //! What a trial evaluates: the [`Objective`] trait, the ways a trial can fail, and objectives that are commands.
 //!
 //! Decides how a point becomes a number or a recorded failure. Knows nothing of who proposed the point or why.
+//! Unix only: [`CommandObjective`] ends what it started by process group. Start at [`evaluate_guarded`].
+
+mod command;
+mod failure;
+mod guard;
+
+pub use command::{CommandError, CommandObjective, CommandSpec};
+pub use failure::Failure;
+pub use guard::evaluate_guarded;
 
 use fedbo_space::Point;
+use serde::{Deserialize, Serialize};
 
 /// Which trial is being evaluated: the objective may use it to name files or to seed its own noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +40,27 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// Why a trial has no value.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Failure {
-    /// The value is NaN or infinite.
-    #[error("the objective returned {0}, which is not a finite number")]
-    NotFinite(f64),
+/// Which values of an objective are the better ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Smaller is better.
+    Minimize,
+    /// Larger is better.
+    Maximize,
+}
+
+impl Direction {
+    /// The value as an algorithm sees it, for whom larger is better; its own inverse.
+    pub fn to_maximize(self, value: f64) -> f64 {
+        match self {
+            Self::Minimize => -value,
+            Self::Maximize => value,
+        }
+    }
+
+    /// Whether `value` is strictly better than `other`; never if either is NaN.
+    pub fn is_better(self, value: f64, other: f64) -> bool {
+        self.to_maximize(value) > self.to_maximize(other)
+    }
 }

@@ -4,11 +4,23 @@
 //! [`Function`], randomness as the number that scrambles the starting points. Never returns a point outside the domain
 //! nor a NaN.
 
+mod direct;
+mod error;
+mod lbfgsb;
+mod multistart;
 mod points;
+mod scan;
+#[cfg(test)]
+mod testing;
 
+pub use direct::{Direct, GlobalMaximum};
+pub use error::OptimError;
+pub use lbfgsb::{Lbfgsb, LbfgsbOptions, LocalMaximum, maximize_in_box};
+pub use multistart::{Maxima, MultiStart, sobol};
 pub use points::Points;
+pub use scan::{Scan, rank, scan};
 
-/// A function on the unit cube [0,1]^d that is to be maximised.
+/// A function on the unit cube `[0,1]^d` that is to be maximised.
 pub trait Function: Sync {
     /// Dimension d of its input.
     fn dim(&self) -> usize;

@@ -16,7 +16,10 @@ impl Points {
     /// If `dim` is 0.
     pub fn new(dim: usize) -> Self {
         assert!(dim > 0, "points need at least one coordinate");
-        Self { dim, data: Vec::new() }
+        Self {
+            dim,
+            data: Vec::new(),
+        }
     }
 
     /// Takes over a flat row-major buffer of n·`dim` numbers.
@@ -24,7 +27,11 @@ impl Points {
     /// # Panics
     /// If the length is not a multiple of `dim`, or `dim` is 0.
     pub fn from_flat(dim: usize, data: Vec<f64>) -> Self {
-        assert!(dim > 0 && data.len().is_multiple_of(dim), "{} numbers do not make points of dimension {dim}", data.len());
+        assert!(
+            dim > 0 && data.len().is_multiple_of(dim),
+            "{} numbers do not make points of dimension {dim}",
+            data.len()
+        );
         Self { dim, data }
     }
 
@@ -45,7 +52,13 @@ impl Points {
     /// # Panics
     /// If its length is not `dim()`.
     pub fn push(&mut self, point: &[f64]) {
-        assert_eq!(point.len(), self.dim, "a point of dimension {} in a block of dimension {}", point.len(), self.dim);
+        assert_eq!(
+            point.len(),
+            self.dim,
+            "a point of dimension {} in a block of dimension {}",
+            point.len(),
+            self.dim
+        );
         self.data.extend_from_slice(point);
     }
 

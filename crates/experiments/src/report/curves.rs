@@ -1,0 +1,87 @@
+//! Mean and standard error over units, iteration by iteration.
+
+use std::collections::BTreeSet;
+
+use super::metric::Metric;
+use super::row::Row;
+use super::summary::Estimate;
+use super::trace::{arm_names, traces};
+
+/// The mean course of one arm.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Name of the arm.
+    pub arm: String,
+    /// Iterations in order, those at which a unit has a value.
+    pub points: Vec<CurvePoint>,
+}
+
+/// One iteration of a curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CurvePoint {
+    /// The iteration; initial points are ≤ 0.
+    pub iteration: i64,
+    /// Mean over the units that reached it, its standard error and their number.
+    pub estimate: Estimate,
+}
+
+/// One curve an arm, in the order of the file. Arms without a value are left out.
+#[must_use]
+pub fn curves(rows: &[Row], metric: Metric) -> Vec<Curve> {
+    let curve = |arm: &str| {
+        let traces = traces(rows, arm, metric);
+        let iterations: BTreeSet<i64> = rows
+            .iter()
+            .filter(|row| row.arm == arm)
+            .map(|row| row.iteration)
+            .collect();
+        let point = |iteration| {
+            let values: Vec<f64> = traces
+                .values()
+                .filter_map(|trace| trace.at(iteration))
+                .collect();
+            Some(CurvePoint {
+                iteration,
+                estimate: Estimate::of(&values)?,
+            })
+        };
+        Curve {
+            arm: arm.to_owned(),
+            points: iterations.into_iter().filter_map(point).collect(),
+        }
+    };
+    arm_names(rows)
+        .into_iter()
+        .map(curve)
+        .filter(|curve| !curve.points.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::tests::row;
+    use super::*;
+
+    #[test]
+    fn a_curve_is_the_mean_over_the_units_that_got_so_far() {
+        let rows = [
+            row("ts", "a", 0, 0, Some(1.0)),
+            row("ts", "a", 0, 1, Some(2.0)),
+            row("ts", "a", 1, 0, Some(3.0)),
+            row("ts", "a", 1, 1, None), // failed: its best stays
+            row("ts", "b", 0, 0, Some(5.0)),
+            row("empty", "a", 0, 0, None),
+        ];
+        let curves = curves(&rows, Metric::Best);
+        assert_eq!(curves.len(), 1);
+        let [first, second] = curves[0].points[..] else {
+            panic!("two iterations")
+        };
+        // 1, 3, 5: mean 3, variance 4, standard error 2/√3; then 2, 3: mean 2.5, variance 1/2, standard error 1/2.
+        assert!((first.estimate.mean - 3.0).abs() < 1e-12 && first.estimate.n == 3);
+        let error = first.estimate.standard_error.expect("three units");
+        assert!((error - 2.0 / 3.0_f64.sqrt()).abs() < 1e-12);
+        assert!((second.estimate.mean - 2.5).abs() < 1e-12 && second.estimate.n == 2);
+        assert!((second.estimate.standard_error.expect("two units") - 0.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,110 @@
+//! What can go wrong with a results folder.
+
+use std::path::PathBuf;
+
+/// A results folder that could not be written, read or drawn. Each message names the path.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The folder does not exist and cannot be created, or is not a folder.
+    #[error("cannot create the folder {}: {cause}", path.display())]
+    CreateFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What the operating system answered.
+        cause: std::io::Error,
+    },
+    /// A file cannot be created or written: no permission, disk full.
+    #[error("cannot write {}: {cause}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system answered.
+        cause: std::io::Error,
+    },
+    /// A file cannot be opened or read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system answered.
+        cause: std::io::Error,
+    },
+    /// The folder holds results already, and overwriting was not asked for.
+    #[error("{} holds the results of another run; choose another folder or allow overwriting it", path.display())]
+    ResultsExist {
+        /// The existing file.
+        path: PathBuf,
+    },
+    /// The header of a results file is not the one this version writes.
+    #[error("{}, line 1, column {column}: expected the column {expected:?}, found {found:?}", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// Position of the column, from 1.
+        column: usize,
+        /// The name that belongs there.
+        expected: &'static str,
+        /// The name that stands there.
+        found: String,
+    },
+    /// A line has too few or too many fields: usually one that was cut off.
+    #[error("{}, line {line}: {found} fields, the header has {expected}", path.display())]
+    FieldCount {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// Number of columns in the header.
+        expected: usize,
+        /// Number of fields in the line.
+        found: usize,
+    },
+    /// A field does not hold what its column says.
+    #[error("{}, line {line}, column {column}: expected {expected}, found {found:?}", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// Name of the column.
+        column: String,
+        /// What belongs there.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// The file is not readable as comma-separated values in UTF-8.
+    #[error("{}: {message}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What the parser answered, with the place.
+        message: String,
+    },
+    /// A parameter has the name of a fixed column, or of another parameter.
+    #[error("the parameter {name:?} cannot be a column of {}: the name is taken; rename the parameter", path.display())]
+    ParameterName {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// A number that was to be written is NaN or infinite.
+    #[error("{}: column {column} would be {value}, which is not a finite number", path.display())]
+    NotFinite {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// Name of the column.
+        column: &'static str,
+        /// The number.
+        value: f64,
+    },
+    /// A picture could not be drawn or encoded.
+    #[error("cannot draw {}: {message}", path.display())]
+    Draw {
+        /// The picture.
+        path: PathBuf,
+        /// What the renderer answered.
+        message: String,
+    },
+}

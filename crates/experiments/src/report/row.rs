@@ -1,0 +1,636 @@
+//! `results.csv`: one row a trial, tidy, written as the run goes.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::ReportError;
+use super::summary::SUMMARY_FILE;
+
+/// Name of the results file in its folder.
+pub const RESULTS_FILE: &str = "results.csv";
+
+/// Columns before the parameters.
+const LEADING: [&str; 6] = ["experiment", "arm", "agent", "run", "iteration", "source"];
+/// Columns after the parameters.
+const TRAILING: [&str; 5] = ["value", "best", "regret", "ask_seconds", "status"];
+/// Status of a trial that has a value.
+const OK: &str = "ok";
+/// How the status of any other trial begins; the reason follows.
+const FAILED: &str = "failed: ";
+
+/// One trial of one agent in one run of one arm.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Name of the experiment or of one of its configurations.
+    pub experiment: String,
+    /// The algorithm or control arm.
+    pub arm: String,
+    /// The agent. Together with `run` it names the unit over which means are taken and arms are paired.
+    pub agent: String,
+    /// Repetition; equal numbers share their seeds between arms.
+    pub run: u32,
+    /// Iteration from 1; initial points are ≤ 0.
+    pub iteration: i64,
+    /// Where the query came from: initial, own posterior, a message and whose, a region's aggregate.
+    pub source: String,
+    /// Name and value of each parameter, in the order of the search space.
+    pub parameters: Vec<(String, String)>,
+    /// What the objective returned; none for a failed trial.
+    pub value: Option<f64>,
+    /// Best value of this unit so far; none until a trial succeeds.
+    pub best: Option<f64>,
+    /// Simple regret after this trial, where the optimum is known.
+    pub regret: Option<f64>,
+    /// Seconds spent on proposing the query.
+    pub ask_seconds: f64,
+    /// `ok`, or `failed: ` and the reason.
+    pub status: String,
+}
+
+impl Row {
+    /// The status of a trial that has a value.
+    #[must_use]
+    pub fn ok_status() -> String {
+        OK.to_owned()
+    }
+
+    /// The status of a failed trial.
+    #[must_use]
+    pub fn failed_status(reason: impl std::fmt::Display) -> String {
+        format!("{FAILED}{reason}")
+    }
+
+    /// Whether the trial has no usable value.
+    #[must_use]
+    pub fn is_failed(&self) -> bool {
+        self.status != OK
+    }
+}
+
+/// Appends rows to the results file of one run. Rows reach the file at each [`commit`](Self::commit), whole.
+#[derive(Debug)]
+pub struct ResultsWriter {
+    path: PathBuf,
+    file: File,
+    parameters: Vec<String>,
+    pending: csv::Writer<Vec<u8>>,
+}
+
+impl ResultsWriter {
+    /// Creates the folder and the file, and writes the header.
+    ///
+    /// Results that are there already are an error unless `overwrite`; then the summary and the pictures beside them
+    /// are removed too, so that a folder never mixes two runs.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, or when a parameter's name is taken.
+    pub fn create(
+        folder: &Path,
+        parameters: &[String],
+        overwrite: bool,
+    ) -> Result<Self, ReportError> {
+        let path = folder.join(RESULTS_FILE);
+        for (index, name) in parameters.iter().enumerate() {
+            let taken = LEADING.contains(&name.as_str()) || TRAILING.contains(&name.as_str());
+            if taken || parameters[..index].contains(name) {
+                return Err(ReportError::ParameterName {
+                    path,
+                    name: name.clone(),
+                });
+            }
+        }
+        check_folder(folder, overwrite)?;
+        let mut options = OpenOptions::new();
+        options.write(true);
+        if overwrite {
+            options.create(true).truncate(true);
+            for stale in [SUMMARY_FILE, "curves.svg", "curves.png"] {
+                let stale = folder.join(stale);
+                match std::fs::remove_file(&stale) {
+                    Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                        return Err(ReportError::Write { path: stale, cause });
+                    }
+                    _ => {}
+                }
+            }
+        } else {
+            options.create_new(true);
+        }
+        let file = options.open(&path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AlreadyExists => ReportError::ResultsExist { path: path.clone() },
+            _ => ReportError::Write {
+                path: path.clone(),
+                cause,
+            },
+        })?;
+        let mut writer = Self {
+            path,
+            file,
+            parameters: parameters.to_vec(),
+            pending: buffer(),
+        };
+        let header = LEADING
+            .into_iter()
+            .chain(parameters.iter().map(String::as_str))
+            .chain(TRAILING);
+        writer
+            .pending
+            .write_record(header)
+            .map_err(|error| writer.write_error(error.into()))?;
+        writer.commit()?;
+        Ok(writer)
+    }
+
+    /// The file that is being written.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a row; it reaches the file at the next commit.
+    ///
+    /// # Errors
+    /// When a number is NaN or infinite.
+    ///
+    /// # Panics
+    /// When the row's parameters are not those that the file was created with.
+    pub fn append(&mut self, row: &Row) -> Result<(), ReportError> {
+        let names = || row.parameters.iter().map(|(name, _)| name);
+        assert!(
+            names().eq(&self.parameters),
+            "a row with parameters {:?} for a file with parameters {:?}",
+            names().collect::<Vec<_>>(),
+            self.parameters
+        );
+        let mut fields = vec![
+            row.experiment.clone(),
+            row.arm.clone(),
+            row.agent.clone(),
+            row.run.to_string(),
+            row.iteration.to_string(),
+            row.source.clone(),
+        ];
+        fields.extend(row.parameters.iter().map(|(_, value)| value.clone()));
+        let numbers = [
+            ("value", row.value),
+            ("best", row.best),
+            ("regret", row.regret),
+            ("ask_seconds", Some(row.ask_seconds)),
+        ];
+        for (column, number) in numbers {
+            fields.push(match number {
+                None => String::new(),
+                Some(value) if value.is_finite() => shortest(value),
+                Some(value) => {
+                    return Err(ReportError::NotFinite {
+                        path: self.path.clone(),
+                        column,
+                        value,
+                    });
+                }
+            });
+        }
+        fields.push(row.status.clone());
+        self.pending
+            .write_record(&fields)
+            .map_err(|error| self.write_error(error.into()))
+    }
+
+    /// Writes the rows appended since the last commit: an interrupted run keeps them.
+    ///
+    /// # Errors
+    /// When the file cannot be written. What was committed before stays; a line that was cut off is taken back.
+    pub fn commit(&mut self) -> Result<(), ReportError> {
+        let pending = std::mem::replace(&mut self.pending, buffer());
+        let bytes = pending.into_inner().map_err(|error| {
+            let cause = io::Error::other(error.to_string());
+            self.write_error(cause)
+        })?;
+        let start = self
+            .file
+            .stream_position()
+            .map_err(|cause| self.write_error(cause))?;
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.flush());
+        written.map_err(|cause| {
+            // Best effort: the first failure is the one to report.
+            let _ = self
+                .file
+                .set_len(start)
+                .and_then(|()| self.file.seek(io::SeekFrom::Start(start)));
+            self.write_error(cause)
+        })
+    }
+
+    fn write_error(&self, cause: io::Error) -> ReportError {
+        ReportError::Write {
+            path: self.path.clone(),
+            cause,
+        }
+    }
+}
+
+fn buffer() -> csv::Writer<Vec<u8>> {
+    csv::Writer::from_writer(Vec::new())
+}
+
+/// Makes sure, before a long run, that its folder exists, is writable and holds no other results.
+///
+/// # Errors
+/// When the folder cannot be created or written, or holds results and `overwrite` is not given.
+pub fn check_folder(folder: &Path, overwrite: bool) -> Result<(), ReportError> {
+    std::fs::create_dir_all(folder).map_err(|cause| ReportError::CreateFolder {
+        path: folder.to_owned(),
+        cause,
+    })?;
+    let results = folder.join(RESULTS_FILE);
+    if !overwrite && results.exists() {
+        return Err(ReportError::ResultsExist { path: results });
+    }
+    let probe = folder.join(format!(".fedbo-probe-{}", std::process::id()));
+    let tried = File::create(&probe).and_then(|_| std::fs::remove_file(&probe));
+    tried.map_err(|cause| ReportError::Write {
+        path: folder.to_owned(),
+        cause,
+    })
+}
+
+/// Reads a results file back.
+///
+/// # Errors
+/// When the file cannot be read; a field that does not fit is named with its line and column.
+pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
+    let file = File::open(path).map_err(|cause| ReportError::Read {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
+    let header = reader
+        .headers()
+        .map_err(|error| csv_error(path, error))?
+        .clone();
+    let parameters = parameter_names(path, &header)?;
+    let mut rows = Vec::new();
+    for record in reader.into_records() {
+        let record = record.map_err(|error| csv_error(path, error))?;
+        let line = record.position().map_or(0, csv::Position::line);
+        if record.len() != header.len() {
+            return Err(ReportError::FieldCount {
+                path: path.to_owned(),
+                line,
+                expected: header.len(),
+                found: record.len(),
+            });
+        }
+        rows.push(
+            Fields {
+                path,
+                line,
+                header: &header,
+                record: &record,
+            }
+            .row(&parameters)?,
+        );
+    }
+    Ok(rows)
+}
+
+fn csv_error(path: &Path, error: csv::Error) -> ReportError {
+    let path = path.to_owned();
+    let message = error.to_string();
+    match error.into_kind() {
+        csv::ErrorKind::Io(cause) => ReportError::Read { path, cause },
+        _ => ReportError::Malformed { path, message },
+    }
+}
+
+/// Checks the fixed columns and returns the names between them.
+fn parameter_names(path: &Path, header: &csv::StringRecord) -> Result<Vec<String>, ReportError> {
+    let n_parameters = header.len().saturating_sub(LEADING.len() + TRAILING.len());
+    let trailing = TRAILING
+        .into_iter()
+        .enumerate()
+        .map(|(index, name)| (LEADING.len() + n_parameters + index, name));
+    for (index, expected) in LEADING.into_iter().enumerate().chain(trailing) {
+        let found = header.get(index).unwrap_or("");
+        if found != expected {
+            return Err(ReportError::Header {
+                path: path.to_owned(),
+                column: index + 1,
+                expected,
+                found: found.to_owned(),
+            });
+        }
+    }
+    Ok(header
+        .iter()
+        .skip(LEADING.len())
+        .take(n_parameters)
+        .map(str::to_owned)
+        .collect())
+}
+
+/// One line with as many fields as the header.
+struct Fields<'a> {
+    path: &'a Path,
+    line: u64,
+    header: &'a csv::StringRecord,
+    record: &'a csv::StringRecord,
+}
+
+impl Fields<'_> {
+    fn row(&self, parameters: &[String]) -> Result<Row, ReportError> {
+        let after = LEADING.len() + parameters.len();
+        let status = self.text(after + 4);
+        if status != OK && !status.starts_with(FAILED) {
+            return Err(self.error(after + 4, "\"ok\" or \"failed: \" and the reason"));
+        }
+        let values = self.record.iter().skip(LEADING.len()).map(str::to_owned);
+        Ok(Row {
+            experiment: self.text(0).to_owned(),
+            arm: self.text(1).to_owned(),
+            agent: self.text(2).to_owned(),
+            run: self
+                .text(3)
+                .parse()
+                .map_err(|_| self.error(3, "a whole number ≥ 0"))?,
+            iteration: self
+                .text(4)
+                .parse()
+                .map_err(|_| self.error(4, "a whole number"))?,
+            source: self.text(5).to_owned(),
+            parameters: parameters.iter().cloned().zip(values).collect(),
+            value: self.optional(after)?,
+            best: self.optional(after + 1)?,
+            regret: self.optional(after + 2)?,
+            ask_seconds: self.number(after + 3, "a finite number")?,
+            status: status.to_owned(),
+        })
+    }
+
+    fn text(&self, index: usize) -> &str {
+        self.record.get(index).unwrap_or("")
+    }
+
+    fn optional(&self, index: usize) -> Result<Option<f64>, ReportError> {
+        if self.text(index).is_empty() {
+            Ok(None)
+        } else {
+            self.number(index, "a finite number or nothing").map(Some)
+        }
+    }
+
+    fn number(&self, index: usize, expected: &'static str) -> Result<f64, ReportError> {
+        let number: Option<f64> = self.text(index).parse().ok();
+        number
+            .filter(|number| number.is_finite())
+            .ok_or_else(|| self.error(index, expected))
+    }
+
+    fn error(&self, index: usize, expected: &'static str) -> ReportError {
+        ReportError::Field {
+            path: self.path.to_owned(),
+            line: self.line,
+            column: self.header.get(index).unwrap_or("").to_owned(),
+            expected,
+            found: self.text(index).to_owned(),
+        }
+    }
+}
+
+/// The shortest decimal that reads back as the same number; an exponent where plain digits would be long.
+fn shortest(value: f64) -> String {
+    let digits = format!("{value:?}");
+    digits
+        .strip_suffix(".0")
+        .map(str::to_owned)
+        .unwrap_or(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<String> {
+        vec!["x1".to_owned(), "kernel, kind".to_owned()]
+    }
+
+    fn row(iteration: i64, value: Option<f64>) -> Row {
+        Row {
+            experiment: "branin".to_owned(),
+            arm: "fts".to_owned(),
+            agent: "north \"1\"".to_owned(),
+            run: 3,
+            iteration,
+            source: "message of agent 4".to_owned(),
+            parameters: names()
+                .into_iter()
+                .zip(["0.1".to_owned(), "rbf\nor not".to_owned()])
+                .collect(),
+            value,
+            best: value,
+            regret: value.map(|value| value / 3.0),
+            ask_seconds: 0.1 + 0.2,
+            status: if value.is_some() {
+                Row::ok_status()
+            } else {
+                Row::failed_status("exit status 2, no output")
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let written = vec![
+            row(-1, Some(1.0 / 3.0)),
+            row(0, None),
+            row(1, Some(-1.5e-300)),
+            row(2, Some(4e22)),
+        ];
+        let mut writer =
+            ResultsWriter::create(&folder.path().join("a/b"), &names(), false).expect("a new file");
+        for row in &written {
+            writer.append(row).expect("a finite row");
+        }
+        writer.commit().expect("a writable file");
+        assert_eq!(
+            read_results(writer.path()).expect("a readable file"),
+            written
+        );
+    }
+
+    #[test]
+    fn the_header_is_the_contract() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let writer =
+            ResultsWriter::create(folder.path(), &["x1".to_owned()], false).expect("a new file");
+        let text = std::fs::read_to_string(writer.path()).expect("a readable file");
+        assert_eq!(
+            text,
+            "experiment,arm,agent,run,iteration,source,x1,value,best,regret,ask_seconds,status\n"
+        );
+    }
+
+    #[test]
+    fn rows_reach_the_file_at_commit_and_no_sooner() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut writer = ResultsWriter::create(folder.path(), &names(), false).expect("a new file");
+        for iteration in 0..1000 {
+            writer
+                .append(&row(iteration, Some(1.0)))
+                .expect("a finite row");
+        }
+        assert_eq!(
+            read_results(writer.path()).expect("a readable file").len(),
+            0
+        );
+        writer.commit().expect("a writable file");
+        writer.append(&row(1000, Some(1.0))).expect("a finite row");
+        let path = writer.path().to_owned();
+        drop(writer);
+        assert_eq!(read_results(&path).expect("a readable file").len(), 1000);
+    }
+
+    #[test]
+    fn results_of_another_run_are_kept_unless_overwriting_is_asked_for() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut first = ResultsWriter::create(folder.path(), &names(), false).expect("a new file");
+        first.append(&row(1, Some(1.0))).expect("a finite row");
+        first.commit().expect("a writable file");
+        std::fs::write(folder.path().join(SUMMARY_FILE), "{}").expect("a writable folder");
+
+        let second = ResultsWriter::create(folder.path(), &names(), false);
+        assert!(matches!(second, Err(ReportError::ResultsExist { .. })));
+        assert!(matches!(
+            check_folder(folder.path(), false),
+            Err(ReportError::ResultsExist { .. })
+        ));
+        assert_eq!(
+            read_results(first.path()).expect("a readable file").len(),
+            1
+        );
+
+        let third =
+            ResultsWriter::create(folder.path(), &names(), true).expect("leave to overwrite");
+        assert_eq!(
+            read_results(third.path()).expect("a readable file").len(),
+            0
+        );
+        assert!(!folder.path().join(SUMMARY_FILE).exists());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").expect("a writable folder");
+        let error = check_folder(&file.join("results"), false).expect_err("a file is no folder");
+        assert!(matches!(error, ReportError::CreateFolder { .. }));
+        assert!(error.to_string().contains("file/results"), "{error}");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            1
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::os::unix::fs::symlink("/dev/full", folder.path().join(RESULTS_FILE))
+            .expect("a symbolic link");
+        let error =
+            ResultsWriter::create(folder.path(), &names(), true).expect_err("no space is left");
+        assert!(matches!(error, ReportError::Write { .. }));
+        assert!(
+            error.to_string().contains("results.csv: No space left"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_parameter_cannot_take_the_name_of_another_column() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for taken in [
+            vec!["best".to_owned()],
+            vec!["x".to_owned(), "x".to_owned()],
+        ] {
+            let error =
+                ResultsWriter::create(folder.path(), &taken, false).expect_err("a taken name");
+            assert!(matches!(error, ReportError::ParameterName { .. }));
+        }
+        assert!(!folder.path().join(RESULTS_FILE).exists());
+    }
+
+    #[test]
+    fn a_number_that_is_not_finite_is_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut writer = ResultsWriter::create(folder.path(), &names(), false).expect("a new file");
+        let error = writer.append(&row(1, Some(f64::NAN))).expect_err("a NaN");
+        assert!(matches!(
+            error,
+            ReportError::NotFinite {
+                column: "value",
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn a_bad_file_is_described_by_line_and_column() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join(RESULTS_FILE);
+        let header =
+            "experiment,arm,agent,run,iteration,source,x,value,best,regret,ask_seconds,status\n";
+        let good = "e,ts,a,0,1,own,0.5,1,1,,0.1,ok\n";
+        let message = |text: &str| {
+            std::fs::write(&path, text).expect("a writable folder");
+            read_results(&path).expect_err("a bad file").to_string()
+        };
+        let bad_number = message(&format!("{header}{good}e,ts,a,0,2,own,0.5,1,one,,0.1,ok\n"));
+        assert!(
+            bad_number.ends_with(
+                "line 3, column best: expected a finite number or nothing, found \"one\""
+            )
+        );
+        let bad_run = message(&format!("{header}e,ts,a,-1,2,own,0.5,1,1,,0.1,ok\n"));
+        assert!(bad_run.ends_with("line 2, column run: expected a whole number ≥ 0, found \"-1\""));
+        let bad_status = message(&format!("{header}e,ts,a,0,2,own,0.5,1,1,,0.1,good\n"));
+        assert!(bad_status.contains("column status"), "{bad_status}");
+        let cut = message(&format!("{header}{good}e,ts,a,0,2,ow"));
+        assert!(
+            cut.ends_with("line 3: 6 fields, the header has 12"),
+            "{cut}"
+        );
+        let renamed = message(&header.replace("regret", "loss"));
+        assert!(
+            renamed.ends_with("line 1, column 10: expected the column \"regret\", found \"loss\""),
+            "{renamed}"
+        );
+        assert!(message("").contains("expected the column \"experiment\""));
+        std::fs::write(&path, b"\xff\xfe,\n").expect("a writable folder");
+        assert!(matches!(
+            read_results(&path),
+            Err(ReportError::Malformed { .. })
+        ));
+        assert!(matches!(
+            read_results(&folder.path().join("none.csv")),
+            Err(ReportError::Read { .. })
+        ));
+    }
+
+    #[test]
+    fn numbers_are_short_and_exact() {
+        for (value, text) in [
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (-2.5e-9, "-2.5e-9"),
+            (1e21, "1e21"),
+            (0.1 + 0.2, "0.30000000000000004"),
+        ] {
+            assert_eq!(shortest(value), text);
+            assert_eq!(text.parse::<f64>().map(f64::to_bits), Ok(value.to_bits()));
+        }
+    }
+}

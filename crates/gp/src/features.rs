@@ -1,0 +1,304 @@
+//! Random Fourier features: a finite feature map whose inner products approximate a kernel.
+
+use fedbo_optim::Points;
+use fedbo_streams::Stream;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::lanes::{self, padded};
+use crate::{Family, GpError, Kernel, positive};
+
+/// Where the length scale of each feature comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LengthscaleLaw {
+    /// The same ℓ for every feature: the map approximates one kernel.
+    Fixed(f64),
+    /// ln ℓ ~ N(ln median, spread²), drawn for each feature: the map approximates the mixture ∫ k_ℓ p(ℓ) dℓ, so that no
+    /// party needs to know the right length scale.
+    LogNormal {
+        /// Median length scale.
+        median: f64,
+        /// Standard deviation of ln ℓ.
+        spread: f64,
+    },
+}
+
+/// All that parties need to share to have the same [`FeatureMap`]: they draw it from equal streams.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FeatureDescription {
+    /// Number of features M.
+    pub n_features: usize,
+    /// Input dimension d.
+    pub dim: usize,
+    /// Kernel family.
+    pub family: Family,
+    /// Law of the length scales.
+    pub lengthscale: LengthscaleLaw,
+}
+
+/// Fingerprint of a feature map: SHA-256 of its shape and of every frequency and phase.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MapHash(pub [u8; 32]);
+
+impl std::fmt::Display for MapHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for MapHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Normalized random cosine features (FTS appendix A).
+///
+/// φ(x)_i ∝ cos(s_i·x + b_i),   ‖φ(x)‖² = a²,   E[φ(x)·φ(x')] ≈ k(x, x')
+/// Shapes: frequencies s M×d, phases b M, φ(x) M. The paper's factor √(2/M) cancels in the normalization.
+#[derive(Clone, Debug)]
+pub struct FeatureMap {
+    dim: usize,
+    n_features: usize,
+    outputscale: f64,
+    /// Frequencies by coordinate, each padded to whole lanes.
+    frequencies: Vec<f64>,
+    phases: Vec<f64>,
+    /// 1 for a feature, 0 for padding.
+    present: Vec<f64>,
+    hash: MapHash,
+}
+
+impl FeatureMap {
+    /// Draws the map of a description, with signal variance 1: s_i = z_i/ℓ_i with z_i from the family's unit spectral
+    /// density, b_i ~ U[0, 2π).
+    ///
+    /// # Errors
+    /// If a length scale is not above 0, the spread is negative, or M is 0.
+    pub fn draw(description: &FeatureDescription, stream: &mut Stream) -> Result<Self, GpError> {
+        let (median, spread) = match description.lengthscale {
+            LengthscaleLaw::Fixed(lengthscale) => (positive("lengthscale", lengthscale)?, 0.0),
+            LengthscaleLaw::LogNormal { median, spread } => (positive("lengthscale median", median)?, spread),
+        };
+        if !(spread.is_finite() && spread >= 0.0) {
+            return Err(GpError::Hyperparameter { name: "lengthscale spread", value: spread, expected: "of at least 0" });
+        }
+        let (m, dim) = (description.n_features, description.dim);
+        let mut frequencies = Vec::with_capacity(m * dim);
+        let mut phases = Vec::with_capacity(m);
+        for _ in 0..m {
+            let lengthscale = if spread > 0.0 { median * (spread * stream.normal()).exp() } else { median };
+            let lengthscale = positive("lengthscale", lengthscale)?;
+            unit_frequency(description.family, dim, stream, |z| frequencies.push(z / lengthscale));
+            phases.push(std::f64::consts::TAU * stream.uniform());
+        }
+        Self::new(dim, &frequencies, &phases, 1.0)
+    }
+
+    /// Draws a map for a kernel, length scales and signal variance included.
+    ///
+    /// # Errors
+    /// If M is 0.
+    pub fn for_kernel(kernel: &Kernel, n_features: usize, stream: &mut Stream) -> Result<Self, GpError> {
+        let dim = kernel.dim();
+        let mut frequencies = Vec::with_capacity(n_features * dim);
+        let mut phases = Vec::with_capacity(n_features);
+        for _ in 0..n_features {
+            let mut j = 0;
+            unit_frequency(kernel.family(), dim, stream, |z| {
+                frequencies.push(z / kernel.lengthscales()[j]);
+                j += 1;
+            });
+            phases.push(std::f64::consts::TAU * stream.uniform());
+        }
+        Self::new(dim, &frequencies, &phases, kernel.outputscale())
+    }
+
+    /// A map from its numbers: frequencies row-major M×d, phases M, signal variance a².
+    ///
+    /// # Errors
+    /// If M is 0, lengths do not fit, or a number is not finite.
+    pub fn new(dim: usize, frequencies: &[f64], phases: &[f64], outputscale: f64) -> Result<Self, GpError> {
+        let n_features = phases.len();
+        positive("outputscale", outputscale)?;
+        if n_features == 0 {
+            return Err(GpError::Hyperparameter { name: "number of features", value: 0.0, expected: "of at least 1" });
+        }
+        if frequencies.len() != n_features * dim {
+            return Err(GpError::Length { what: "frequencies", found: frequencies.len(), expected: n_features * dim });
+        }
+        if let Some(index) = frequencies.iter().chain(phases).position(|v| !v.is_finite()) {
+            return Err(GpError::NotFinite { index });
+        }
+        let stride = padded(n_features);
+        let mut by_coordinate = vec![0.0; dim * stride];
+        for (i, row) in frequencies.chunks_exact(dim).enumerate() {
+            for (j, s) in row.iter().enumerate() {
+                by_coordinate[j * stride + i] = *s;
+            }
+        }
+        let mut all_phases = phases.to_vec();
+        all_phases.resize(stride, 0.0);
+        let mut present = vec![1.0; n_features];
+        present.resize(stride, 0.0);
+        let hash = fingerprint(dim, outputscale, frequencies, phases);
+        Ok(Self { dim, n_features, outputscale, frequencies: by_coordinate, phases: all_phases, present, hash })
+    }
+
+    /// Number of features M.
+    pub fn n_features(&self) -> usize {
+        self.n_features
+    }
+
+    /// Input dimension d.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Signal variance a² = ‖φ(x)‖².
+    pub fn outputscale(&self) -> f64 {
+        self.outputscale
+    }
+
+    /// Its fingerprint, which travels with every message made with it.
+    pub fn hash(&self) -> MapHash {
+        self.hash
+    }
+
+    /// Length of feature vectors with padding.
+    pub(crate) fn stride(&self) -> usize {
+        self.phases.len()
+    }
+
+    /// φ(x), M numbers.
+    pub fn features(&self, x: &[f64]) -> Vec<f64> {
+        let mut phi = vec![0.0; self.stride()];
+        self.features_to(x, &mut phi);
+        phi.truncate(self.n_features);
+        phi
+    }
+
+    /// Φ, one row of φ(x_i) a point, row-major with [`FeatureMap::stride`] numbers a row (padding 0).
+    pub(crate) fn feature_rows(&self, points: &Points) -> Vec<f64> {
+        let mut rows = vec![0.0; points.len() * self.stride()];
+        for (x, phi) in points.rows().zip(rows.chunks_exact_mut(self.stride())) {
+            self.features_to(x, phi);
+        }
+        rows
+    }
+
+    fn features_to(&self, x: &[f64], phi: &mut [f64]) {
+        #[inline(always)]
+        fn work((map, x, phi): (&FeatureMap, &[f64], &mut [f64])) {
+            map.features_into(x, phi);
+        }
+        lanes::vectorized(work, (self, x, phi));
+    }
+
+    /// φ(x)·ω at every point, for a padded weight vector.
+    pub(crate) fn weighted_sums(&self, points: &Points, weights: &[f64]) -> Vec<f64> {
+        #[inline(always)]
+        fn work((map, points, weights): (&FeatureMap, &Points, &[f64])) -> Vec<f64> {
+            let mut buffer = vec![0.0; map.stride()];
+            points.rows().map(|x| map.weighted_sum(x, weights, &mut buffer)).collect()
+        }
+        lanes::vectorized(work, (self, points, weights))
+    }
+
+    #[inline(always)]
+    fn features_into(&self, x: &[f64], phi: &mut [f64]) {
+        self.angles_into(x, phi);
+        lanes::cos(phi);
+        self.mask(phi);
+        let factor = self.normalizer(lanes::dot(phi, phi));
+        phi.iter_mut().for_each(|c| *c *= factor);
+    }
+
+    #[inline(always)]
+    fn mask(&self, values: &mut [f64]) {
+        for (v, present) in values.iter_mut().zip(&self.present) {
+            *v *= present;
+        }
+    }
+
+    /// a/√(Σ cos²); 0 when all cosines vanish, so that φ is the zero vector instead of NaN.
+    #[inline(always)]
+    fn normalizer(&self, square_sum: f64) -> f64 {
+        if square_sum > 0.0 { (self.outputscale / square_sum).sqrt() } else { 0.0 }
+    }
+
+    #[inline(always)]
+    fn angles_into(&self, x: &[f64], angles: &mut [f64]) {
+        angles.copy_from_slice(&self.phases);
+        let stride = self.stride();
+        for (j, xj) in x.iter().enumerate() {
+            lanes::add_scaled(angles, *xj, &self.frequencies[j * stride..(j + 1) * stride]);
+        }
+    }
+
+    /// φ(x)·ω for a padded weight vector; `buffer` has [`FeatureMap::stride`] numbers.
+    #[inline(always)]
+    pub(crate) fn weighted_sum(&self, x: &[f64], weights: &[f64], buffer: &mut [f64]) -> f64 {
+        self.angles_into(x, buffer);
+        lanes::cos(buffer);
+        self.mask(buffer);
+        lanes::dot(buffer, weights) * self.normalizer(lanes::dot(buffer, buffer))
+    }
+
+    /// φ(x)·ω; adds its gradient in x to `gradient`.
+    ///
+    /// With c_i = cos(s_i·x + b_i), u = Σ ω_i c_i, v = Σ c_i²:
+    /// f = a u/√v,   ∂f/∂x_j = a/√v Σ_i s_ij sin_i (c_i u/v − ω_i)
+    #[inline(always)]
+    pub(crate) fn weighted_sum_gradient(
+        &self,
+        x: &[f64],
+        weights: &[f64],
+        cosines: &mut [f64],
+        sines: &mut [f64],
+        gradient: &mut [f64],
+    ) -> f64 {
+        self.angles_into(x, cosines);
+        lanes::sin_cos(cosines, sines);
+        self.mask(cosines);
+        let (u, v) = (lanes::dot(cosines, weights), lanes::dot(cosines, cosines));
+        let factor = self.normalizer(v);
+        if factor <= 0.0 {
+            return 0.0;
+        }
+        let ratio = u / v;
+        for ((s, c), w) in sines.iter_mut().zip(cosines.iter()).zip(weights) {
+            *s *= c * ratio - w;
+        }
+        let stride = self.stride();
+        for (j, g) in gradient.iter_mut().enumerate() {
+            *g += factor * lanes::dot(sines, &self.frequencies[j * stride..(j + 1) * stride]);
+        }
+        u * factor
+    }
+}
+
+/// One draw from the spectral density of the family at unit length scale: N(0, I), or a Student-t with 2ν degrees of
+/// freedom for Matérn-ν (Rasmussen & Williams 2006, eq. (4.15)).
+fn unit_frequency(family: Family, dim: usize, stream: &mut Stream, mut push: impl FnMut(f64)) {
+    let scale = match family {
+        Family::SquaredExponential => 1.0,
+        Family::Matern32 => (3.0 / stream.chi_squared(3.0)).sqrt(),
+        Family::Matern52 => (5.0 / stream.chi_squared(5.0)).sqrt(),
+    };
+    for _ in 0..dim {
+        push(scale * stream.normal());
+    }
+}
+
+fn fingerprint(dim: usize, outputscale: f64, frequencies: &[f64], phases: &[f64]) -> MapHash {
+    let mut hasher = Sha256::new();
+    hasher.update(b"fedbo feature map 1\0");
+    hasher.update((phases.len() as u64).to_le_bytes());
+    hasher.update((dim as u64).to_le_bytes());
+    for number in std::iter::once(&outputscale).chain(frequencies).chain(phases) {
+        hasher.update(number.to_le_bytes());
+    }
+    MapHash(hasher.finalize().into())
+}

@@ -1,0 +1,208 @@
+//! Hyperparameters by maximum evidence, with or without priors.
+
+use fedbo_optim::{LbfgsbOptions, Points, maximize_in_box};
+use fedbo_streams::Stream;
+use serde::{Deserialize, Serialize};
+
+use crate::{Family, GpError, Kernel, evidence};
+
+/// Kernel and noise variance: all that a [`crate::Posterior`] needs beside data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hyperparameters {
+    /// Length scales and signal variance.
+    pub kernel: Kernel,
+    /// σ².
+    pub noise_variance: f64,
+}
+
+/// What a fit maximizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FitCriterion {
+    /// ln p(y | X) alone.
+    MaximumLikelihood,
+    /// ln p(y | X) plus log priors, for standardized outputs in [0,1]^d:
+    /// ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (Hvarfner et al. 2024, eq. (6): length scales grow with √d),
+    /// a² ~ LogNormal(0, 1), σ² ~ LogNormal(−4, 1). Densities are those of the parameter, not of its logarithm.
+    MaximumPosterior,
+}
+
+/// How a fit searches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FitOptions {
+    /// What is maximized.
+    pub criterion: FitCriterion,
+    /// One length scale for all dimensions instead of one each.
+    pub isotropic: bool,
+    /// Random starts beside the given one.
+    pub n_restarts: usize,
+    /// Bounds of every ℓ.
+    pub lengthscale_bounds: (f64, f64),
+    /// Bounds of a².
+    pub outputscale_bounds: (f64, f64),
+    /// Bounds of σ².
+    pub noise_bounds: (f64, f64),
+    /// When a local search ends.
+    pub local: LbfgsbOptions,
+}
+
+impl Default for FitOptions {
+    /// Priors on, one length scale a dimension, two restarts.
+    fn default() -> Self {
+        Self {
+            criterion: FitCriterion::MaximumPosterior,
+            isotropic: false,
+            n_restarts: 2,
+            lengthscale_bounds: (1e-2, 1e2),
+            outputscale_bounds: (1e-3, 1e3),
+            noise_bounds: (1e-6, 10.0),
+            local: LbfgsbOptions { max_iterations: 200, gradient_tolerance: 1e-5, value_tolerance: 1e-9 },
+        }
+    }
+}
+
+/// What a fit found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fitted {
+    /// The best hyperparameters.
+    pub hyperparameters: Hyperparameters,
+    /// Their criterion's value.
+    pub value: f64,
+    /// Evaluations of the criterion and its gradient.
+    pub n_evaluations: usize,
+    /// Starts whose search could not even begin, because the covariance had no factor there.
+    pub n_failed_starts: usize,
+}
+
+/// Fits hyperparameters by multi-start L-BFGS-B in their logarithms, from `start` and random points within the bounds.
+///
+/// # Errors
+/// If no start has a finite value.
+pub fn fit(
+    start: &Hyperparameters,
+    inputs: &Points,
+    y: &[f64],
+    options: &FitOptions,
+    stream: &mut Stream,
+) -> Result<Fitted, GpError> {
+    let problem = Problem { family: start.kernel.family(), dim: inputs.dim(), inputs, y, options };
+    let (lower, upper) = problem.bounds();
+    let mut starts = vec![problem.encode(start)];
+    for _ in 0..options.n_restarts {
+        starts.push(problem.random_start(&lower, &upper, stream));
+    }
+    let mut best: Option<(f64, Vec<f64>)> = None;
+    let (mut n_evaluations, mut n_failed_starts, mut last_error) = (0, 0, None);
+    for theta in starts {
+        let found = maximize_in_box(
+            |theta, gradient| match problem.criterion(theta, gradient) {
+                Ok(value) => value,
+                Err(error) => {
+                    last_error = Some(error);
+                    gradient.fill(f64::NAN);
+                    f64::NAN
+                }
+            },
+            &lower,
+            &upper,
+            &theta,
+            &options.local,
+        );
+        match found {
+            Ok(maximum) => {
+                n_evaluations += maximum.n_evaluations;
+                if best.as_ref().is_none_or(|(value, _)| maximum.value > *value) {
+                    best = Some((maximum.value, maximum.x));
+                }
+            }
+            Err(_) => {
+                n_evaluations += 1;
+                n_failed_starts += 1;
+            }
+        }
+    }
+    match best {
+        Some((value, theta)) => {
+            let hyperparameters = problem.decode(&theta)?;
+            Ok(Fitted { hyperparameters, value, n_evaluations, n_failed_starts })
+        }
+        None => Err(last_error.unwrap_or(GpError::Hyperparameter {
+            name: "log marginal likelihood",
+            value: f64::NAN,
+            expected: "at the starting hyperparameters",
+        })),
+    }
+}
+
+/// The criterion as a function of θ = (ln ℓ …, ln a², ln σ²).
+struct Problem<'a> {
+    family: Family,
+    dim: usize,
+    inputs: &'a Points,
+    y: &'a [f64],
+    options: &'a FitOptions,
+}
+
+impl Problem<'_> {
+    fn n_lengthscales(&self) -> usize {
+        if self.options.isotropic { 1 } else { self.dim }
+    }
+
+    fn bounds(&self) -> (Vec<f64>, Vec<f64>) {
+        let o = self.options;
+        let end = |pick: fn((f64, f64)) -> f64| {
+            let mut bounds = vec![pick(o.lengthscale_bounds).ln(); self.n_lengthscales()];
+            bounds.extend([pick(o.outputscale_bounds).ln(), pick(o.noise_bounds).ln()]);
+            bounds
+        };
+        (end(|b| b.0), end(|b| b.1))
+    }
+
+    fn encode(&self, h: &Hyperparameters) -> Vec<f64> {
+        let lengthscales = &h.kernel.lengthscales()[..self.n_lengthscales()];
+        let others = [h.kernel.outputscale(), h.noise_variance];
+        lengthscales.iter().chain(&others).map(|v| v.max(f64::MIN_POSITIVE).ln()).collect()
+    }
+
+    fn decode(&self, theta: &[f64]) -> Result<Hyperparameters, GpError> {
+        let n = self.n_lengthscales();
+        let lengthscales =
+            if self.options.isotropic { vec![theta[0].exp(); self.dim] } else { theta[..n].iter().map(|v| v.exp()).collect() };
+        let kernel = Kernel::new(self.family, lengthscales, theta[n].exp())?;
+        Ok(Hyperparameters { kernel, noise_variance: theta[n + 1].exp() })
+    }
+
+    /// Uniform within the middle of the (logarithmic) bounds: ends give degenerate models.
+    fn random_start(&self, lower: &[f64], upper: &[f64], stream: &mut Stream) -> Vec<f64> {
+        lower.iter().zip(upper).map(|(l, u)| l + (u - l) * (0.25 + 0.5 * stream.uniform())).collect()
+    }
+
+    fn criterion(&self, theta: &[f64], gradient: &mut [f64]) -> Result<f64, GpError> {
+        let h = self.decode(theta)?;
+        let found = evidence(&h.kernel, h.noise_variance, self.inputs, self.y)?;
+        let n = self.n_lengthscales();
+        if self.options.isotropic {
+            gradient[0] = found.gradient[..self.dim].iter().sum();
+        } else {
+            gradient[..n].copy_from_slice(&found.gradient[..n]);
+        }
+        gradient[n..].copy_from_slice(&found.gradient[self.dim..]);
+        let mut value = found.value;
+        if self.options.criterion == FitCriterion::MaximumPosterior {
+            #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
+            let d = self.dim as f64;
+            let lengthscale_prior = (2.0_f64.sqrt() + 0.5 * d.ln(), 3.0);
+            for (i, t) in theta.iter().enumerate() {
+                let (mean, variance) = match i.checked_sub(n) {
+                    None => lengthscale_prior,
+                    Some(0) => (0.0, 1.0),
+                    Some(_) => (-4.0, 1.0),
+                };
+                // ln LogNormal(e^t; mean, variance) without its constant.
+                value += -t - (t - mean).powi(2) / (2.0 * variance);
+                gradient[i] += -1.0 - (t - mean) / variance;
+            }
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,235 @@
+//! Stationary covariance functions with one length scale per input dimension.
+
+use fedbo_optim::Points;
+use serde::{Deserialize, Serialize};
+
+use crate::linalg::PackedLower;
+use crate::{GpError, lanes, positive};
+
+/// The shape of a covariance function, as a function ρ of the scaled distance r.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// ρ(r) = exp(−r²/2).
+    SquaredExponential,
+    /// ρ(r) = (1 + √3 r) exp(−√3 r).
+    Matern32,
+    /// ρ(r) = (1 + √5 r + 5r²/3) exp(−√5 r).
+    Matern52,
+}
+
+/// Stationary covariance with automatic relevance determination (Rasmussen & Williams 2006, sections 4.2 and 5.1).
+///
+/// k(x, x') = a² ρ(r),   r² = Σ_j (x_j − x'_j)² / ℓ_j²
+/// Domain: a² (`outputscale`) and every ℓ_j (`lengthscales`) finite and > 0, checked in [`Kernel::new`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    family: Family,
+    lengthscales: Vec<f64>,
+    outputscale: f64,
+}
+
+impl Kernel {
+    /// A kernel from its family, length scales ℓ (d of them) and signal variance a².
+    ///
+    /// # Errors
+    /// If a length scale or the signal variance is not finite and above 0.
+    ///
+    /// # Panics
+    /// If there is no length scale.
+    pub fn new(family: Family, lengthscales: Vec<f64>, outputscale: f64) -> Result<Self, GpError> {
+        assert!(!lengthscales.is_empty(), "a kernel needs at least one input dimension");
+        for value in &lengthscales {
+            positive("lengthscale", *value)?;
+        }
+        positive("outputscale", outputscale)?;
+        Ok(Self { family, lengthscales, outputscale })
+    }
+
+    /// The same length scale in all `dim` dimensions.
+    ///
+    /// # Errors
+    /// As [`Kernel::new`].
+    pub fn isotropic(family: Family, dim: usize, lengthscale: f64, outputscale: f64) -> Result<Self, GpError> {
+        Self::new(family, vec![lengthscale; dim], outputscale)
+    }
+
+    /// Its family.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Its length scales ℓ.
+    pub fn lengthscales(&self) -> &[f64] {
+        &self.lengthscales
+    }
+
+    /// Its signal variance a² = k(x, x).
+    pub fn outputscale(&self) -> f64 {
+        self.outputscale
+    }
+
+    /// Dimension d of its inputs.
+    pub fn dim(&self) -> usize {
+        self.lengthscales.len()
+    }
+
+    /// k(x, z) at one pair of points.
+    pub fn value(&self, x: &[f64], z: &[f64]) -> f64 {
+        let r2 = x.iter().zip(z).zip(&self.lengthscales).map(|((x, z), l)| ((x - z) / l).powi(2)).sum();
+        self.outputscale * profile(self.family, r2).0
+    }
+
+    /// Covariances of one point with every column point, length `columns.padded_len()`; padding entries are 0.
+    pub fn row(&self, x: &[f64], columns: &Columns) -> Vec<f64> {
+        let mut out = vec![0.0; columns.padded_len()];
+        self.row_to(x, columns, &mut out);
+        out
+    }
+
+    fn row_to(&self, x: &[f64], columns: &Columns, out: &mut [f64]) {
+        #[inline(always)]
+        fn work((kernel, x, columns, out): (&Kernel, &[f64], &Columns, &mut [f64])) {
+            kernel.row_into(x, columns, out);
+        }
+        lanes::vectorized(work, (self, x, columns, out));
+    }
+
+    /// The body of [`Kernel::row`], to be inlined into a vectorised caller.
+    #[inline(always)]
+    pub(crate) fn row_into(&self, x: &[f64], columns: &Columns, out: &mut [f64]) {
+        squared_distances(&self.lengthscales, x, columns, out);
+        let a = self.outputscale;
+        let n = columns.len();
+        match self.family {
+            Family::SquaredExponential => out[..n].iter_mut().for_each(|v| *v = a * squared_exponential(*v).0),
+            Family::Matern32 => out[..n].iter_mut().for_each(|v| *v = a * matern32(*v).0),
+            Family::Matern52 => out[..n].iter_mut().for_each(|v| *v = a * matern52(*v).0),
+        }
+        out[n..].fill(0.0);
+    }
+
+    /// Covariances into `values` and a²·g(r) into `slopes` (see [`profile`]), for gradients.
+    #[inline(always)]
+    pub(crate) fn row_with_slopes(&self, x: &[f64], columns: &Columns, values: &mut [f64], slopes: &mut [f64]) {
+        squared_distances(&self.lengthscales, x, columns, values);
+        let a = self.outputscale;
+        let n = columns.len();
+        let pairs = values[..n].iter_mut().zip(slopes.iter_mut());
+        match self.family {
+            Family::SquaredExponential => pairs.for_each(|(v, s)| (*v, *s) = scaled(a, squared_exponential(*v))),
+            Family::Matern32 => pairs.for_each(|(v, s)| (*v, *s) = scaled(a, matern32(*v))),
+            Family::Matern52 => pairs.for_each(|(v, s)| (*v, *s) = scaled(a, matern52(*v))),
+        }
+        values[n..].fill(0.0);
+        slopes[n..].fill(0.0);
+    }
+
+    /// Lower triangle of k(X, X) for n points. Cost O(n² d).
+    pub fn gram(&self, points: &Points) -> PackedLower {
+        let columns = Columns::new(points);
+        let mut gram = PackedLower::zeros(points.len());
+        let mut buffer = vec![0.0; columns.padded_len()];
+        for i in 0..points.len() {
+            self.row_to(points.row(i), &columns, &mut buffer);
+            gram.row_mut(i).copy_from_slice(&buffer[..=i]);
+        }
+        gram
+    }
+}
+
+#[inline(always)]
+fn scaled(a: f64, pair: (f64, f64)) -> (f64, f64) {
+    (a * pair.0, a * pair.1)
+}
+
+/// ρ(r) and g(r) = −ρ'(r)/r from r², so that ∂k/∂x_j = −a² g (x_j − z_j)/ℓ_j² and ∂k/∂ln ℓ_j = a² g (x_j − z_j)²/ℓ_j².
+#[inline(always)]
+pub(crate) fn profile(family: Family, r2: f64) -> (f64, f64) {
+    match family {
+        Family::SquaredExponential => squared_exponential(r2),
+        Family::Matern32 => matern32(r2),
+        Family::Matern52 => matern52(r2),
+    }
+}
+
+#[inline(always)]
+fn squared_exponential(r2: f64) -> (f64, f64) {
+    let e = lanes::exp_negative(-0.5 * r2);
+    (e, e)
+}
+
+#[inline(always)]
+fn matern32(r2: f64) -> (f64, f64) {
+    let s = (3.0 * r2).sqrt();
+    let e = lanes::exp_negative(-s);
+    ((1.0 + s) * e, 3.0 * e)
+}
+
+#[inline(always)]
+fn matern52(r2: f64) -> (f64, f64) {
+    let s = (5.0 * r2).sqrt();
+    let e = lanes::exp_negative(-s);
+    // s = +inf (points infinitely far apart in units of a tiny length scale) must give 0, not inf·0.
+    let bounded = if s > 1e100 { 1e100 } else { s };
+    ((1.0 + bounded + bounded * bounded / 3.0) * e, (5.0 / 3.0) * (1.0 + bounded) * e)
+}
+
+/// r² of one point to every column: Σ_j (x_j − X_j)²/ℓ_j², by subtraction.
+#[inline(always)]
+fn squared_distances(lengthscales: &[f64], x: &[f64], columns: &Columns, out: &mut [f64]) {
+    out.fill(0.0);
+    for (j, l) in lengthscales.iter().enumerate() {
+        let (xj, inverse) = (x[j], 1.0 / l);
+        for (r2, z) in out.iter_mut().zip(columns.coordinate(j)) {
+            let difference = (xj - z) * inverse;
+            *r2 += difference * difference;
+        }
+    }
+}
+
+/// n points stored by coordinate, each coordinate padded to whole vector lanes: the layout that kernels read.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    dim: usize,
+    n: usize,
+    stride: usize,
+    data: Vec<f64>,
+}
+
+impl Columns {
+    /// Transposes a block of points.
+    pub fn new(points: &Points) -> Self {
+        let (dim, n) = (points.dim(), points.len());
+        let stride = lanes::padded(n);
+        let mut data = vec![0.0; dim * stride];
+        for (i, row) in points.rows().enumerate() {
+            for (j, value) in row.iter().enumerate() {
+                data[j * stride + i] = *value;
+            }
+        }
+        Self { dim, n, stride, data }
+    }
+
+    /// Number of points.
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Whether there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Number of points rounded up to whole vector lanes.
+    pub fn padded_len(&self) -> usize {
+        self.stride
+    }
+
+    /// Coordinate j of all points, with padding.
+    #[inline(always)]
+    pub(crate) fn coordinate(&self, j: usize) -> &[f64] {
+        debug_assert!(j < self.dim);
+        &self.data[j * self.stride..(j + 1) * self.stride]
+    }
+}

@@ -1,0 +1,359 @@
+//! Every way in which a command can end, each played by a small shell script.
+
+use std::thread;
+
+use fedbo_space::{Kind, Parameter, ParameterSpec, Value};
+
+use super::*;
+
+/// No script here needs longer, on however busy a machine, unless something hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn space() -> Space {
+    let float = ParameterSpec {
+        kind: "float".into(),
+        low: Some(-5.0),
+        high: Some(10.0),
+        log: None,
+        choices: None,
+    };
+    let choice = ParameterSpec {
+        kind: "categorical".into(),
+        low: None,
+        high: None,
+        log: None,
+        choices: Some(vec!["rbf".into(), "it's".into()]),
+    };
+    let space = Space::from_specs([("x1", &float), ("kernel", &choice)]).unwrap();
+    assert!(matches!(space.parameters()[0].kind(), Kind::Float { .. }));
+    assert_eq!(space.parameters().iter().map(Parameter::name).count(), 2);
+    space
+}
+
+fn point() -> Point {
+    Point::new(vec![
+        ("x1".into(), Value::Float(-0.5)),
+        ("kernel".into(), Value::Choice("it's".into())),
+    ])
+}
+
+const TRIAL: TrialId = TrialId { agent: 3, trial: 9 };
+
+fn spec(argv: &[&str]) -> CommandSpec {
+    CommandSpec {
+        argv: argv.iter().map(|&word| word.to_owned()).collect(),
+        ..CommandSpec::default()
+    }
+}
+
+fn objective(spec: &CommandSpec) -> CommandObjective {
+    CommandObjective::new(spec, &space(), Arc::default()).unwrap()
+}
+
+fn refused(spec: &CommandSpec) -> CommandError {
+    CommandObjective::new(spec, &space(), Arc::default()).unwrap_err()
+}
+
+/// Runs a script to its end, within [`PATIENCE`].
+fn run(script: &str) -> Outcome {
+    let started = Instant::now();
+    let outcome = objective(&spec(&["sh", "-c", script])).evaluate(&point(), TRIAL);
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    outcome
+}
+
+fn failure(script: &str) -> Failure {
+    match run(script) {
+        Outcome::Failed(failure) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn run_for(script: &str, timeout_ms: u64) -> Outcome {
+    let started = Instant::now();
+    let limited = CommandSpec {
+        timeout: Some(Duration::from_millis(timeout_ms)),
+        ..spec(&["sh", "-c", script])
+    };
+    let outcome = objective(&limited).evaluate(&point(), TRIAL);
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    outcome
+}
+
+#[test]
+fn the_last_line_is_a_number_or_an_object_with_a_value() {
+    for (script, value) in [
+        ("echo 1.5", 1.5),
+        ("echo loading; echo ' -2e-3 '; echo; echo", -2e-3),
+        ("printf 7", 7.0),
+        (r#"echo '{"value": 0.25, "epochs": 3}'"#, 0.25),
+        (r#"echo '{"value": 2}'"#, 2.0),
+        ("printf '\\377\\n3\\r\\n'", 3.0),
+    ] {
+        assert_eq!(run(script), Outcome::Value(value), "{script}");
+    }
+}
+
+#[test]
+fn a_last_line_without_a_value_is_told_from_no_line_at_all() {
+    assert_eq!(
+        failure("echo why >&2; printf '\\n  \\n'"),
+        Failure::NoValue {
+            stderr: "why".into()
+        }
+    );
+    for line in [
+        "done",
+        "0.5 0.6",
+        r#"{"score": 1}"#,
+        "[1]",
+        r#"{"value": null}"#,
+        "1,5",
+    ] {
+        let found = failure(&format!("echo 1; echo '{line}'"));
+        assert_eq!(
+            found,
+            Failure::Unparsable {
+                line: line.into(),
+                stderr: String::new()
+            }
+        );
+        assert!(found.to_string().contains("expected a number"), "{found}");
+    }
+}
+
+#[test]
+fn a_value_that_is_not_finite_is_a_failure() {
+    for line in [
+        "nan",
+        "NaN",
+        "-inf",
+        "1e999",
+        r#"{"value": NaN}"#,
+        r#"{"value": -Infinity}"#,
+    ] {
+        let found = failure(&format!("echo '{line}'"));
+        assert!(matches!(found, Failure::NotFinite(_)), "{line}: {found:?}");
+    }
+}
+
+#[test]
+fn exit_status_and_signal_are_told_apart_and_keep_the_end_of_stderr() {
+    assert_eq!(
+        failure("echo 1; printf 'bad \\033[31mthing' >&2; exit 3"),
+        Failure::Exit {
+            code: 3,
+            stderr: "bad [31mthing".into()
+        }
+    );
+    let killed = failure("echo 1; kill -9 $$");
+    assert_eq!(
+        killed,
+        Failure::Signal {
+            signal: 9,
+            stderr: String::new()
+        }
+    );
+    let long = failure("yes trace | head -n 9999 >&2; echo the cause >&2; exit 1").to_string();
+    assert!(long.ends_with("the cause"), "{long}");
+    assert!(long.len() < 600, "{}", long.len());
+}
+
+#[test]
+fn much_output_on_either_pipe_neither_blocks_nor_grows() {
+    let both = "yes | head -c 10000000 & yes | head -c 10000000 >&2; wait; echo; echo 4";
+    assert_eq!(run(both), Outcome::Value(4.0));
+    let endless = run_for("yes", 300);
+    assert!(matches!(endless, Outcome::Failed(Failure::TimedOut { .. })));
+
+    let child = Command::new("sh")
+        .args(["-c", "yes | head -c 10000000; echo last"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut running = Running::new(child);
+    while !running.has_ended().unwrap() {
+        running.listen(TICK).unwrap();
+        assert!(running.stdout.tail.capacity() <= 4 * TAIL_BYTES);
+    }
+    let (_, stdout, _) = running.finish().unwrap();
+    assert!(stdout.len() >= TAIL_BYTES && stdout.len() <= 2 * TAIL_BYTES);
+    assert!(stdout.ends_with(b"last\n"));
+}
+
+#[test]
+fn one_endless_line_is_unparsable_not_a_value() {
+    let found = failure("head -c 1000000 /dev/zero | tr '\\0' 1; echo 1x");
+    assert!(matches!(found, Failure::Unparsable { line, .. } if line.len() <= LINE_CHARS));
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_with_all_its_children() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    let script = format!(
+        "echo started >&2; (sleep 2; touch {0}) & sleep 600",
+        mark.display()
+    );
+    let outcome = run_for(&script, 200);
+    let Outcome::Failed(found @ Failure::TimedOut { .. }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let message = found.to_string();
+    assert!(
+        message.contains("0.2 s") && message.contains("started"),
+        "{message}"
+    );
+    thread::sleep(Duration::from_millis(2300));
+    assert!(!mark.exists(), "a child outlived the timeout");
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed_and_one_that_heeds_it_may_clean_up() {
+    let deaf = run_for("trap '' TERM; while :; do sleep 1; done", 200);
+    assert!(matches!(deaf, Outcome::Failed(Failure::TimedOut { .. })));
+    let tidy = run_for(
+        "trap 'echo tidy >&2; exit 0' TERM; echo 5; while :; do sleep 0.05; done",
+        300,
+    );
+    let Outcome::Failed(Failure::TimedOut { stderr, .. }) = tidy else {
+        panic!("{tidy:?}");
+    };
+    assert!(stderr.ends_with("tidy"), "{stderr}"); // some shells report their own dead children first
+}
+
+#[test]
+fn a_grandchild_that_keeps_the_pipes_open_does_not_hold_the_trial() {
+    assert_eq!(run("sleep 600 & echo 8"), Outcome::Value(8.0));
+    // One that also left the process group cannot be killed, but is not waited for either.
+    let started = Instant::now();
+    assert_eq!(
+        run("setsid sleep 25 & sleep 0.2; echo 8"),
+        Outcome::Value(8.0)
+    );
+    assert!(started.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn outputs_closed_early_do_not_end_the_trial() {
+    assert_eq!(
+        failure("exec >&- 2>&-; sleep 0.2; exit 4"),
+        Failure::Exit {
+            code: 4,
+            stderr: String::new()
+        }
+    );
+}
+
+#[test]
+fn the_stop_flag_interrupts_a_running_trial_and_refuses_the_next() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let sleeper =
+        CommandObjective::new(&spec(&["sleep", "600"]), &space(), Arc::clone(&stop)).unwrap();
+    let started = Instant::now();
+    let outcome = thread::scope(|scope| {
+        let trial = scope.spawn(|| sleeper.evaluate(&point(), TRIAL));
+        thread::sleep(Duration::from_millis(200));
+        stop.store(true, Ordering::Relaxed);
+        trial.join().unwrap()
+    });
+    assert_eq!(outcome, Outcome::Interrupted);
+    assert_eq!(sleeper.evaluate(&point(), TRIAL), Outcome::Interrupted);
+    assert!(started.elapsed() < PATIENCE);
+}
+
+#[test]
+fn parameters_arrive_as_arguments_and_in_the_environment() {
+    let script = r#"[ "$1" = --x1=-0.5/it\'s ] && [ "$2" = '{{x1}}' ] && [ "$3" = '{"a": {}}' ] || exit 1
+        [ "$FEDBO_PARAMS" = '{"x1":-0.5,"kernel":"it'"'"'s"}' ] || exit 2
+        [ "$FEDBO_TRIAL/$FEDBO_AGENT" = 9/3 ] || exit 3
+        if read -r line; then exit 4; fi
+        echo 1"#;
+    let argv = [
+        "sh",
+        "-c",
+        script,
+        "sh",
+        "--x1={x1}/{kernel}",
+        "{{x1}}",
+        r#"{"a": {}}"#,
+    ];
+    let outcome = objective(&spec(&argv)).evaluate(&point(), TRIAL);
+    assert_eq!(outcome, Outcome::Value(1.0));
+    let lacking = objective(&spec(&argv)).evaluate(&Point::new(Vec::new()), TRIAL);
+    assert!(matches!(lacking, Outcome::Failed(Failure::BadPoint { .. })));
+}
+
+#[test]
+fn a_program_is_found_on_path_or_relative_to_the_working_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("score.sh");
+    std::fs::write(&script, "#!/bin/sh\npwd\necho 6\n").unwrap();
+    let local = CommandSpec {
+        directory: Some(folder.path().to_owned()),
+        ..spec(&["./score.sh"])
+    };
+    assert!(matches!(
+        refused(&local),
+        CommandError::NotExecutable { .. }
+    ));
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(
+        objective(&local).evaluate(&point(), TRIAL),
+        Outcome::Value(6.0)
+    );
+    std::fs::remove_file(&script).unwrap();
+    let gone = CommandSpec {
+        argv: vec!["./score.sh".into()],
+        ..local.clone()
+    };
+    assert!(matches!(refused(&gone), CommandError::NoSuchFile { .. }));
+    let elsewhere = CommandSpec {
+        directory: Some(folder.path().join("none")),
+        ..spec(&["sh"])
+    };
+    assert!(matches!(
+        refused(&elsewhere),
+        CommandError::Directory { .. }
+    ));
+}
+
+#[test]
+fn a_program_that_vanishes_before_the_trial_is_a_failed_trial() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("score.sh");
+    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let found = objective(&spec(&[script.to_str().unwrap()])).evaluate(&point(), TRIAL);
+    assert!(
+        matches!(found, Outcome::Failed(Failure::Spawn { .. })),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_command_that_cannot_work_is_refused_with_the_key_the_value_and_the_way_out() {
+    for (argv, expected) in [
+        (&[] as &[&str], "objective.command = []"),
+        (&[""], "objective.command[0] = \"\""),
+        (&["{x1}"], "objective.command[0] = \"{x1}\""),
+        (&["no-such-program-here"], "not on PATH"),
+        (&["/no/such/program"], "there is no file /no/such/program"),
+        (&["/"], "not an executable file"),
+        (
+            &["sh", "--x2", "{x2}"],
+            "objective.command[2] = \"{x2}\": {x2} is no parameter; known are x1, kernel (write {{x2}} for the text {x2} itself)",
+        ),
+        (&["sh", "a\0b"], "has a NUL character"),
+    ] {
+        let message = refused(&spec(argv)).to_string();
+        assert!(message.contains(expected), "{argv:?}: {message}");
+    }
+    let hurried = CommandSpec {
+        timeout: Some(Duration::ZERO),
+        ..spec(&["sh"])
+    };
+    assert_eq!(refused(&hurried), CommandError::Timeout);
+}

@@ -1,0 +1,123 @@
+//! The ways in which a trial ends without a usable value.
+
+/// Why a trial has no value.
+///
+/// `stderr` is the tail of what the command wrote to standard error, without control characters.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The value is NaN or infinite.
+    #[error("the objective returned {0}, which is not a finite number")]
+    NotFinite(f64),
+    /// The objective panicked.
+    #[error("the objective panicked: {message}")]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// The point is not one that the objective can evaluate.
+    #[error("the objective cannot evaluate this point: {message}")]
+    BadPoint {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A model inside the objective could not be fitted or scored.
+    #[error("the model of this objective gave no score: {message}")]
+    Model {
+        /// What the model said.
+        message: String,
+    },
+    /// The command could not be started.
+    #[error("could not start {program}: {message}")]
+    Spawn {
+        /// The program, as found on PATH.
+        program: String,
+        /// What the operating system said.
+        message: String,
+    },
+    /// The command was started, but its end or its output could not be read.
+    #[error("lost track of the command: {message}")]
+    Lost {
+        /// What the operating system said.
+        message: String,
+    },
+    /// The command ended with a status other than 0.
+    #[error("the command ended with exit status {code}{}", Tail(stderr))]
+    Exit {
+        /// The status.
+        code: i32,
+        /// Tail of standard error.
+        stderr: String,
+    },
+    /// The command was ended by a signal that we did not send.
+    #[error("the command was ended by signal {signal}{}", Tail(stderr))]
+    Signal {
+        /// The signal's number, for instance 9 when the kernel ran out of memory.
+        signal: i32,
+        /// Tail of standard error.
+        stderr: String,
+    },
+    /// The command ran longer than allowed and was killed.
+    #[error(
+        "the command was killed after its timeout of {timeout_s} s{}",
+        Tail(stderr)
+    )]
+    TimedOut {
+        /// The allowed time in seconds.
+        timeout_s: f64,
+        /// Tail of standard error.
+        stderr: String,
+    },
+    /// The command printed nothing.
+    #[error(
+        "the command printed nothing; its last line must be a number or {{\"value\": ..}}{}",
+        Tail(stderr)
+    )]
+    NoValue {
+        /// Tail of standard error.
+        stderr: String,
+    },
+    /// The last line that the command printed is not a value.
+    #[error(
+        "the command's last line is {line:?}, expected a number or {{\"value\": ..}}{}",
+        Tail(stderr)
+    )]
+    Unparsable {
+        /// Start of the line.
+        line: String,
+        /// Tail of standard error.
+        stderr: String,
+    },
+}
+
+impl Failure {
+    /// One word for tables: which of the ways it is.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NotFinite(_) => "not-finite",
+            Self::Panicked { .. } => "panicked",
+            Self::BadPoint { .. } => "bad-point",
+            Self::Model { .. } => "model",
+            Self::Spawn { .. } => "spawn",
+            Self::Lost { .. } => "lost",
+            Self::Exit { .. } => "exit",
+            Self::Signal { .. } => "signal",
+            Self::TimedOut { .. } => "timed-out",
+            Self::NoValue { .. } => "no-value",
+            Self::Unparsable { .. } => "unparsable",
+        }
+    }
+}
+
+/// Shows a tail of standard error behind a message, or nothing if there is none.
+struct Tail<'a>(&'a str);
+
+impl std::fmt::Display for Tail<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; its standard error ends: {}", self.0)
+        }
+    }
+}

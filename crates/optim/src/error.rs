@@ -1,0 +1,15 @@
+//! What can go wrong in a maximisation.
+
+/// A maximisation that has no point to return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptimError {
+    /// Not one evaluated point had a finite value (for a local search: the start had none, or no finite gradient).
+    #[error("none of the {n_evaluated} evaluated points has a finite value")]
+    NoFiniteValue {
+        /// Points that were evaluated.
+        n_evaluated: usize,
+    },
+    /// There was no point to evaluate.
+    #[error("the domain has no points")]
+    EmptyDomain,
+}

@@ -1,0 +1,127 @@
+//! Maximisation over a finite domain: every point is evaluated.
+
+use crate::{Function, OptimError, Points};
+use std::cmp::Ordering;
+
+/// A finite domain, evaluated and ranked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scan {
+    /// Value of every point of the domain, in its order (n).
+    pub values: Vec<f64>,
+    /// Indices of the points with a finite value, best first; of equal values the first index comes first. Never empty.
+    pub order: Vec<usize>,
+}
+
+impl Scan {
+    /// Index of the best point.
+    pub fn best(&self) -> usize {
+        self.order[0]
+    }
+}
+
+/// Evaluates a finite domain (n×d) in one batch and ranks it.
+///
+/// # Errors
+/// [`OptimError::EmptyDomain`] without points, [`OptimError::NoFiniteValue`] if no value is finite.
+///
+/// # Panics
+/// If the domain has another dimension than the function, or `values` returns another number of values than points.
+pub fn scan<F: Function + ?Sized>(function: &F, domain: &Points) -> Result<Scan, OptimError> {
+    let dim = function.dim();
+    assert_eq!(
+        domain.dim(),
+        dim,
+        "points of dimension {} for a function of dimension {dim}",
+        domain.dim()
+    );
+    let values = function.values(domain);
+    assert_eq!(
+        values.len(),
+        domain.len(),
+        "{} values for {} points",
+        values.len(),
+        domain.len()
+    );
+    let order = rank(&values)?;
+    Ok(Scan { values, order })
+}
+
+/// Indices of the finite values, largest first; of equal values the first index comes first.
+///
+/// # Errors
+/// [`OptimError::EmptyDomain`] without values, [`OptimError::NoFiniteValue`] if none is finite.
+pub fn rank(values: &[f64]) -> Result<Vec<usize>, OptimError> {
+    if values.is_empty() {
+        return Err(OptimError::EmptyDomain);
+    }
+    let mut order: Vec<usize> = (0..values.len())
+        .filter(|&i| values[i].is_finite())
+        .collect();
+    if order.is_empty() {
+        return Err(OptimError::NoFiniteValue {
+            n_evaluated: values.len(),
+        });
+    }
+    order.sort_unstable_by(|&a, &b| {
+        values[b]
+            .partial_cmp(&values[a])
+            .unwrap_or(Ordering::Equal)
+            .then(a.cmp(&b))
+    });
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Cosines, HalfNan};
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranking_skips_what_is_not_finite_and_gives_ties_to_the_first() {
+        let values = [
+            1.0,
+            f64::NAN,
+            3.0,
+            f64::INFINITY,
+            1.0,
+            -2.0,
+            3.0,
+            f64::NEG_INFINITY,
+            0.0,
+            -0.0,
+        ];
+        assert_eq!(rank(&values), Ok(vec![2, 6, 0, 4, 8, 9, 5]));
+    }
+
+    #[test]
+    fn a_domain_without_points_or_without_finite_values_is_an_error() {
+        let function = HalfNan {
+            inner: Cosines::draw(2, 0.2, 1),
+            cut: -1.0,
+        };
+        assert_eq!(
+            scan(&function, &Points::new(2)),
+            Err(OptimError::EmptyDomain)
+        );
+        let domain = Points::from_rows(2, [[0.1, 0.2], [0.3, 0.4]]);
+        assert_eq!(
+            scan(&function, &domain),
+            Err(OptimError::NoFiniteValue { n_evaluated: 2 })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_best_point_of_a_scan_has_the_largest_finite_value(seed in any::<u32>(), n in 1_usize..50) {
+            let function = HalfNan { inner: Cosines::draw(3, 0.2, seed), cut: 0.6 };
+            let domain = crate::sobol(3, n, seed);
+            let largest = function.values(&domain).into_iter().filter(|v| v.is_finite()).reduce(f64::max);
+            match (scan(&function, &domain), largest) {
+                (Ok(scan), Some(largest)) => prop_assert!(scan.values[scan.best()] >= largest),
+                (Err(error), None) => prop_assert_eq!(error, OptimError::NoFiniteValue { n_evaluated: n }),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
+}

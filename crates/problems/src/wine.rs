@@ -1,0 +1,376 @@
+//! Wine quality (Cortez et al. 2009, red) split over sites whose wines differ, each tuning an SVM on its own bottles.
+//!
+//! How the sites were made, and what about them is realistic, stands in docs/decisions/0005-wine-silos.md.
+
+use std::collections::HashSet;
+
+use fedbo_objective::{Direction, Objective, Outcome, TrialId};
+use fedbo_space::{Point, Space};
+use fedbo_streams::{Purpose, Seed, Stream};
+
+use crate::problem::{Problem, ProblemError, coordinates, log_space, svm_outcome};
+use crate::svm::{Labelled, SplitSvm, SvmError};
+
+/// Number of sites unless said otherwise.
+pub const N_SILOS: usize = 8;
+/// Fewest bottles at a site: 60 of them validate in each split.
+const SILO_MIN: usize = 120;
+/// Splits over which a site averages its AUC, so that the surface is more than the noise of one small half.
+const N_SPLITS: u64 = 5;
+/// Each site has this many times more bottles above the minimum than the one before.
+const GROWTH: f64 = 1.6;
+/// Distance of a site's typical wine from the overall mean, in standard deviations.
+const SPREAD: f64 = 1.0;
+/// Width of a site's range of wines, in standard deviations.
+const WIDTH: f64 = 1.2;
+/// The seed of the split: the split is part of the problem's definition.
+const SPLIT_SEED: u64 = 2009;
+/// Label: at least this quality.
+const GOOD: usize = 6;
+/// Columns by which sites differ.
+const ALCOHOL: usize = 10;
+const VOLATILE_ACIDITY: usize = 1;
+/// Range of the penalty C.
+const C_RANGE: [f64; 2] = [1e-3, 1e3];
+/// Range of the kernel parameter gamma.
+const GAMMA_RANGE: [f64; 2] = [1e-4, 1e1];
+
+/// One site's bottles, split in half within each label several times over; the label is quality ≥ 6.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WineSilo {
+    /// The splits: each has all bottles of the site.
+    pub splits: Vec<WineSplit>,
+}
+
+/// One split of a site's bottles: features standardised with the training half's own mean and deviation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WineSplit {
+    /// Bottles to train on.
+    pub train: Labelled,
+    /// Bottles to score on.
+    pub validation: Labelled,
+}
+
+impl WineSilo {
+    /// Number of bottles.
+    pub fn len(&self) -> usize {
+        let split = &self.splits[0];
+        split.train.len() + split.validation.len()
+    }
+
+    /// Whether there is no bottle; never so.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Share of good bottles.
+    pub fn share_good(&self) -> f64 {
+        let split = &self.splits[0];
+        (split.train.n_positive() + split.validation.n_positive()) as f64 / self.len() as f64
+    }
+}
+
+/// All sites; the same ones every time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WineSites {
+    silos: Vec<WineSilo>,
+}
+
+/// A bottle: eleven measurements, and whether it is good.
+type Bottle = (Vec<f64>, bool);
+
+impl WineSites {
+    /// Splits the data over `n_silos` sites.
+    ///
+    /// # Errors
+    /// If there are too few bottles for as many sites.
+    pub fn new(n_silos: usize) -> Result<Self, ProblemError> {
+        let bottles = distinct_bottles();
+        let n_silos_max = bottles.len() / SILO_MIN;
+        if !(1..=n_silos_max).contains(&n_silos) {
+            return Err(ProblemError::Option {
+                problem: "wine-svm".into(),
+                key: "n_silos",
+                found: n_silos.to_string(),
+                expected: format!("a number from 1 to {n_silos_max}"),
+            });
+        }
+        let seed = Seed::new(SPLIT_SEED);
+        let assigned = assign(&bottles, n_silos, &mut seed.stream(Purpose::Problem, 0, 0));
+        let silos = (1..)
+            .zip(assigned)
+            .map(|(index, own)| WineSilo {
+                splits: (0..N_SPLITS)
+                    .map(|split| halve(&own, &mut seed.stream(Purpose::Problem, index, split)))
+                    .collect(),
+            })
+            .collect();
+        Ok(Self { silos })
+    }
+
+    /// The sites, in order.
+    pub fn silos(&self) -> &[WineSilo] {
+        &self.silos
+    }
+}
+
+/// The bottles, each once: 240 of the 1599 rows repeat another, and would stand on both sides of a split.
+fn distinct_bottles() -> Vec<Bottle> {
+    let data = linfa_datasets::winequality();
+    let mut seen = HashSet::new();
+    let mut bottles = Vec::new();
+    for (row, &quality) in data.records.rows().into_iter().zip(&data.targets) {
+        let row = row.to_vec();
+        let bits: Vec<u64> = row.iter().map(|value| value.to_bits()).collect();
+        if seen.insert((bits, quality)) {
+            bottles.push((row, quality >= GOOD));
+        }
+    }
+    bottles
+}
+
+/// Gives each site its quota of bottles.
+///
+/// Sites sit evenly on a circle in the plane of standardised alcohol and volatile acidity, every third one next in size
+/// (or every fourth, fifth, … when 3 divides N), so that sites of similar size lie apart. Bottles come in
+/// random order, and each goes to a site with room left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
+fn assign(bottles: &[Bottle], n_silos: usize, stream: &mut Stream) -> Vec<Vec<Bottle>> {
+    let (alcohol, acidity) = (
+        column_scale(bottles, ALCOHOL),
+        column_scale(bottles, VOLATILE_ACIDITY),
+    );
+    let mut room = quotas(bottles.len(), n_silos);
+    let stride = (3..).find(|&s| gcd(s, n_silos) == 1).unwrap_or(1);
+    let centres: Vec<(f64, f64)> = (0..n_silos)
+        .map(|silo| {
+            let angle = std::f64::consts::TAU * ((silo * stride) % n_silos) as f64 / n_silos as f64;
+            (SPREAD * angle.cos(), SPREAD * angle.sin())
+        })
+        .collect();
+    let mut order: Vec<&Bottle> = bottles.iter().collect();
+    stream.shuffle(&mut order);
+    let mut silos = vec![Vec::new(); n_silos];
+    for bottle in order {
+        let standard = |scale: (f64, f64), column: usize| (bottle.0[column] - scale.0) / scale.1;
+        let z = (
+            standard(alcohol, ALCOHOL),
+            standard(acidity, VOLATILE_ACIDITY),
+        );
+        let log_weights: Vec<f64> = centres
+            .iter()
+            .zip(&room)
+            .map(|(centre, &room)| {
+                let distance = (z.0 - centre.0).powi(2) + (z.1 - centre.1).powi(2);
+                (room as f64).ln() - distance / (2.0 * WIDTH * WIDTH)
+            })
+            .collect();
+        let largest = log_weights
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = log_weights.iter().map(|w| (w - largest).exp()).collect();
+        let silo = stream
+            .choose(&weights)
+            .expect("the quotas add up to the number of bottles");
+        room[silo] -= 1;
+        silos[silo].push(bottle.clone());
+    }
+    silos
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Sizes of the sites, rising: the minimum, and a share of the rest that grows by a constant factor.
+fn quotas(n_rows: usize, n_silos: usize) -> Vec<usize> {
+    let rest = (n_rows - n_silos * SILO_MIN) as f64;
+    let shares: Vec<f64> = (0..n_silos).map(|silo| GROWTH.powf(silo as f64)).collect();
+    let total: f64 = shares.iter().sum();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of at most some thousand rows, rounded down on purpose"
+    )]
+    let mut sizes: Vec<usize> = shares
+        .iter()
+        .map(|share| SILO_MIN + (rest * share / total) as usize)
+        .collect();
+    let n_given: usize = sizes.iter().sum();
+    sizes[n_silos - 1] += n_rows - n_given;
+    sizes
+}
+
+/// Mean and standard deviation of a column; a constant column counts as having deviation 1.
+fn column_scale(bottles: &[Bottle], column: usize) -> (f64, f64) {
+    let n = bottles.len() as f64;
+    let values = || bottles.iter().map(|(row, _)| row[column]);
+    let mean = values().sum::<f64>() / n;
+    let std = (values().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n).sqrt();
+    (mean, if std > 0.0 { std } else { 1.0 })
+}
+
+/// Splits a site's bottles in half within each label, at random, and standardises both halves by the first.
+///
+/// Labels take turns from opposite halves, so that two odd counts even out.
+fn halve(bottles: &[Bottle], stream: &mut Stream) -> WineSplit {
+    let mut bottles: Vec<&Bottle> = bottles.iter().collect();
+    stream.shuffle(&mut bottles);
+    let (mut train, mut validation) = (Vec::new(), Vec::new());
+    let mut to_train = [true, false];
+    for bottle in bottles {
+        let turn = &mut to_train[usize::from(bottle.1)];
+        if *turn { &mut train } else { &mut validation }.push(bottle.clone());
+        *turn = !*turn;
+    }
+    let n_features = train.first().map_or(0, |(row, _): &Bottle| row.len());
+    let scales: Vec<(f64, f64)> = (0..n_features).map(|c| column_scale(&train, c)).collect();
+    let standardised = |bottles: Vec<Bottle>| {
+        let mut labelled = Labelled::default();
+        for (row, good) in bottles {
+            let scaled = row
+                .iter()
+                .zip(&scales)
+                .map(|(v, (mean, std))| (v - mean) / std);
+            labelled.push(scaled.collect(), good);
+        }
+        labelled
+    };
+    WineSplit {
+        train: standardised(train),
+        validation: standardised(validation),
+    }
+}
+
+/// One site's objective: validation AUC of an RBF-kernel SVM over C and gamma (both logarithmic), to be maximized.
+#[derive(Clone, Debug)]
+pub struct WineSvm {
+    silo: usize,
+    n_silos: usize,
+    space: Space,
+    machines: Vec<SplitSvm>,
+}
+
+impl WineSvm {
+    /// The objective of site number `silo`.
+    ///
+    /// # Errors
+    /// If there is no such site.
+    pub fn new(sites: &WineSites, silo: usize) -> Result<Self, ProblemError> {
+        let n_silos = sites.silos.len();
+        let data = sites.silos.get(silo).ok_or_else(|| ProblemError::Option {
+            problem: "wine-svm".into(),
+            key: "silo",
+            found: silo.to_string(),
+            expected: format!("a number from 0 to {}", n_silos - 1),
+        })?;
+        Ok(Self {
+            silo,
+            n_silos,
+            space: log_space([("C", C_RANGE), ("gamma", GAMMA_RANGE)]),
+            machines: data
+                .splits
+                .iter()
+                .map(|split| SplitSvm::new(&split.train, &split.validation))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl WineSvm {
+    /// Mean validation AUC over the site's splits, at penalty `c` and kernel parameter `gamma`.
+    ///
+    /// # Errors
+    /// If a hyperparameter is not a finite number above 0.
+    pub fn auc(&self, c: f64, gamma: f64) -> Result<f64, SvmError> {
+        let aucs = self.machines.iter().map(|machine| machine.auc(c, gamma));
+        Ok(aucs.sum::<Result<f64, _>>()? / self.machines.len() as f64)
+    }
+}
+
+impl Objective for WineSvm {
+    fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+        svm_outcome(&self.space, point, |c, gamma| self.auc(c, gamma))
+    }
+}
+
+impl Problem for WineSvm {
+    fn name(&self) -> String {
+        format!("wine-svm silo {} of {}", self.silo, self.n_silos)
+    }
+
+    fn space(&self) -> &Space {
+        &self.space
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Maximize
+    }
+
+    fn optimum(&self) -> Option<f64> {
+        None
+    }
+
+    fn noiseless(&self, point: &Point) -> Option<f64> {
+        let at = coordinates(&self.space, point).ok()?;
+        self.auc(at[0], at[1]).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bottle_is_at_one_site_and_sites_keep_their_quota() {
+        let n_rows = distinct_bottles().len();
+        assert_eq!(n_rows, 1359);
+        for n_silos in [1, 2, 5, 8, 11] {
+            let sites = WineSites::new(n_silos).unwrap();
+            let sizes: Vec<usize> = sites.silos().iter().map(WineSilo::len).collect();
+            assert_eq!(sizes, quotas(n_rows, n_silos));
+            assert_eq!(sizes.iter().sum::<usize>(), n_rows);
+            for silo in sites.silos().iter().flat_map(|silo| &silo.splits) {
+                assert!(silo.validation.len() >= 60);
+                assert!(silo.train.len().abs_diff(silo.validation.len()) <= 1);
+                assert!(
+                    silo.train
+                        .n_positive()
+                        .abs_diff(silo.validation.n_positive())
+                        <= 1
+                );
+                for column in 0..11 {
+                    let values = silo.train.rows.iter().map(|row| row[column]);
+                    assert!((values.sum::<f64>() / silo.train.len() as f64).abs() < 1e-9);
+                }
+            }
+        }
+        assert!(WineSites::new(0).is_err() && WineSites::new(12).is_err());
+    }
+
+    /// Sites differ far more in their share of good wine than random splits would (standard error about 4 %).
+    #[test]
+    fn sites_differ_in_their_share_of_good_wine() {
+        let sites = WineSites::new(N_SILOS).unwrap();
+        let shares: Vec<f64> = sites.silos().iter().map(WineSilo::share_good).collect();
+        let low = shares.iter().copied().fold(1.0, f64::min);
+        let high = shares.iter().copied().fold(0.0, f64::max);
+        assert!(high - low > 0.2, "{shares:?}");
+        assert!(low > 0.1 && high < 0.9, "{shares:?}");
+    }
+
+    #[test]
+    fn the_split_and_the_objective_are_the_same_every_time() {
+        let sites = WineSites::new(N_SILOS).unwrap();
+        assert_eq!(sites, WineSites::new(N_SILOS).unwrap());
+        let problem = WineSvm::new(&sites, 3).unwrap();
+        let point = problem.space().decode(&[0.5, 0.5]);
+        let trial = |trial| problem.evaluate(&point, TrialId { agent: 3, trial });
+        let Outcome::Value(auc) = trial(0) else {
+            panic!("{:?}", trial(0));
+        };
+        assert_eq!(trial(0), trial(1));
+        assert!((0.6..0.95).contains(&auc), "{auc}");
+        assert_eq!(problem.noiseless(&point), Some(auc));
+    }
+}
