@@ -24,13 +24,24 @@ pub struct Evidence {
 ///
 /// # Errors
 /// If K has no Cholesky factor.
-pub fn evidence(kernel: &Kernel, noise_variance: f64, inputs: &Points, y: &[f64]) -> Result<Evidence, GpError> {
-    assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
+pub fn evidence(
+    kernel: &Kernel,
+    noise_variance: f64,
+    inputs: &Points,
+    y: &[f64],
+) -> Result<Evidence, GpError> {
+    assert_eq!(
+        inputs.len(),
+        y.len(),
+        "{} inputs and {} outputs",
+        inputs.len(),
+        y.len()
+    );
     let n = y.len();
     let columns = Columns::new(inputs);
     let mut gram = PackedLower::zeros(n);
     let mut slopes = PackedLower::zeros(n);
-    lanes::vectorized(fill, (kernel, inputs, &columns, &mut gram, &mut slopes));
+    fill(kernel, inputs, &columns, &mut gram, &mut slopes);
     let mut covariance = gram.clone();
     for i in 0..n {
         covariance.row_mut(i)[i] += noise_variance;
@@ -39,24 +50,38 @@ pub fn evidence(kernel: &Kernel, noise_variance: f64, inputs: &Points, y: &[f64]
     let mut alpha = y.to_vec();
     factor.solve(&mut alpha);
     let fit = lanes::wide_dot(y, &alpha);
-    #[expect(clippy::cast_precision_loss, reason = "numbers of observations are far below 2^53")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "numbers of observations are far below 2^53"
+    )]
     let constant = 0.5 * n as f64 * std::f64::consts::TAU.ln();
     let value = -0.5 * fit - 0.5 * factor.log_determinant() - constant;
-    let terms = Terms { kernel, noise_variance, inputs, columns: &columns, gram: &gram, slopes: &slopes, alpha: &alpha };
-    let gradient = lanes::vectorized(traces, (&terms, &factor.inverse()));
-    Ok(Evidence { value, gradient, jitter: factor.jitter() })
+    let terms = Terms {
+        kernel,
+        noise_variance,
+        inputs,
+        columns: &columns,
+        gram: &gram,
+        slopes: &slopes,
+        alpha: &alpha,
+    };
+    let gradient = traces(&terms, &factor.inverse());
+    Ok(Evidence {
+        value,
+        gradient,
+        jitter: factor.jitter(),
+    })
 }
 
-/// k(X, X) and a² g(r), lower triangles.
-#[inline(always)]
-fn fill(
-    (kernel, inputs, columns, gram, slopes): (&Kernel, &Points, &Columns, &mut PackedLower, &mut PackedLower),
-) {
-    let (mut values, mut row_slopes) = (vec![0.0; columns.padded_len()], vec![0.0; columns.padded_len()]);
-    for i in 0..inputs.len() {
-        kernel.row_with_slopes(inputs.row(i), columns, &mut values, &mut row_slopes);
-        gram.row_mut(i).copy_from_slice(&values[..=i]);
-        slopes.row_mut(i).copy_from_slice(&row_slopes[..=i]);
+lanes::vectorized! {
+    /// k(X, X) and a² g(r), lower triangles.
+    fn fill(kernel: &Kernel, inputs: &Points, columns: &Columns, gram: &mut PackedLower, slopes: &mut PackedLower) {
+        let (mut values, mut row_slopes) = (vec![0.0; columns.padded_len()], vec![0.0; columns.padded_len()]);
+        for i in 0..inputs.len() {
+            kernel.row_with_slopes(inputs.row(i), columns, &mut values, &mut row_slopes);
+            gram.row_mut(i).copy_from_slice(&values[..=i]);
+            slopes.row_mut(i).copy_from_slice(&row_slopes[..=i]);
+        }
     }
 }
 
@@ -71,29 +96,30 @@ struct Terms<'a> {
     alpha: &'a [f64],
 }
 
-/// ½ tr((α αᵀ − K⁻¹) ∂K/∂θ) for every θ; off-diagonal entries count twice, which cancels the factor ½.
-#[inline(always)]
-fn traces((terms, inverse): (&Terms<'_>, &PackedLower)) -> Vec<f64> {
-    let dim = terms.kernel.dim();
-    let mut gradient = vec![0.0; dim + 2];
-    let mut weights = vec![0.0; terms.columns.padded_len()];
-    for i in 0..terms.alpha.len() {
-        let (k, slopes) = (terms.gram.row(i), terms.slopes.row(i));
-        for ((w, alpha), inverse) in weights.iter_mut().zip(terms.alpha).zip(inverse.row(i)) {
-            *w = terms.alpha[i] * alpha - inverse;
+lanes::vectorized! {
+    /// ½ tr((α αᵀ − K⁻¹) ∂K/∂θ) for every θ; off-diagonal entries count twice, which cancels the factor ½.
+    fn traces(terms: &Terms<'_>, inverse: &PackedLower) -> Vec<f64> {
+        let dim = terms.kernel.dim();
+        let mut gradient = vec![0.0; dim + 2];
+        let mut weights = vec![0.0; terms.columns.padded_len()];
+        for i in 0..terms.alpha.len() {
+            let (k, slopes) = (terms.gram.row(i), terms.slopes.row(i));
+            for ((w, alpha), inverse) in weights.iter_mut().zip(terms.alpha).zip(inverse.row(i)) {
+                *w = terms.alpha[i] * alpha - inverse;
+            }
+            gradient[dim] += lanes::dot(&weights[..i], &k[..i]) + 0.5 * weights[i] * k[i];
+            gradient[dim + 1] += 0.5 * weights[i] * terms.noise_variance;
+            for (w, slope) in weights[..i].iter_mut().zip(slopes) {
+                *w *= slope;
+            }
+            for (axis, lengthscale) in terms.kernel.lengthscales().iter().enumerate() {
+                let x = terms.inputs.row(i)[axis];
+                let moment = moment_of_squares(&weights[..i], x, &terms.columns.coordinate(axis)[..i]);
+                gradient[axis] += moment / (lengthscale * lengthscale);
+            }
         }
-        gradient[dim] += lanes::dot(&weights[..i], &k[..i]) + 0.5 * weights[i] * k[i];
-        gradient[dim + 1] += 0.5 * weights[i] * terms.noise_variance;
-        for (w, slope) in weights[..i].iter_mut().zip(slopes) {
-            *w *= slope;
-        }
-        for (axis, lengthscale) in terms.kernel.lengthscales().iter().enumerate() {
-            let x = terms.inputs.row(i)[axis];
-            let moment = moment_of_squares(&weights[..i], x, &terms.columns.coordinate(axis)[..i]);
-            gradient[axis] += moment / (lengthscale * lengthscale);
-        }
+        gradient
     }
-    gradient
 }
 
 /// Σ_i w_i (x − z_i)².
@@ -101,8 +127,12 @@ fn traces((terms, inverse): (&Terms<'_>, &PackedLower)) -> Vec<f64> {
 fn moment_of_squares(w: &[f64], x: f64, z: &[f64]) -> f64 {
     let mut sums = [0.0; lanes::LANES];
     let (blocks_w, blocks_z) = (w.chunks_exact(lanes::LANES), z.chunks_exact(lanes::LANES));
-    let tail: f64 =
-        blocks_w.remainder().iter().zip(blocks_z.remainder()).map(|(w, z)| w * (x - z) * (x - z)).sum();
+    let tail: f64 = blocks_w
+        .remainder()
+        .iter()
+        .zip(blocks_z.remainder())
+        .map(|(w, z)| w * (x - z) * (x - z))
+        .sum();
     for (w, z) in blocks_w.zip(blocks_z) {
         for lane in 0..lanes::LANES {
             sums[lane] += w[lane] * (x - z[lane]) * (x - z[lane]);

@@ -79,18 +79,30 @@ impl FeatureMap {
     pub fn draw(description: &FeatureDescription, stream: &mut Stream) -> Result<Self, GpError> {
         let (median, spread) = match description.lengthscale {
             LengthscaleLaw::Fixed(lengthscale) => (positive("lengthscale", lengthscale)?, 0.0),
-            LengthscaleLaw::LogNormal { median, spread } => (positive("lengthscale median", median)?, spread),
+            LengthscaleLaw::LogNormal { median, spread } => {
+                (positive("lengthscale median", median)?, spread)
+            }
         };
         if !(spread.is_finite() && spread >= 0.0) {
-            return Err(GpError::Hyperparameter { name: "lengthscale spread", value: spread, expected: "of at least 0" });
+            return Err(GpError::Hyperparameter {
+                name: "lengthscale spread",
+                value: spread,
+                expected: "of at least 0",
+            });
         }
         let (m, dim) = (description.n_features, description.dim);
         let mut frequencies = Vec::with_capacity(m * dim);
         let mut phases = Vec::with_capacity(m);
         for _ in 0..m {
-            let lengthscale = if spread > 0.0 { median * (spread * stream.normal()).exp() } else { median };
+            let lengthscale = if spread > 0.0 {
+                median * (spread * stream.normal()).exp()
+            } else {
+                median
+            };
             let lengthscale = positive("lengthscale", lengthscale)?;
-            unit_frequency(description.family, dim, stream, |z| frequencies.push(z / lengthscale));
+            unit_frequency(description.family, dim, stream, |z| {
+                frequencies.push(z / lengthscale)
+            });
             phases.push(std::f64::consts::TAU * stream.uniform());
         }
         Self::new(dim, &frequencies, &phases, 1.0)
@@ -100,7 +112,11 @@ impl FeatureMap {
     ///
     /// # Errors
     /// If M is 0.
-    pub fn for_kernel(kernel: &Kernel, n_features: usize, stream: &mut Stream) -> Result<Self, GpError> {
+    pub fn for_kernel(
+        kernel: &Kernel,
+        n_features: usize,
+        stream: &mut Stream,
+    ) -> Result<Self, GpError> {
         let dim = kernel.dim();
         let mut frequencies = Vec::with_capacity(n_features * dim);
         let mut phases = Vec::with_capacity(n_features);
@@ -119,16 +135,33 @@ impl FeatureMap {
     ///
     /// # Errors
     /// If M is 0, lengths do not fit, or a number is not finite.
-    pub fn new(dim: usize, frequencies: &[f64], phases: &[f64], outputscale: f64) -> Result<Self, GpError> {
+    pub fn new(
+        dim: usize,
+        frequencies: &[f64],
+        phases: &[f64],
+        outputscale: f64,
+    ) -> Result<Self, GpError> {
         let n_features = phases.len();
         positive("outputscale", outputscale)?;
         if n_features == 0 {
-            return Err(GpError::Hyperparameter { name: "number of features", value: 0.0, expected: "of at least 1" });
+            return Err(GpError::Hyperparameter {
+                name: "number of features",
+                value: 0.0,
+                expected: "of at least 1",
+            });
         }
         if frequencies.len() != n_features * dim {
-            return Err(GpError::Length { what: "frequencies", found: frequencies.len(), expected: n_features * dim });
+            return Err(GpError::Length {
+                what: "frequencies",
+                found: frequencies.len(),
+                expected: n_features * dim,
+            });
         }
-        if let Some(index) = frequencies.iter().chain(phases).position(|v| !v.is_finite()) {
+        if let Some(index) = frequencies
+            .iter()
+            .chain(phases)
+            .position(|v| !v.is_finite())
+        {
             return Err(GpError::NotFinite { index });
         }
         let stride = padded(n_features);
@@ -143,7 +176,15 @@ impl FeatureMap {
         let mut present = vec![1.0; n_features];
         present.resize(stride, 0.0);
         let hash = fingerprint(dim, outputscale, frequencies, phases);
-        Ok(Self { dim, n_features, outputscale, frequencies: by_coordinate, phases: all_phases, present, hash })
+        Ok(Self {
+            dim,
+            n_features,
+            outputscale,
+            frequencies: by_coordinate,
+            phases: all_phases,
+            present,
+            hash,
+        })
     }
 
     /// Number of features M.
@@ -189,21 +230,27 @@ impl FeatureMap {
     }
 
     fn features_to(&self, x: &[f64], phi: &mut [f64]) {
-        #[inline(always)]
-        fn work((map, x, phi): (&FeatureMap, &[f64], &mut [f64])) {
-            map.features_into(x, phi);
+        lanes::vectorized! {
+            fn work(map: &FeatureMap, x: &[f64], phi: &mut [f64]) {
+                map.features_into(x, phi);
+            }
         }
-        lanes::vectorized(work, (self, x, phi));
+        work(self, x, phi);
     }
 
     /// φ(x)·ω at every point, for a padded weight vector.
     pub(crate) fn weighted_sums(&self, points: &Points, weights: &[f64]) -> Vec<f64> {
-        #[inline(always)]
-        fn work((map, points, weights): (&FeatureMap, &Points, &[f64])) -> Vec<f64> {
-            let mut buffer = vec![0.0; map.stride()];
-            points.rows().map(|x| map.weighted_sum(x, weights, &mut buffer)).collect()
+        lanes::vectorized! {
+            fn work(map: &FeatureMap, points: &Points, weights: &[f64]) -> Vec<f64> {
+                let mut buffer = vec![0.0; map.stride()];
+                let mut sums = Vec::with_capacity(points.len());
+                for x in points.rows() {
+                    sums.push(map.weighted_sum(x, weights, &mut buffer)); // a loop: an iterator's closure would not be inlined
+                }
+                sums
+            }
         }
-        lanes::vectorized(work, (self, points, weights))
+        work(self, points, weights)
     }
 
     #[inline(always)]
@@ -225,7 +272,11 @@ impl FeatureMap {
     /// a/√(Σ cos²); 0 when all cosines vanish, so that φ is the zero vector instead of NaN.
     #[inline(always)]
     fn normalizer(&self, square_sum: f64) -> f64 {
-        if square_sum > 0.0 { (self.outputscale / square_sum).sqrt() } else { 0.0 }
+        if square_sum > 0.0 {
+            (self.outputscale / square_sum).sqrt()
+        } else {
+            0.0
+        }
     }
 
     #[inline(always)]
@@ -297,7 +348,10 @@ fn fingerprint(dim: usize, outputscale: f64, frequencies: &[f64], phases: &[f64]
     hasher.update(b"fedbo feature map 1\0");
     hasher.update((phases.len() as u64).to_le_bytes());
     hasher.update((dim as u64).to_le_bytes());
-    for number in std::iter::once(&outputscale).chain(frequencies).chain(phases) {
+    for number in std::iter::once(&outputscale)
+        .chain(frequencies)
+        .chain(phases)
+    {
         hasher.update(number.to_le_bytes());
     }
     MapHash(hasher.finalize().into())

@@ -56,7 +56,11 @@ impl Default for FitOptions {
             lengthscale_bounds: (1e-2, 1e2),
             outputscale_bounds: (1e-3, 1e3),
             noise_bounds: (1e-6, 10.0),
-            local: LbfgsbOptions { max_iterations: 200, gradient_tolerance: 1e-5, value_tolerance: 1e-9 },
+            local: LbfgsbOptions {
+                max_iterations: 200,
+                gradient_tolerance: 1e-5,
+                value_tolerance: 1e-9,
+            },
         }
     }
 }
@@ -85,7 +89,13 @@ pub fn fit(
     options: &FitOptions,
     stream: &mut Stream,
 ) -> Result<Fitted, GpError> {
-    let problem = Problem { family: start.kernel.family(), dim: inputs.dim(), inputs, y, options };
+    let problem = Problem {
+        family: start.kernel.family(),
+        dim: inputs.dim(),
+        inputs,
+        y,
+        options,
+    };
     let (lower, upper) = problem.bounds();
     let mut starts = vec![problem.encode(start)];
     for _ in 0..options.n_restarts {
@@ -111,7 +121,10 @@ pub fn fit(
         match found {
             Ok(maximum) => {
                 n_evaluations += maximum.n_evaluations;
-                if best.as_ref().is_none_or(|(value, _)| maximum.value > *value) {
+                if best
+                    .as_ref()
+                    .is_none_or(|(value, _)| maximum.value > *value)
+                {
                     best = Some((maximum.value, maximum.x));
                 }
             }
@@ -124,7 +137,12 @@ pub fn fit(
     match best {
         Some((value, theta)) => {
             let hyperparameters = problem.decode(&theta)?;
-            Ok(Fitted { hyperparameters, value, n_evaluations, n_failed_starts })
+            Ok(Fitted {
+                hyperparameters,
+                value,
+                n_evaluations,
+                n_failed_starts,
+            })
         }
         None => Err(last_error.unwrap_or(GpError::Hyperparameter {
             name: "log marginal likelihood",
@@ -161,20 +179,34 @@ impl Problem<'_> {
     fn encode(&self, h: &Hyperparameters) -> Vec<f64> {
         let lengthscales = &h.kernel.lengthscales()[..self.n_lengthscales()];
         let others = [h.kernel.outputscale(), h.noise_variance];
-        lengthscales.iter().chain(&others).map(|v| v.max(f64::MIN_POSITIVE).ln()).collect()
+        lengthscales
+            .iter()
+            .chain(&others)
+            .map(|v| v.max(f64::MIN_POSITIVE).ln())
+            .collect()
     }
 
     fn decode(&self, theta: &[f64]) -> Result<Hyperparameters, GpError> {
         let n = self.n_lengthscales();
-        let lengthscales =
-            if self.options.isotropic { vec![theta[0].exp(); self.dim] } else { theta[..n].iter().map(|v| v.exp()).collect() };
+        let lengthscales = if self.options.isotropic {
+            vec![theta[0].exp(); self.dim]
+        } else {
+            theta[..n].iter().map(|v| v.exp()).collect()
+        };
         let kernel = Kernel::new(self.family, lengthscales, theta[n].exp())?;
-        Ok(Hyperparameters { kernel, noise_variance: theta[n + 1].exp() })
+        Ok(Hyperparameters {
+            kernel,
+            noise_variance: theta[n + 1].exp(),
+        })
     }
 
     /// Uniform within the middle of the (logarithmic) bounds: ends give degenerate models.
     fn random_start(&self, lower: &[f64], upper: &[f64], stream: &mut Stream) -> Vec<f64> {
-        lower.iter().zip(upper).map(|(l, u)| l + (u - l) * (0.25 + 0.5 * stream.uniform())).collect()
+        lower
+            .iter()
+            .zip(upper)
+            .map(|(l, u)| l + (u - l) * (0.25 + 0.5 * stream.uniform()))
+            .collect()
     }
 
     fn criterion(&self, theta: &[f64], gradient: &mut [f64]) -> Result<f64, GpError> {
@@ -189,7 +221,10 @@ impl Problem<'_> {
         gradient[n..].copy_from_slice(&found.gradient[self.dim..]);
         let mut value = found.value;
         if self.options.criterion == FitCriterion::MaximumPosterior {
-            #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "input dimensions are far below 2^53"
+            )]
             let d = self.dim as f64;
             let lengthscale_prior = (2.0_f64.sqrt() + 0.5 * d.ln(), 3.0);
             for (i, t) in theta.iter().enumerate() {

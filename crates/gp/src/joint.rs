@@ -29,8 +29,17 @@ impl JointSampler {
     /// If the prior covariance has no Cholesky factor.
     pub fn new(kernel: Kernel, domain: Points) -> Result<Self, GpError> {
         let prior_factor = SpdFactor::new(&kernel.gram(&domain))?;
-        let index_of = domain.rows().enumerate().map(|(index, x)| (bits(x), index)).collect();
-        Ok(Self { kernel, domain, prior_factor, index_of })
+        let index_of = domain
+            .rows()
+            .enumerate()
+            .map(|(index, x)| (bits(x), index))
+            .collect();
+        Ok(Self {
+            kernel,
+            domain,
+            prior_factor,
+            index_of,
+        })
     }
 
     /// The kernel whose prior is factored.
@@ -55,9 +64,20 @@ impl JointSampler {
     ///
     /// # Panics
     /// If the posterior has another kernel.
-    pub fn sample(&self, posterior: &Posterior, beta: f64, stream: &mut Stream) -> Result<Vec<f64>, GpError> {
-        assert_eq!(posterior.kernel(), &self.kernel, "the sampler's prior has another kernel");
-        let prior = self.prior_factor.multiply_lower(&stream.normals(self.domain.len()));
+    pub fn sample(
+        &self,
+        posterior: &Posterior,
+        beta: f64,
+        stream: &mut Stream,
+    ) -> Result<Vec<f64>, GpError> {
+        assert_eq!(
+            posterior.kernel(),
+            &self.kernel,
+            "the sampler's prior has another kernel"
+        );
+        let prior = self
+            .prior_factor
+            .multiply_lower(&stream.normals(self.domain.len()));
         let noise_std = posterior.noise_variance().sqrt();
         let mut residual = Vec::with_capacity(posterior.len());
         for (index, x) in posterior.inputs().rows().enumerate() {
@@ -65,23 +85,27 @@ impl JointSampler {
             residual.push(-prior[at] - noise_std * stream.normal());
         }
         posterior.factor().solve(&mut residual);
-        let mut coefficients: Vec<f64> =
-            posterior.alpha().iter().zip(&residual).map(|(a, r)| a + beta * r).collect();
+        let mut coefficients: Vec<f64> = posterior
+            .alpha()
+            .iter()
+            .zip(&residual)
+            .map(|(a, r)| a + beta * r)
+            .collect();
         let columns = posterior.columns();
         coefficients.resize(columns.padded_len(), 0.0);
-        let mut values = prior;
-        lanes::vectorized(work, (self, columns, beta, &coefficients[..], &mut values[..]));
-        return Ok(values);
-
-        /// f₀ ← β f₀ + k(D, X) v.
-        #[inline(always)]
-        fn work((sampler, columns, beta, v, f): (&JointSampler, &Columns, f64, &[f64], &mut [f64])) {
-            let mut cross = vec![0.0; columns.padded_len()];
-            for (x, f) in sampler.domain.rows().zip(f) {
-                sampler.kernel.row_into(x, columns, &mut cross);
-                *f = beta * *f + lanes::dot(&cross, v);
+        lanes::vectorized! {
+            /// f₀ ← β f₀ + k(D, X) v.
+            fn work(sampler: &JointSampler, columns: &Columns, beta: f64, v: &[f64], f: &mut [f64]) {
+                let mut cross = vec![0.0; columns.padded_len()];
+                for (x, f) in sampler.domain.rows().zip(f) {
+                    sampler.kernel.row_into(x, columns, &mut cross);
+                    *f = beta * *f + lanes::dot(&cross, v);
+                }
             }
         }
+        let mut values = prior;
+        work(self, columns, beta, &coefficients[..], &mut values);
+        Ok(values)
     }
 }
 

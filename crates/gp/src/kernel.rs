@@ -38,19 +38,31 @@ impl Kernel {
     /// # Panics
     /// If there is no length scale.
     pub fn new(family: Family, lengthscales: Vec<f64>, outputscale: f64) -> Result<Self, GpError> {
-        assert!(!lengthscales.is_empty(), "a kernel needs at least one input dimension");
+        assert!(
+            !lengthscales.is_empty(),
+            "a kernel needs at least one input dimension"
+        );
         for value in &lengthscales {
             positive("lengthscale", *value)?;
         }
         positive("outputscale", outputscale)?;
-        Ok(Self { family, lengthscales, outputscale })
+        Ok(Self {
+            family,
+            lengthscales,
+            outputscale,
+        })
     }
 
     /// The same length scale in all `dim` dimensions.
     ///
     /// # Errors
     /// As [`Kernel::new`].
-    pub fn isotropic(family: Family, dim: usize, lengthscale: f64, outputscale: f64) -> Result<Self, GpError> {
+    pub fn isotropic(
+        family: Family,
+        dim: usize,
+        lengthscale: f64,
+        outputscale: f64,
+    ) -> Result<Self, GpError> {
         Self::new(family, vec![lengthscale; dim], outputscale)
     }
 
@@ -76,7 +88,12 @@ impl Kernel {
 
     /// k(x, z) at one pair of points.
     pub fn value(&self, x: &[f64], z: &[f64]) -> f64 {
-        let r2 = x.iter().zip(z).zip(&self.lengthscales).map(|((x, z), l)| ((x - z) / l).powi(2)).sum();
+        let r2 = x
+            .iter()
+            .zip(z)
+            .zip(&self.lengthscales)
+            .map(|((x, z), l)| ((x - z) / l).powi(2))
+            .sum();
         self.outputscale * profile(self.family, r2).0
     }
 
@@ -88,11 +105,12 @@ impl Kernel {
     }
 
     fn row_to(&self, x: &[f64], columns: &Columns, out: &mut [f64]) {
-        #[inline(always)]
-        fn work((kernel, x, columns, out): (&Kernel, &[f64], &Columns, &mut [f64])) {
-            kernel.row_into(x, columns, out);
+        lanes::vectorized! {
+            fn work(kernel: &Kernel, x: &[f64], columns: &Columns, out: &mut [f64]) {
+                kernel.row_into(x, columns, out);
+            }
         }
-        lanes::vectorized(work, (self, x, columns, out));
+        work(self, x, columns, out);
     }
 
     /// The body of [`Kernel::row`], to be inlined into a vectorised caller.
@@ -102,7 +120,9 @@ impl Kernel {
         let a = self.outputscale;
         let n = columns.len();
         match self.family {
-            Family::SquaredExponential => out[..n].iter_mut().for_each(|v| *v = a * squared_exponential(*v).0),
+            Family::SquaredExponential => out[..n]
+                .iter_mut()
+                .for_each(|v| *v = a * squared_exponential(*v).0),
             Family::Matern32 => out[..n].iter_mut().for_each(|v| *v = a * matern32(*v).0),
             Family::Matern52 => out[..n].iter_mut().for_each(|v| *v = a * matern52(*v).0),
         }
@@ -111,13 +131,21 @@ impl Kernel {
 
     /// Covariances into `values` and a²·g(r) into `slopes` (see [`profile`]), for gradients.
     #[inline(always)]
-    pub(crate) fn row_with_slopes(&self, x: &[f64], columns: &Columns, values: &mut [f64], slopes: &mut [f64]) {
+    pub(crate) fn row_with_slopes(
+        &self,
+        x: &[f64],
+        columns: &Columns,
+        values: &mut [f64],
+        slopes: &mut [f64],
+    ) {
         squared_distances(&self.lengthscales, x, columns, values);
         let a = self.outputscale;
         let n = columns.len();
         let pairs = values[..n].iter_mut().zip(slopes.iter_mut());
         match self.family {
-            Family::SquaredExponential => pairs.for_each(|(v, s)| (*v, *s) = scaled(a, squared_exponential(*v))),
+            Family::SquaredExponential => {
+                pairs.for_each(|(v, s)| (*v, *s) = scaled(a, squared_exponential(*v)))
+            }
             Family::Matern32 => pairs.for_each(|(v, s)| (*v, *s) = scaled(a, matern32(*v))),
             Family::Matern52 => pairs.for_each(|(v, s)| (*v, *s) = scaled(a, matern52(*v))),
         }
@@ -172,7 +200,10 @@ fn matern52(r2: f64) -> (f64, f64) {
     let e = lanes::exp_negative(-s);
     // s = +inf (points infinitely far apart in units of a tiny length scale) must give 0, not inf·0.
     let bounded = if s > 1e100 { 1e100 } else { s };
-    ((1.0 + bounded + bounded * bounded / 3.0) * e, (5.0 / 3.0) * (1.0 + bounded) * e)
+    (
+        (1.0 + bounded + bounded * bounded / 3.0) * e,
+        (5.0 / 3.0) * (1.0 + bounded) * e,
+    )
 }
 
 /// r² of one point to every column: Σ_j (x_j − X_j)²/ℓ_j², by subtraction.
@@ -208,7 +239,12 @@ impl Columns {
                 data[j * stride + i] = *value;
             }
         }
-        Self { dim, n, stride, data }
+        Self {
+            dim,
+            n,
+            stride,
+            data,
+        }
     }
 
     /// Number of points.

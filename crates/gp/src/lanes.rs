@@ -4,43 +4,64 @@
 //! No fused multiply-add and fixed summation order: the same numbers on every machine, whatever its vector width.
 
 /// Numbers that are summed in parallel; buffers are padded to a multiple of it.
-pub const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 
 /// `n` rounded up to a multiple of [`LANES`].
-pub fn padded(n: usize) -> usize {
+pub(crate) fn padded(n: usize) -> usize {
     n.div_ceil(LANES) * LANES
 }
 
-/// Runs `work(arguments)` compiled for the widest vector unit of this machine.
+/// Declares a function whose body is compiled for every vector unit and runs on the widest one of this machine.
 ///
-/// `work` must be a function marked `#[inline(always)]`, as those of this module are: a closure or a plain function would
-/// be called, not inlined, and stay compiled for the narrowest machine.
+/// What the body calls should be `#[inline(always)]`, as the functions of this module are: anything that is not inlined
+/// stays compiled for the narrowest machine. (A closure would not be inlined, hence a macro.)
+macro_rules! vectorized {
+    ($(#[$meta:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $body:block) => {
+        $(#[$meta])*
+        $visibility fn $name($($argument: $type),*) $(-> $output)? {
+            struct Body;
+            impl $crate::lanes::Job<($($type,)*)> for Body {
+                type Output = $crate::lanes::vectorized!(@output $($output)?);
+
+                #[inline(always)]
+                fn run(($($argument,)*): ($($type,)*)) $(-> $output)? $body
+            }
+            $crate::lanes::dispatch::<Body, _>(($($argument,)*))
+        }
+    };
+    (@output) => { () };
+    (@output $output:ty) => { $output };
+}
+pub(crate) use vectorized;
+
+/// The body of a [`vectorized`] function.
+pub(crate) trait Job<A> {
+    type Output;
+    fn run(arguments: A) -> Self::Output;
+}
+
+/// Runs a job on the widest vector unit.
 #[inline]
-pub fn vectorized<A, R>(work: impl FnOnce(A) -> R, arguments: A) -> R {
-    pulp::Arch::new().dispatch(Work { work, arguments })
+pub(crate) fn dispatch<J: Job<A>, A>(arguments: A) -> J::Output {
+    pulp::Arch::new().dispatch(Dispatch::<J, A>(arguments, std::marker::PhantomData))
 }
 
-struct Work<F, A> {
-    work: F,
-    arguments: A,
-}
+struct Dispatch<J, A>(A, std::marker::PhantomData<J>);
 
-impl<A, R, F: FnOnce(A) -> R> pulp::WithSimd for Work<F, A> {
-    type Output = R;
+impl<J: Job<A>, A> pulp::WithSimd for Dispatch<J, A> {
+    type Output = J::Output;
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) -> R {
-        (self.work)(self.arguments)
+    fn with_simd<S: pulp::Simd>(self, _: S) -> J::Output {
+        J::run(self.0)
     }
 }
 
-/// [`dot`] outside a vectorised caller.
-pub fn wide_dot(a: &[f64], b: &[f64]) -> f64 {
-    #[inline(always)]
-    fn work((a, b): (&[f64], &[f64])) -> f64 {
+vectorized! {
+    /// [`dot`] outside a vectorised caller.
+    pub(crate) fn wide_dot(a: &[f64], b: &[f64]) -> f64 {
         dot(a, b)
     }
-    vectorized(work, (a, b))
 }
 
 /// Σ_i a_i b_i, summed in [`LANES`] interleaved partial sums.
@@ -48,11 +69,16 @@ pub fn wide_dot(a: &[f64], b: &[f64]) -> f64 {
 /// # Panics
 /// If the lengths differ.
 #[inline(always)]
-pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     let mut sums = [0.0; LANES];
     let (blocks_a, blocks_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let tail: f64 = blocks_a.remainder().iter().zip(blocks_b.remainder()).map(|(x, y)| x * y).sum();
+    let tail: f64 = blocks_a
+        .remainder()
+        .iter()
+        .zip(blocks_b.remainder())
+        .map(|(x, y)| x * y)
+        .sum();
     for (x, y) in blocks_a.zip(blocks_b) {
         for lane in 0..LANES {
             sums[lane] += x[lane] * y[lane];
@@ -63,7 +89,7 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// Σ_i w_i (x − z_i), with the summation order of [`dot`]. Lengths are multiples of [`LANES`].
 #[inline(always)]
-pub fn dot_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
+pub(crate) fn dot_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
     debug_assert!(w.len() == z.len() && w.len().is_multiple_of(LANES));
     let mut sums = [0.0; LANES];
     for (w, z) in w.chunks_exact(LANES).zip(z.chunks_exact(LANES)) {
@@ -76,7 +102,7 @@ pub fn dot_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
 
 /// y ← y + a x.
 #[inline(always)]
-pub fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
+pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y += a * x;
     }
@@ -84,7 +110,7 @@ pub fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
 
 /// The sum of partial sums, always in the same order.
 #[inline(always)]
-pub fn fold(s: [f64; LANES]) -> f64 {
+pub(crate) fn fold(s: [f64; LANES]) -> f64 {
     ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]))
 }
 
@@ -97,7 +123,7 @@ const LARGEST_FAST_ANGLE: f64 = 1.0e6;
 /// Cosine of every element of `angles`, in place; absolute error below 4e-16 for |angle| ≤ 1e6, and the standard
 /// library's cosine beyond.
 #[inline(always)]
-pub fn cos(angles: &mut [f64]) {
+pub(crate) fn cos(angles: &mut [f64]) {
     if largest(angles) > LARGEST_FAST_ANGLE {
         angles.iter_mut().for_each(|a| *a = a.cos());
         return;
@@ -109,7 +135,7 @@ pub fn cos(angles: &mut [f64]) {
 
 /// Cosine in place and sine into `sines`, with the accuracy of [`cos`].
 #[inline(always)]
-pub fn sin_cos(angles: &mut [f64], sines: &mut [f64]) {
+pub(crate) fn sin_cos(angles: &mut [f64], sines: &mut [f64]) {
     if largest(angles) > LARGEST_FAST_ANGLE {
         for (a, s) in angles.iter_mut().zip(sines) {
             (*s, *a) = a.sin_cos();
@@ -126,7 +152,10 @@ pub fn sin_cos(angles: &mut [f64], sines: &mut [f64]) {
 fn largest(values: &[f64]) -> f64 {
     let mut tops = [0.0_f64; LANES];
     let blocks = values.chunks_exact(LANES);
-    let tail = blocks.remainder().iter().fold(0.0, |m: f64, v| if v.abs() > m { v.abs() } else { m });
+    let tail = blocks
+        .remainder()
+        .iter()
+        .fold(0.0, |m: f64, v| if v.abs() > m { v.abs() } else { m });
     for block in blocks {
         for lane in 0..LANES {
             let v = block[lane].abs();
@@ -169,12 +198,15 @@ fn sin_cos_reduced(x: f64) -> (f64, f64) {
     let (s, c) = if swap { (cosine, sine) } else { (sine, cosine) };
     let sign_s = (quadrant & 2) << 62;
     let sign_c = (quadrant.wrapping_add(1) & 2) << 62;
-    (f64::from_bits(s.to_bits() ^ sign_s), f64::from_bits(c.to_bits() ^ sign_c))
+    (
+        f64::from_bits(s.to_bits() ^ sign_s),
+        f64::from_bits(c.to_bits() ^ sign_c),
+    )
 }
 
 /// e^x of one number x ≤ 0, relative error below 4e-16 down to −708, and 0 below that. NaN stays NaN.
 #[inline(always)]
-pub fn exp_negative(x: f64) -> f64 {
+pub(crate) fn exp_negative(x: f64) -> f64 {
     const LN2_HIGH: f64 = 6.931_471_803_691_238e-1; // 32 bits of ln 2
     const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
     let bounded = if x < -708.0 { -708.0 } else { x };
@@ -204,23 +236,40 @@ pub fn exp_negative(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    #[inline(always)]
-    fn work_sin_cos((angles, sines): (&mut Vec<f64>, &mut Vec<f64>)) {
-        sin_cos(angles, sines);
+    vectorized! {
+        fn wide_sin_cos(angles: &mut [f64], sines: &mut [f64]) {
+            sin_cos(angles, sines);
+        }
+    }
+
+    vectorized! {
+        fn wide_cos(angles: &mut [f64]) {
+            cos(angles);
+        }
     }
 
     /// The standard library's functions are the oracle; tolerances are those that the docs promise.
     #[test]
     fn sine_and_cosine_agree_with_the_standard_library() {
         for span in [1.0, 100.0, 1e4, 9.9e5] {
-            let angles: Vec<f64> = (0..4001).map(|i| (f64::from(i) / 2000.0 - 1.0) * span + 1e-3).collect();
+            let angles: Vec<f64> = (0..4001)
+                .map(|i| (f64::from(i) / 2000.0 - 1.0) * span + 1e-3)
+                .collect();
             let (mut cosines, mut sines) = (angles.clone(), vec![0.0; angles.len()]);
-            vectorized(work_sin_cos, (&mut cosines, &mut sines));
+            wide_sin_cos(&mut cosines, &mut sines);
             let mut only = angles.clone();
-            vectorized(cos, &mut only[..]);
+            wide_cos(&mut only);
             for i in 0..angles.len() {
-                assert!((cosines[i] - angles[i].cos()).abs() < 4e-16, "cos {}", angles[i]);
-                assert!((sines[i] - angles[i].sin()).abs() < 4e-16, "sin {}", angles[i]);
+                assert!(
+                    (cosines[i] - angles[i].cos()).abs() < 4e-16,
+                    "cos {}",
+                    angles[i]
+                );
+                assert!(
+                    (sines[i] - angles[i].sin()).abs() < 4e-16,
+                    "sin {}",
+                    angles[i]
+                );
                 assert_eq!(only[i].to_bits(), cosines[i].to_bits());
             }
         }
@@ -229,7 +278,7 @@ mod tests {
     #[test]
     fn huge_angles_take_the_exact_path() {
         let mut angles = vec![1e18, -3e12, 0.5, f64::NAN];
-        vectorized(cos, &mut angles[..]);
+        wide_cos(&mut angles);
         assert_eq!(angles[0].to_bits(), 1e18_f64.cos().to_bits());
         assert_eq!(angles[2].to_bits(), 0.5_f64.cos().to_bits());
         assert!(angles[3].is_nan());

@@ -10,10 +10,10 @@
 mod evidence;
 mod features;
 mod fit;
-pub mod lanes;
-pub mod linalg;
 mod joint;
 mod kernel;
+mod lanes;
+pub mod linalg;
 mod pathwise;
 mod posterior;
 mod standardizer;
@@ -75,6 +75,10 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, GpError> {
     if value.is_normal() && value > 0.0 {
         Ok(value)
     } else {
-        Err(GpError::Hyperparameter { name, value, expected: "above 0" })
+        Err(GpError::Hyperparameter {
+            name,
+            value,
+            expected: "above 0",
+        })
     }
 }

@@ -13,7 +13,9 @@ const JITTER_LADDER: [f64; 9] = [0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e
 
 /// A matrix has no Cholesky factor even with the largest jitter, or is not finite.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("a {size}×{size} covariance matrix is not positive definite, even with jitter of 1e-6 times its mean diagonal {mean_diagonal}")]
+#[error(
+    "a {size}×{size} covariance matrix is not positive definite, even with jitter of 1e-6 times its mean diagonal {mean_diagonal}"
+)]
 pub struct NotPositiveDefinite {
     /// Number of rows.
     pub size: usize,
@@ -31,7 +33,10 @@ pub struct PackedLower {
 impl PackedLower {
     /// An n×n triangle of zeros.
     pub fn zeros(n: usize) -> Self {
-        Self { n, data: vec![0.0; n * (n + 1) / 2] }
+        Self {
+            n,
+            data: vec![0.0; n * (n + 1) / 2],
+        }
     }
 
     /// Number of rows.
@@ -40,11 +45,13 @@ impl PackedLower {
     }
 
     /// Row i: entries (i, 0) to (i, i).
+    #[inline(always)]
     pub fn row(&self, i: usize) -> &[f64] {
         &self.data[i * (i + 1) / 2..(i + 1) * (i + 2) / 2]
     }
 
     /// Row i, to be written.
+    #[inline(always)]
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
         &mut self.data[i * (i + 1) / 2..(i + 1) * (i + 2) / 2]
     }
@@ -55,7 +62,10 @@ impl PackedLower {
     }
 
     fn mean_diagonal(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "matrix sizes are far below 2^53")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "matrix sizes are far below 2^53"
+        )]
         let n = self.n.max(1) as f64;
         (0..self.n).map(|i| self.row(i)[i] / n).sum()
     }
@@ -77,11 +87,18 @@ impl SpdFactor {
     pub fn new(matrix: &PackedLower) -> Result<Self, NotPositiveDefinite> {
         let n = matrix.size();
         let mean_diagonal = matrix.mean_diagonal();
-        let failure = NotPositiveDefinite { size: n, mean_diagonal };
+        let failure = NotPositiveDefinite {
+            size: n,
+            mean_diagonal,
+        };
         if !matrix.data.iter().all(|v| v.is_finite()) {
             return Err(failure);
         }
-        let mut workspace = MemBuffer::new(llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default()));
+        let mut workspace = MemBuffer::new(llt::factor::cholesky_in_place_scratch::<f64>(
+            n,
+            Par::Seq,
+            Default::default(),
+        ));
         let mut full = Mat::<f64>::zeros(n, n);
         for relative in JITTER_LADDER {
             let jitter = relative * mean_diagonal;
@@ -92,8 +109,13 @@ impl SpdFactor {
                 full[(i, i)] += jitter;
             }
             let stack = MemStack::new(&mut workspace);
-            let done =
-                llt::factor::cholesky_in_place(full.as_mut(), Default::default(), Par::Seq, stack, Default::default());
+            let done = llt::factor::cholesky_in_place(
+                full.as_mut(),
+                Default::default(),
+                Par::Seq,
+                stack,
+                Default::default(),
+            );
             if done.is_ok() {
                 let mut lower = PackedLower::zeros(n);
                 for i in 0..n {
@@ -134,13 +156,21 @@ impl SpdFactor {
     /// If `row` has not n+1 entries.
     pub fn append(&mut self, row: &[f64]) -> Result<(), NotPositiveDefinite> {
         let n = self.size();
-        assert_eq!(row.len(), n + 1, "a row of {} entries for a factor of size {n}", row.len());
+        assert_eq!(
+            row.len(),
+            n + 1,
+            "a row of {} entries for a factor of size {n}",
+            row.len()
+        );
         let mut new = row.to_vec();
         self.solve_lower(&mut new[..n]);
         let pivot = new[n] + self.jitter - lanes::wide_dot(&new[..n], &new[..n]);
         // A pivot at rounding level relative to the diagonal is noise: refactor with a jitter instead.
         if !(pivot.is_finite() && pivot > 1e-14 * row[n].abs()) {
-            return Err(NotPositiveDefinite { size: n + 1, mean_diagonal: row[n] });
+            return Err(NotPositiveDefinite {
+                size: n + 1,
+                mean_diagonal: row[n],
+            });
         }
         new[n] = pivot.sqrt();
         self.lower.push_row(&new);
@@ -153,15 +183,16 @@ impl SpdFactor {
     /// If `b` has not n entries.
     pub fn solve_lower(&self, b: &mut [f64]) {
         assert_eq!(b.len(), self.size());
-        #[inline(always)]
-        fn work((lower, b): (&PackedLower, &mut [f64])) {
-            for i in 0..b.len() {
-                let row = lower.row(i);
-                let known = lanes::dot(&row[..i], &b[..i]);
-                b[i] = (b[i] - known) / row[i];
+        lanes::vectorized! {
+            fn work(lower: &PackedLower, b: &mut [f64]) {
+                for i in 0..b.len() {
+                    let row = lower.row(i);
+                    let known = lanes::dot(&row[..i], &b[..i]);
+                    b[i] = (b[i] - known) / row[i];
+                }
             }
         }
-        lanes::vectorized(work, (&self.lower, b));
+        work(&self.lower, b);
     }
 
     /// b ← L⁻ᵀ b. Cost O(n²).
@@ -170,16 +201,17 @@ impl SpdFactor {
     /// If `b` has not n entries.
     pub fn solve_upper(&self, b: &mut [f64]) {
         assert_eq!(b.len(), self.size());
-        #[inline(always)]
-        fn work((lower, b): (&PackedLower, &mut [f64])) {
-            for i in (0..b.len()).rev() {
-                let row = lower.row(i);
-                b[i] /= row[i];
-                let (rest, solved) = b.split_at_mut(i);
-                lanes::add_scaled(rest, -solved[0], &row[..i]);
+        lanes::vectorized! {
+            fn work(lower: &PackedLower, b: &mut [f64]) {
+                for i in (0..b.len()).rev() {
+                    let row = lower.row(i);
+                    b[i] /= row[i];
+                    let (rest, solved) = b.split_at_mut(i);
+                    lanes::add_scaled(rest, -solved[0], &row[..i]);
+                }
             }
         }
-        lanes::vectorized(work, (&self.lower, b));
+        work(&self.lower, b);
     }
 
     /// b ← (L Lᵀ)⁻¹ b. Cost O(n²).
@@ -191,16 +223,19 @@ impl SpdFactor {
     /// L b. Cost O(n²).
     pub fn multiply_lower(&self, b: &[f64]) -> Vec<f64> {
         assert_eq!(b.len(), self.size());
-        #[inline(always)]
-        fn work((lower, b): (&PackedLower, &[f64])) -> Vec<f64> {
-            (0..b.len()).map(|i| lanes::dot(lower.row(i), &b[..=i])).collect()
+        lanes::vectorized! {
+            fn work(lower: &PackedLower, b: &[f64]) -> Vec<f64> {
+                (0..b.len()).map(|i| lanes::dot(lower.row(i), &b[..=i])).collect()
+            }
         }
-        lanes::vectorized(work, (&self.lower, b))
+        work(&self.lower, b)
     }
 
     /// ln det(L Lᵀ) = 2 Σ_i ln L_ii.
     pub fn log_determinant(&self) -> f64 {
-        (0..self.size()).map(|i| 2.0 * self.lower.row(i)[i].ln()).sum()
+        (0..self.size())
+            .map(|i| 2.0 * self.lower.row(i)[i].ln())
+            .sum()
     }
 
     /// Lower triangle of (L Lᵀ)⁻¹, for gradients of the evidence; never used to draw. Cost O(n³).
@@ -209,7 +244,12 @@ impl SpdFactor {
         let full = self.full();
         let mut inverse = Mat::<f64>::zeros(n, n);
         let mut workspace = MemBuffer::new(llt::inverse::inverse_scratch::<f64>(n, Par::Seq));
-        llt::inverse::inverse(inverse.as_mut(), full.as_ref(), Par::Seq, MemStack::new(&mut workspace));
+        llt::inverse::inverse(
+            inverse.as_mut(),
+            full.as_ref(),
+            Par::Seq,
+            MemStack::new(&mut workspace),
+        );
         let mut packed = PackedLower::zeros(n);
         for i in 0..n {
             for (j, value) in packed.row_mut(i).iter_mut().enumerate() {
@@ -222,7 +262,11 @@ impl SpdFactor {
     /// L⁻¹ B for an n×m matrix given as m columns of length n, in place. Cost O(n² m).
     pub(crate) fn solve_lower_columns(&self, columns: &mut [Vec<f64>]) {
         let mut rhs = Mat::from_fn(self.size(), columns.len(), |i, j| columns[j][i]);
-        faer::linalg::triangular_solve::solve_lower_triangular_in_place(self.full().as_ref(), rhs.as_mut(), Par::Seq);
+        faer::linalg::triangular_solve::solve_lower_triangular_in_place(
+            self.full().as_ref(),
+            rhs.as_mut(),
+            Par::Seq,
+        );
         for (j, column) in columns.iter_mut().enumerate() {
             for (i, value) in column.iter_mut().enumerate() {
                 *value = rhs[(i, j)];
@@ -231,7 +275,9 @@ impl SpdFactor {
     }
 
     fn full(&self) -> Mat<f64> {
-        Mat::from_fn(self.size(), self.size(), |i, j| if j <= i { self.lower.row(i)[j] } else { 0.0 })
+        Mat::from_fn(self.size(), self.size(), |i, j| {
+            if j <= i { self.lower.row(i)[j] } else { 0.0 }
+        })
     }
 }
 

@@ -39,19 +39,35 @@ impl<'a> PathwiseSample<'a> {
     ///
     /// # Errors
     /// If the prior has no feature.
-    pub fn draw(posterior: &'a Posterior, prior: Prior, beta: f64, stream: &mut Stream) -> Result<Self, GpError> {
+    pub fn draw(
+        posterior: &'a Posterior,
+        prior: Prior,
+        beta: f64,
+        stream: &mut Stream,
+    ) -> Result<Self, GpError> {
         let map = FeatureMap::for_kernel(posterior.kernel(), prior.n_features, stream)?;
         let mut prior_weights = stream.normals(map.n_features());
         prior_weights.resize(map.stride(), 0.0);
         let mut residual = map.weighted_sums(posterior.inputs(), &prior_weights);
         let noise_std = posterior.noise_variance().sqrt();
-        residual.iter_mut().for_each(|r| *r = -*r - noise_std * stream.normal());
+        residual
+            .iter_mut()
+            .for_each(|r| *r = -*r - noise_std * stream.normal());
         posterior.factor().solve(&mut residual);
-        let mut coefficients: Vec<f64> =
-            posterior.alpha().iter().zip(&residual).map(|(a, r)| a + beta * r).collect();
+        let mut coefficients: Vec<f64> = posterior
+            .alpha()
+            .iter()
+            .zip(&residual)
+            .map(|(a, r)| a + beta * r)
+            .collect();
         coefficients.resize(posterior.columns().padded_len(), 0.0);
         prior_weights.iter_mut().for_each(|w| *w *= beta);
-        Ok(Self { posterior, map, prior_weights, coefficients })
+        Ok(Self {
+            posterior,
+            map,
+            prior_weights,
+            coefficients,
+        })
     }
 }
 
@@ -61,43 +77,45 @@ impl Function for PathwiseSample<'_> {
     }
 
     fn values(&self, points: &Points) -> Vec<f64> {
-        #[inline(always)]
-        fn work((sample, points): (&PathwiseSample<'_>, &Points)) -> Vec<f64> {
-            let (kernel, columns) = (sample.posterior.kernel(), sample.posterior.columns());
-            let mut features = vec![0.0; sample.map.stride()];
-            let mut cross = vec![0.0; columns.padded_len()];
-            let mut values = Vec::with_capacity(points.len());
-            for x in points.rows() {
-                kernel.row_into(x, columns, &mut cross);
-                let prior = sample.map.weighted_sum(x, &sample.prior_weights, &mut features);
-                values.push(prior + lanes::dot(&cross, &sample.coefficients));
+        lanes::vectorized! {
+            fn work(sample: &PathwiseSample<'_>, points: &Points) -> Vec<f64> {
+                let (kernel, columns) = (sample.posterior.kernel(), sample.posterior.columns());
+                let mut features = vec![0.0; sample.map.stride()];
+                let mut cross = vec![0.0; columns.padded_len()];
+                let mut values = Vec::with_capacity(points.len());
+                for x in points.rows() {
+                    kernel.row_into(x, columns, &mut cross);
+                    let prior = sample.map.weighted_sum(x, &sample.prior_weights, &mut features);
+                    values.push(prior + lanes::dot(&cross, &sample.coefficients));
+                }
+                values
             }
-            values
         }
-        lanes::vectorized(work, (self, points))
+        work(self, points)
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        #[inline(always)]
-        fn work((sample, x, gradient): (&PathwiseSample<'_>, &[f64], &mut [f64])) -> f64 {
-            let (kernel, columns) = (sample.posterior.kernel(), sample.posterior.columns());
-            let mut buffer = vec![0.0; 2 * sample.map.stride()];
-            let (cosines, sines) = buffer.split_at_mut(sample.map.stride());
-            let prior = sample.map.weighted_sum_gradient(x, &sample.prior_weights, cosines, sines, gradient);
-            let mut buffer = vec![0.0; 2 * columns.padded_len()];
-            let (cross, slopes) = buffer.split_at_mut(columns.padded_len());
-            kernel.row_with_slopes(x, columns, cross, slopes);
-            for (slope, v) in slopes.iter_mut().zip(&sample.coefficients) {
-                *slope *= v;
+        lanes::vectorized! {
+            fn work(sample: &PathwiseSample<'_>, x: &[f64], gradient: &mut [f64]) -> f64 {
+                let (kernel, columns) = (sample.posterior.kernel(), sample.posterior.columns());
+                let mut buffer = vec![0.0; 2 * sample.map.stride()];
+                let (cosines, sines) = buffer.split_at_mut(sample.map.stride());
+                let prior = sample.map.weighted_sum_gradient(x, &sample.prior_weights, cosines, sines, gradient);
+                let mut buffer = vec![0.0; 2 * columns.padded_len()];
+                let (cross, slopes) = buffer.split_at_mut(columns.padded_len());
+                kernel.row_with_slopes(x, columns, cross, slopes);
+                for (slope, v) in slopes.iter_mut().zip(&sample.coefficients) {
+                    *slope *= v;
+                }
+                // Σ_i v_i ∂k/∂x_j = −Σ_i v_i a² g_i (x_j − X_ij)/ℓ_j²
+                for (j, g) in gradient.iter_mut().enumerate() {
+                    let moment = lanes::dot_difference(slopes, x[j], columns.coordinate(j));
+                    *g -= moment / kernel.lengthscales()[j].powi(2);
+                }
+                prior + lanes::dot(cross, &sample.coefficients)
             }
-            // Σ_i v_i ∂k/∂x_j = −Σ_i v_i a² g_i (x_j − X_ij)/ℓ_j²
-            for (j, g) in gradient.iter_mut().enumerate() {
-                let moment = lanes::dot_difference(slopes, x[j], columns.coordinate(j));
-                *g -= moment / kernel.lengthscales()[j].powi(2);
-            }
-            prior + lanes::dot(cross, &sample.coefficients)
         }
         gradient.fill(0.0);
-        lanes::vectorized(work, (self, point, gradient))
+        work(self, point, gradient)
     }
 }

@@ -30,11 +30,30 @@ impl Posterior {
     ///
     /// # Panics
     /// If shapes differ.
-    pub fn new(kernel: Kernel, noise_variance: f64, inputs: Points, y: Vec<f64>) -> Result<Self, GpError> {
-        assert_eq!(inputs.dim(), kernel.dim(), "inputs have another dimension than the kernel");
-        assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
+    pub fn new(
+        kernel: Kernel,
+        noise_variance: f64,
+        inputs: Points,
+        y: Vec<f64>,
+    ) -> Result<Self, GpError> {
+        assert_eq!(
+            inputs.dim(),
+            kernel.dim(),
+            "inputs have another dimension than the kernel"
+        );
+        assert_eq!(
+            inputs.len(),
+            y.len(),
+            "{} inputs and {} outputs",
+            inputs.len(),
+            y.len()
+        );
         if !(noise_variance.is_finite() && noise_variance >= 0.0) {
-            return Err(GpError::Hyperparameter { name: "noise variance", value: noise_variance, expected: "of at least 0" });
+            return Err(GpError::Hyperparameter {
+                name: "noise variance",
+                value: noise_variance,
+                expected: "of at least 0",
+            });
         }
         check_finite(&inputs, &y)?;
         let mut gram = kernel.gram(&inputs);
@@ -44,7 +63,15 @@ impl Posterior {
         let factor = SpdFactor::new(&gram)?;
         let mut alpha = y.clone();
         factor.solve(&mut alpha);
-        Ok(Self { columns: Columns::new(&inputs), kernel, noise_variance, inputs, y, factor, alpha })
+        Ok(Self {
+            columns: Columns::new(&inputs),
+            kernel,
+            noise_variance,
+            inputs,
+            y,
+            factor,
+            alpha,
+        })
     }
 
     /// Adds one observation. Cost O(n²): the factor is extended, not rebuilt, unless the new pivot is too small for the
@@ -172,10 +199,19 @@ impl Posterior {
     ///
     /// # Errors
     /// If the covariance has no Cholesky factor.
-    pub fn sample_dense(&self, points: &Points, beta: f64, stream: &mut Stream) -> Result<Vec<f64>, GpError> {
+    pub fn sample_dense(
+        &self,
+        points: &Points,
+        beta: f64,
+        stream: &mut Stream,
+    ) -> Result<Vec<f64>, GpError> {
         let (mean, covariance) = self.joint(points);
         let deviation = SpdFactor::new(&covariance)?.multiply_lower(&stream.normals(points.len()));
-        Ok(mean.iter().zip(deviation).map(|(m, d)| m + beta * d).collect())
+        Ok(mean
+            .iter()
+            .zip(deviation)
+            .map(|(m, d)| m + beta * d)
+            .collect())
     }
 }
 

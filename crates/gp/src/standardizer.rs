@@ -12,7 +12,11 @@ pub struct Standardizer {
 
 impl Standardizer {
     /// The map that leaves outputs as they are.
-    pub const RAW: Self = Self { scale: 1.0, mean: 0.0, std: 1.0 };
+    pub const RAW: Self = Self {
+        scale: 1.0,
+        mean: 0.0,
+        std: 1.0,
+    };
 
     /// The map for these finite outputs. Constant outputs (spread below 1e-15 of their size) and an empty list are
     /// centred, not stretched.
@@ -21,11 +25,21 @@ impl Standardizer {
         if y.is_empty() || scale <= 0.0 {
             return Self::RAW;
         }
-        #[expect(clippy::cast_precision_loss, reason = "numbers of observations are far below 2^53")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of observations are far below 2^53"
+        )]
         let n = y.len() as f64;
         let mean = y.iter().map(|v| v / scale / n).sum::<f64>();
-        let variance = y.iter().map(|v| (v / scale - mean).powi(2) / n).sum::<f64>();
-        let std = if variance > 1e-30 { variance.sqrt() } else { 1.0 };
+        let variance = y
+            .iter()
+            .map(|v| (v / scale - mean).powi(2) / n)
+            .sum::<f64>();
+        let std = if variance > 1e-30 {
+            variance.sqrt()
+        } else {
+            1.0
+        };
         Self { scale, mean, std }
     }
 
@@ -46,12 +60,20 @@ mod tests {
 
     #[test]
     fn standardized_outputs_have_mean_zero_and_variance_one() {
-        for y in [vec![3.0, 5.0, 10.0], vec![1e308, -1.7e308, 1e307], vec![1e-320, 2e-320, 5e-324], vec![0.0, 1.0, 1e10]] {
+        for y in [
+            vec![3.0, 5.0, 10.0],
+            vec![1e308, -1.7e308, 1e307],
+            vec![1e-320, 2e-320, 5e-324],
+            vec![0.0, 1.0, 1e10],
+        ] {
             let map = Standardizer::new(&y);
             let z: Vec<f64> = y.iter().map(|v| map.standardize(*v)).collect();
             let mean = z.iter().sum::<f64>() / 3.0;
             let variance = z.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 3.0;
-            assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-9, "{y:?}: {mean} {variance}");
+            assert!(
+                mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-9,
+                "{y:?}: {mean} {variance}"
+            );
         }
     }
 

@@ -39,8 +39,17 @@ impl<'a> WeightPosterior<'a> {
     ///
     /// # Errors
     /// If σ² is not above 0, an observation is not finite, or the factorization fails.
-    pub fn new(map: &'a FeatureMap, noise_variance: f64, inputs: &Points, y: &[f64]) -> Result<Self, GpError> {
-        let form = if y.len() < map.n_features() { Form::Dual } else { Form::Primal };
+    pub fn new(
+        map: &'a FeatureMap,
+        noise_variance: f64,
+        inputs: &Points,
+        y: &[f64],
+    ) -> Result<Self, GpError> {
+        let form = if y.len() < map.n_features() {
+            Form::Dual
+        } else {
+            Form::Primal
+        };
         Self::in_form(form, map, noise_variance, inputs, y)
     }
 
@@ -55,7 +64,13 @@ impl<'a> WeightPosterior<'a> {
         inputs: &Points,
         y: &[f64],
     ) -> Result<Self, GpError> {
-        assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
+        assert_eq!(
+            inputs.len(),
+            y.len(),
+            "{} inputs and {} outputs",
+            inputs.len(),
+            y.len()
+        );
         crate::positive("noise variance", noise_variance)?;
         for (index, (x, y)) in inputs.rows().zip(y).enumerate() {
             if !(y.is_finite() && x.iter().all(|v| v.is_finite())) {
@@ -72,8 +87,15 @@ impl<'a> WeightPosterior<'a> {
             gram.row_mut(i)[i] += noise_variance;
         }
         let factor = SpdFactor::new(&gram)?;
-        let mut posterior =
-            Self { map, noise_variance, feature_rows, y: y.to_vec(), form, factor, mean: Vec::new() };
+        let mut posterior = Self {
+            map,
+            noise_variance,
+            feature_rows,
+            y: y.to_vec(),
+            form,
+            factor,
+            mean: Vec::new(),
+        };
         posterior.mean = match form {
             Form::Primal => {
                 let mut nu = posterior.transpose_times(&posterior.y);
@@ -107,14 +129,15 @@ impl<'a> WeightPosterior<'a> {
 
     /// Φᵀ c with padding.
     fn transpose_times(&self, coefficients: &[f64]) -> Vec<f64> {
-        #[inline(always)]
-        fn work((sum, coefficients, rows): (&mut [f64], &[f64], &[f64])) {
-            for (c, row) in coefficients.iter().zip(rows.chunks_exact(sum.len())) {
-                lanes::add_scaled(sum, *c, row);
+        lanes::vectorized! {
+            fn work(sum: &mut [f64], coefficients: &[f64], rows: &[f64]) {
+                for (c, row) in coefficients.iter().zip(rows.chunks_exact(sum.len())) {
+                    lanes::add_scaled(sum, *c, row);
+                }
             }
         }
         let mut sum = vec![0.0; self.map.stride()];
-        lanes::vectorized(work, (&mut sum[..], coefficients, &self.feature_rows[..]));
+        work(&mut sum[..], coefficients, &self.feature_rows);
         sum
     }
 
@@ -136,14 +159,24 @@ impl<'a> WeightPosterior<'a> {
                 let mut prior = stream.normals(m);
                 prior.resize(self.map.stride(), 0.0);
                 let rows = self.feature_rows.chunks_exact(self.map.stride());
-                let mut residual: Vec<f64> =
-                    rows.map(|row| lanes::wide_dot(row, &prior) + noise_std * stream.normal()).collect();
+                let mut residual: Vec<f64> = rows
+                    .map(|row| lanes::wide_dot(row, &prior) + noise_std * stream.normal())
+                    .collect();
                 self.factor.solve(&mut residual);
                 let correction = self.transpose_times(&residual);
-                prior.iter().zip(&correction).map(|(w, c)| w - c).take(m).collect()
+                prior
+                    .iter()
+                    .zip(&correction)
+                    .map(|(w, c)| w - c)
+                    .take(m)
+                    .collect()
             }
         };
-        self.mean.iter().zip(&deviation).map(|(mean, d)| mean + beta * d).collect()
+        self.mean
+            .iter()
+            .zip(&deviation)
+            .map(|(mean, d)| mean + beta * d)
+            .collect()
     }
 }
 
@@ -161,7 +194,11 @@ impl<'a> WeightSpaceSample<'a> {
     /// If there are not M weights, or one is not finite.
     pub fn new(map: &'a FeatureMap, weights: &[f64]) -> Result<Self, GpError> {
         if weights.len() != map.n_features() {
-            return Err(GpError::Length { what: "weight sample", found: weights.len(), expected: map.n_features() });
+            return Err(GpError::Length {
+                what: "weight sample",
+                found: weights.len(),
+                expected: map.n_features(),
+            });
         }
         if let Some(index) = weights.iter().position(|w| !w.is_finite()) {
             return Err(GpError::NotFinite { index });
@@ -182,13 +219,14 @@ impl Function for WeightSpaceSample<'_> {
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        #[inline(always)]
-        fn work((map, x, weights, gradient): (&FeatureMap, &[f64], &[f64], &mut [f64])) -> f64 {
-            let mut buffer = vec![0.0; 2 * map.stride()];
-            let (cosines, sines) = buffer.split_at_mut(map.stride());
-            map.weighted_sum_gradient(x, weights, cosines, sines, gradient)
+        lanes::vectorized! {
+            fn work(map: &FeatureMap, x: &[f64], weights: &[f64], gradient: &mut [f64]) -> f64 {
+                let mut buffer = vec![0.0; 2 * map.stride()];
+                let (cosines, sines) = buffer.split_at_mut(map.stride());
+                map.weighted_sum_gradient(x, weights, cosines, sines, gradient)
+            }
         }
         gradient.fill(0.0);
-        lanes::vectorized(work, (self.map, point, &self.weights[..], gradient))
+        work(self.map, point, &self.weights[..], gradient)
     }
 }
