@@ -2,7 +2,7 @@
 
 use fedbo_optim::Points;
 
-use crate::linalg::{PackedLower, SpdFactor};
+use crate::linalg::Square;
 use crate::{Columns, GpError, Kernel, lanes};
 
 /// ln p(y | X) and its gradient in the logarithms of the hyperparameters.
@@ -30,113 +30,114 @@ pub fn evidence(
     inputs: &Points,
     y: &[f64],
 ) -> Result<Evidence, GpError> {
-    assert_eq!(
-        inputs.len(),
-        y.len(),
-        "{} inputs and {} outputs",
-        inputs.len(),
-        y.len()
-    );
-    let n = y.len();
-    let columns = Columns::new(inputs);
-    let mut gram = PackedLower::zeros(n);
-    let mut slopes = PackedLower::zeros(n);
-    fill(kernel, inputs, &columns, &mut gram, &mut slopes);
-    let mut covariance = gram.clone();
-    for i in 0..n {
-        covariance.row_mut(i)[i] += noise_variance;
-    }
-    let factor = SpdFactor::new(&covariance)?;
-    let mut alpha = y.to_vec();
-    factor.solve(&mut alpha);
-    let fit = lanes::wide_dot(y, &alpha);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of observations are far below 2^53"
-    )]
-    let constant = 0.5 * n as f64 * std::f64::consts::TAU.ln();
-    let value = -0.5 * fit - 0.5 * factor.log_determinant() - constant;
-    let terms = Terms {
-        kernel,
-        noise_variance,
-        inputs,
-        columns: &columns,
-        gram: &gram,
-        slopes: &slopes,
-        alpha: &alpha,
-    };
-    let gradient = traces(&terms, &factor.inverse());
-    Ok(Evidence {
-        value,
-        gradient,
-        jitter: factor.jitter(),
-    })
+    Workspace::new(inputs, y).evidence(kernel, noise_variance)
 }
 
-lanes::vectorized! {
-    /// k(X, X) and a² g(r), lower triangles.
-    fn fill(kernel: &Kernel, inputs: &Points, columns: &Columns, gram: &mut PackedLower, slopes: &mut PackedLower) {
-        let (mut values, mut row_slopes) = (vec![0.0; columns.padded_len()], vec![0.0; columns.padded_len()]);
-        for i in 0..inputs.len() {
-            kernel.row_with_slopes(inputs.row(i), columns, &mut values, &mut row_slopes);
-            gram.row_mut(i).copy_from_slice(&values[..=i]);
-            slopes.row_mut(i).copy_from_slice(&row_slopes[..=i]);
-        }
-    }
-}
-
-/// What the traces of the gradient are made of.
-struct Terms<'a> {
-    kernel: &'a Kernel,
-    noise_variance: f64,
+/// Observations, and room for the matrices of one evaluation of their evidence: a fit allocates once.
+pub(crate) struct Workspace<'a> {
     inputs: &'a Points,
-    columns: &'a Columns,
-    gram: &'a PackedLower,
-    slopes: &'a PackedLower,
-    alpha: &'a [f64],
+    y: &'a [f64],
+    columns: Columns,
+    /// K, then L, then K⁻¹.
+    covariance: Square,
+    /// a² g(r), then L⁻¹... each in its turn.
+    slopes: Square,
+    room: Square,
+}
+
+impl<'a> Workspace<'a> {
+    pub(crate) fn new(inputs: &'a Points, y: &'a [f64]) -> Self {
+        assert_eq!(
+            inputs.len(),
+            y.len(),
+            "{} inputs and {} outputs",
+            inputs.len(),
+            y.len()
+        );
+        let square = || Square::new(y.len());
+        Self {
+            inputs,
+            y,
+            columns: Columns::new(inputs),
+            covariance: square(),
+            slopes: square(),
+            room: square(),
+        }
+    }
+
+    /// [`evidence`] of these observations.
+    pub(crate) fn evidence(
+        &mut self,
+        kernel: &Kernel,
+        noise_variance: f64,
+    ) -> Result<Evidence, GpError> {
+        let (inputs, columns, slopes) = (self.inputs, &self.columns, &mut self.slopes);
+        let jitter = self.covariance.factor(|covariance| {
+            fill(kernel, noise_variance, inputs, columns, covariance, slopes)
+        })?;
+        let mut alpha = self.y.to_vec();
+        self.covariance.solve(&mut alpha);
+        let data_fit = lanes::wide_dot(self.y, &alpha);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of observations are far below 2^53"
+        )]
+        let n = self.y.len() as f64;
+        let constant = 0.5 * n * std::f64::consts::TAU.ln();
+        let value = -0.5 * data_fit - 0.5 * self.covariance.log_determinant() - constant;
+        self.covariance.invert_factor(&mut self.room);
+        let inverse = &self.covariance;
+        let dim = kernel.dim();
+        let mut gradient = vec![0.0; dim + 2];
+        moments(&self.columns, &alpha, inverse, &self.slopes, &mut gradient[..dim]);
+        for (g, lengthscale) in gradient.iter_mut().zip(kernel.lengthscales()) {
+            *g /= lengthscale * lengthscale;
+        }
+        // tr(ααᵀ − K⁻¹) gives σ²; K = k(X, X) + (σ² + jitter) I then gives a² without another pass over k(X, X).
+        let trace = lanes::wide_dot(&alpha, &alpha) - inverse.trace();
+        gradient[dim] = 0.5 * (data_fit - n - (noise_variance + jitter) * trace);
+        gradient[dim + 1] = 0.5 * noise_variance * trace;
+        Ok(Evidence {
+            value,
+            gradient,
+            jitter,
+        })
+    }
 }
 
 lanes::vectorized! {
-    /// ½ tr((α αᵀ − K⁻¹) ∂K/∂θ) for every θ; off-diagonal entries count twice, which cancels the factor ½.
-    fn traces(terms: &Terms<'_>, inverse: &PackedLower) -> Vec<f64> {
-        let dim = terms.kernel.dim();
-        let mut gradient = vec![0.0; dim + 2];
-        let mut weights = vec![0.0; terms.columns.padded_len()];
-        for i in 0..terms.alpha.len() {
-            let (k, slopes) = (terms.gram.row(i), terms.slopes.row(i));
-            for ((w, alpha), inverse) in weights.iter_mut().zip(terms.alpha).zip(inverse.row(i)) {
-                *w = terms.alpha[i] * alpha - inverse;
-            }
-            gradient[dim] += lanes::dot(&weights[..i], &k[..i]) + 0.5 * weights[i] * k[i];
-            gradient[dim + 1] += 0.5 * weights[i] * terms.noise_variance;
-            for (w, slope) in weights[..i].iter_mut().zip(slopes) {
-                *w *= slope;
-            }
-            for (axis, lengthscale) in terms.kernel.lengthscales().iter().enumerate() {
-                let x = terms.inputs.row(i)[axis];
-                let moment = moment_of_squares(&weights[..i], x, &terms.columns.coordinate(axis)[..i]);
-                gradient[axis] += moment / (lengthscale * lengthscale);
-            }
+    /// k(X, X) + σ² I and a² g(r), lower triangles.
+    fn fill(
+        kernel: &Kernel,
+        noise_variance: f64,
+        inputs: &Points,
+        columns: &Columns,
+        covariance: &mut Square,
+        slopes: &mut Square,
+    ) {
+        for i in 0..inputs.len() {
+            let column = covariance.column_mut(i);
+            kernel.slopes_into(inputs.row(i), columns, i, column, slopes.column_mut(i));
+            column[0] += noise_variance;
         }
-        gradient
     }
 }
 
-/// Σ_i w_i (x − z_i)².
-#[inline(always)]
-fn moment_of_squares(w: &[f64], x: f64, z: &[f64]) -> f64 {
-    let mut sums = [0.0; lanes::LANES];
-    let (blocks_w, blocks_z) = (w.chunks_exact(lanes::LANES), z.chunks_exact(lanes::LANES));
-    let tail: f64 = blocks_w
-        .remainder()
-        .iter()
-        .zip(blocks_z.remainder())
-        .map(|(w, z)| w * (x - z) * (x - z))
-        .sum();
-    for (w, z) in blocks_w.zip(blocks_z) {
-        for lane in 0..lanes::LANES {
-            sums[lane] += w[lane] * (x - z[lane]) * (x - z[lane]);
+lanes::vectorized! {
+    /// Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate: the factor ½ of the trace cancels against the
+    /// triangle that is left out.
+    fn moments(columns: &Columns, alpha: &[f64], inverse: &Square, slopes: &Square, sums: &mut [f64]) {
+        let mut weights = vec![0.0; alpha.len()];
+        for j in 0..alpha.len() {
+            let weights = &mut weights[j..];
+            let terms = alpha[j..].iter().zip(inverse.column(j)).zip(slopes.column(j));
+            for (w, ((alpha_i, inverse), slope)) in weights.iter_mut().zip(terms) {
+                *w = (alpha[j] * alpha_i - inverse) * slope;
+            }
+            for (axis, sum) in sums.iter_mut().enumerate() {
+                let x = &columns.coordinate(axis)[j..alpha.len()];
+                *sum += lanes::dot_squared_difference(weights, x[0], x);
+            }
         }
     }
-    lanes::fold(sums) + tail
 }

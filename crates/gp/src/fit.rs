@@ -4,7 +4,8 @@ use fedbo_optim::{LbfgsbOptions, Points, maximize_in_box};
 use fedbo_streams::Stream;
 use serde::{Deserialize, Serialize};
 
-use crate::{Family, GpError, Kernel, evidence};
+use crate::evidence::Workspace;
+use crate::{Family, GpError, Kernel};
 
 /// Kernel and noise variance: all that a [`crate::Posterior`] needs beside data.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,11 +90,10 @@ pub fn fit(
     options: &FitOptions,
     stream: &mut Stream,
 ) -> Result<Fitted, GpError> {
-    let problem = Problem {
+    let mut problem = Problem {
         family: start.kernel.family(),
         dim: inputs.dim(),
-        inputs,
-        y,
+        workspace: Workspace::new(inputs, y),
         options,
     };
     let (lower, upper) = problem.bounds();
@@ -156,8 +156,7 @@ pub fn fit(
 struct Problem<'a> {
     family: Family,
     dim: usize,
-    inputs: &'a Points,
-    y: &'a [f64],
+    workspace: Workspace<'a>,
     options: &'a FitOptions,
 }
 
@@ -209,9 +208,9 @@ impl Problem<'_> {
             .collect()
     }
 
-    fn criterion(&self, theta: &[f64], gradient: &mut [f64]) -> Result<f64, GpError> {
+    fn criterion(&mut self, theta: &[f64], gradient: &mut [f64]) -> Result<f64, GpError> {
         let h = self.decode(theta)?;
-        let found = evidence(&h.kernel, h.noise_variance, self.inputs, self.y)?;
+        let found = self.workspace.evidence(&h.kernel, h.noise_variance)?;
         let n = self.n_lengthscales();
         if self.options.isotropic {
             gradient[0] = found.gradient[..self.dim].iter().sum();

@@ -116,41 +116,74 @@ impl Kernel {
     /// The body of [`Kernel::row`], to be inlined into a vectorised caller.
     #[inline(always)]
     pub(crate) fn row_into(&self, x: &[f64], columns: &Columns, out: &mut [f64]) {
-        squared_distances(&self.lengthscales, x, columns, out);
+        let (present, padding) = out.split_at_mut(columns.len());
+        self.squared_distances(x, columns, 0, present);
         let a = self.outputscale;
-        let n = columns.len();
         match self.family {
-            Family::SquaredExponential => out[..n]
-                .iter_mut()
-                .for_each(|v| *v = a * squared_exponential(*v).0),
-            Family::Matern32 => out[..n].iter_mut().for_each(|v| *v = a * matern32(*v).0),
-            Family::Matern52 => out[..n].iter_mut().for_each(|v| *v = a * matern52(*v).0),
+            Family::SquaredExponential => {
+                for v in present {
+                    *v = a * squared_exponential(*v).0;
+                }
+            }
+            Family::Matern32 => {
+                for v in present {
+                    *v = a * matern32(*v).0;
+                }
+            }
+            Family::Matern52 => {
+                for v in present {
+                    *v = a * matern52(*v).0;
+                }
+            }
         }
-        out[n..].fill(0.0);
+        padding.fill(0.0);
     }
 
-    /// Covariances into `values` and a²·g(r) into `slopes` (see [`profile`]), for gradients.
+    /// Covariances with the column points `first`, `first` + 1, … into `values`, and a²·g(r) into `slopes` (see
+    /// [`profile`]), for gradients.
     #[inline(always)]
-    pub(crate) fn row_with_slopes(
+    pub(crate) fn slopes_into(
         &self,
         x: &[f64],
         columns: &Columns,
+        first: usize,
         values: &mut [f64],
         slopes: &mut [f64],
     ) {
-        squared_distances(&self.lengthscales, x, columns, values);
+        self.squared_distances(x, columns, first, values);
         let a = self.outputscale;
-        let n = columns.len();
-        let pairs = values[..n].iter_mut().zip(slopes.iter_mut());
+        let pairs = values.iter_mut().zip(slopes.iter_mut());
         match self.family {
             Family::SquaredExponential => {
-                pairs.for_each(|(v, s)| (*v, *s) = scaled(a, squared_exponential(*v)))
+                for (v, s) in pairs {
+                    (*v, *s) = scaled(a, squared_exponential(*v));
+                }
             }
-            Family::Matern32 => pairs.for_each(|(v, s)| (*v, *s) = scaled(a, matern32(*v))),
-            Family::Matern52 => pairs.for_each(|(v, s)| (*v, *s) = scaled(a, matern52(*v))),
+            Family::Matern32 => {
+                for (v, s) in pairs {
+                    (*v, *s) = scaled(a, matern32(*v));
+                }
+            }
+            Family::Matern52 => {
+                for (v, s) in pairs {
+                    (*v, *s) = scaled(a, matern52(*v));
+                }
+            }
         }
-        values[n..].fill(0.0);
-        slopes[n..].fill(0.0);
+    }
+
+    /// r² = Σ_j (x_j − X_j)²/ℓ_j² of one point to the column points `first`, `first` + 1, …, by subtraction.
+    #[inline(always)]
+    fn squared_distances(&self, x: &[f64], columns: &Columns, first: usize, out: &mut [f64]) {
+        let range = first..first + out.len();
+        out.fill(0.0);
+        for (j, l) in self.lengthscales.iter().enumerate() {
+            let (xj, inverse) = (x[j], 1.0 / l);
+            for (r2, z) in out.iter_mut().zip(&columns.coordinate(j)[range.clone()]) {
+                let difference = (xj - z) * inverse;
+                *r2 += difference * difference;
+            }
+        }
     }
 
     /// Lower triangle of k(X, X) for n points. Cost O(n² d).
@@ -204,19 +237,6 @@ fn matern52(r2: f64) -> (f64, f64) {
         (1.0 + bounded + bounded * bounded / 3.0) * e,
         (5.0 / 3.0) * (1.0 + bounded) * e,
     )
-}
-
-/// r² of one point to every column: Σ_j (x_j − X_j)²/ℓ_j², by subtraction.
-#[inline(always)]
-fn squared_distances(lengthscales: &[f64], x: &[f64], columns: &Columns, out: &mut [f64]) {
-    out.fill(0.0);
-    for (j, l) in lengthscales.iter().enumerate() {
-        let (xj, inverse) = (x[j], 1.0 / l);
-        for (r2, z) in out.iter_mut().zip(columns.coordinate(j)) {
-            let difference = (xj - z) * inverse;
-            *r2 += difference * difference;
-        }
-    }
 }
 
 /// n points stored by coordinate, each coordinate padded to whole vector lanes: the layout that kernels read.

@@ -4,7 +4,9 @@
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
-use faer::{Accum, Mat, MatRef, Par};
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::linalg::triangular_inverse::invert_lower_triangular;
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 
 use crate::lanes;
 
@@ -60,15 +62,6 @@ impl PackedLower {
         self.data.extend_from_slice(row);
         self.n += 1;
     }
-
-    fn mean_diagonal(&self) -> f64 {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "matrix sizes are far below 2^53"
-        )]
-        let n = self.n.max(1) as f64;
-        (0..self.n).map(|i| self.row(i)[i] / n).sum()
-    }
 }
 
 /// Cholesky factor L of an n×n symmetric positive-definite matrix A + jitter·I = L Lᵀ.
@@ -85,50 +78,12 @@ impl SpdFactor {
     /// # Errors
     /// If A is not finite, or not positive definite with the largest jitter.
     pub fn new(matrix: &PackedLower) -> Result<Self, NotPositiveDefinite> {
-        let n = matrix.size();
-        let mean_diagonal = matrix.mean_diagonal();
-        let failure = NotPositiveDefinite {
-            size: n,
-            mean_diagonal,
-        };
-        if !matrix.data.iter().all(|v| v.is_finite()) {
-            return Err(failure);
-        }
-        let mut workspace = MemBuffer::new(llt::factor::cholesky_in_place_scratch::<f64>(
-            n,
-            Par::Seq,
-            Default::default(),
-        ));
-        let mut full = Mat::<f64>::zeros(n, n);
-        for relative in JITTER_LADDER {
-            let jitter = relative * mean_diagonal;
-            for i in 0..n {
-                for (j, value) in matrix.row(i).iter().enumerate() {
-                    full[(i, j)] = *value;
-                }
-                full[(i, i)] += jitter;
-            }
-            let stack = MemStack::new(&mut workspace);
-            let done = llt::factor::cholesky_in_place(
-                full.as_mut(),
-                Default::default(),
-                Par::Seq,
-                stack,
-                Default::default(),
-            );
-            if done.is_ok() {
-                let mut lower = PackedLower::zeros(n);
-                for i in 0..n {
-                    for (j, value) in lower.row_mut(i).iter_mut().enumerate() {
-                        *value = full[(i, j)];
-                    }
-                }
-                if lower.data.iter().all(|v| v.is_finite()) {
-                    return Ok(Self { lower, jitter });
-                }
-            }
-        }
-        Err(failure)
+        let mut square = Square::new(matrix.size());
+        let jitter = square.factor(|square| square.unpack(matrix))?;
+        Ok(Self {
+            lower: square.pack(),
+            jitter,
+        })
     }
 
     /// Number of rows n.
@@ -225,7 +180,11 @@ impl SpdFactor {
         assert_eq!(b.len(), self.size());
         lanes::vectorized! {
             fn work(lower: &PackedLower, b: &[f64]) -> Vec<f64> {
-                (0..b.len()).map(|i| lanes::dot(lower.row(i), &b[..=i])).collect()
+                let mut product = vec![0.0; b.len()];
+                for (i, value) in product.iter_mut().enumerate() {
+                    *value = lanes::dot(lower.row(i), &b[..=i]);
+                }
+                product
             }
         }
         work(&self.lower, b)
@@ -238,46 +197,221 @@ impl SpdFactor {
             .sum()
     }
 
-    /// Lower triangle of (L Lᵀ)⁻¹, for gradients of the evidence; never used to draw. Cost O(n³).
+    /// Lower triangle of (L Lᵀ)⁻¹; never used to draw. Cost O(n³).
     pub fn inverse(&self) -> PackedLower {
-        let n = self.size();
-        let full = self.full();
-        let mut inverse = Mat::<f64>::zeros(n, n);
-        let mut workspace = MemBuffer::new(llt::inverse::inverse_scratch::<f64>(n, Par::Seq));
-        llt::inverse::inverse(
-            inverse.as_mut(),
-            full.as_ref(),
-            Par::Seq,
-            MemStack::new(&mut workspace),
-        );
-        let mut packed = PackedLower::zeros(n);
-        for i in 0..n {
-            for (j, value) in packed.row_mut(i).iter_mut().enumerate() {
-                *value = inverse[(i, j)];
-            }
-        }
-        packed
+        let (mut square, mut room) = (Square::new(self.size()), Square::new(self.size()));
+        square.unpack(&self.lower);
+        square.invert_factor(&mut room);
+        square.pack()
     }
 
     /// L⁻¹ B for an n×m matrix given as m columns of length n, in place. Cost O(n² m).
     pub(crate) fn solve_lower_columns(&self, columns: &mut [Vec<f64>]) {
-        let mut rhs = Mat::from_fn(self.size(), columns.len(), |i, j| columns[j][i]);
+        let mut square = Square::new(self.size());
+        square.unpack(&self.lower);
+        let mut rhs = Mat::<f64>::zeros(self.size(), columns.len());
+        for (j, column) in columns.iter().enumerate() {
+            rhs.col_as_slice_mut(j).copy_from_slice(column);
+        }
         faer::linalg::triangular_solve::solve_lower_triangular_in_place(
-            self.full().as_ref(),
+            square.as_ref(),
             rhs.as_mut(),
             Par::Seq,
         );
         for (j, column) in columns.iter_mut().enumerate() {
-            for (i, value) in column.iter_mut().enumerate() {
-                *value = rhs[(i, j)];
+            column.copy_from_slice(rhs.col_as_slice(j));
+        }
+    }
+}
+
+/// Rows that [`Square::unpack`] and [`Square::pack`] copy together, so that both sides are read by whole cache lines.
+const TILE: usize = 8;
+
+/// Lower triangle of an n×n matrix by columns, the backend's layout, where it is factored and inverted in place. What a
+/// fit keeps between evaluations.
+pub(crate) struct Square {
+    n: usize,
+    /// Distance between columns.
+    stride: usize,
+    data: Vec<f64>,
+    scratch: MemBuffer,
+}
+
+impl Square {
+    /// An n×n triangle of zeros.
+    pub(crate) fn new(n: usize) -> Self {
+        // Columns a multiple of 4 KiB apart would share their cache lines' places.
+        let stride = lanes::padded(n) + if n > 256 { lanes::LANES } else { 0 };
+        let need = llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
+        Self {
+            n,
+            stride,
+            data: vec![0.0; n * stride],
+            scratch: MemBuffer::new(need),
+        }
+    }
+
+    /// Column j of the triangle: entries (j, j) to (n−1, j).
+    #[inline(always)]
+    pub(crate) fn column(&self, j: usize) -> &[f64] {
+        &self.data[j * self.stride + j..j * self.stride + self.n]
+    }
+
+    /// Column j of the triangle, to be written.
+    #[inline(always)]
+    pub(crate) fn column_mut(&mut self, j: usize) -> &mut [f64] {
+        &mut self.data[j * self.stride + j..j * self.stride + self.n]
+    }
+
+    /// A ← L with A + jitter·I = L Lᵀ for the smallest jitter of the ladder that succeeds, which is returned. `fill`
+    /// writes A, anew before every attempt. Cost O(n³).
+    pub(crate) fn factor(
+        &mut self,
+        mut fill: impl FnMut(&mut Self),
+    ) -> Result<f64, NotPositiveDefinite> {
+        let mut mean_diagonal = f64::NAN;
+        for relative in JITTER_LADDER {
+            fill(self);
+            if !self.is_finite() {
+                mean_diagonal = self.mean_diagonal();
+                break;
+            }
+            mean_diagonal = self.mean_diagonal();
+            let jitter = relative * mean_diagonal;
+            for j in 0..self.n {
+                self.column_mut(j)[0] += jitter;
+            }
+            let done = llt::factor::cholesky_in_place(
+                MatMut::from_column_major_slice_with_stride_mut(
+                    &mut self.data,
+                    self.n,
+                    self.n,
+                    self.stride,
+                ),
+                Default::default(),
+                Par::Seq,
+                MemStack::new(&mut self.scratch),
+                Default::default(),
+            );
+            if done.is_ok() && self.is_finite() {
+                return Ok(jitter);
+            }
+        }
+        Err(NotPositiveDefinite {
+            size: self.n,
+            mean_diagonal,
+        })
+    }
+
+    /// L ← (L Lᵀ)⁻¹, for gradients of the evidence; never used to draw. `inverse` is room for L⁻¹. Cost O(n³).
+    pub(crate) fn invert_factor(&mut self, inverse: &mut Self) {
+        let (n, stride) = (self.n, self.stride);
+        invert_lower_triangular(
+            MatMut::from_column_major_slice_with_stride_mut(&mut inverse.data, n, n, stride),
+            self.as_ref(),
+            Par::Seq,
+        );
+        triangular::matmul(
+            MatMut::from_column_major_slice_with_stride_mut(&mut self.data, n, n, stride),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            inverse.as_ref().transpose(),
+            BlockStructure::TriangularUpper,
+            inverse.as_ref(),
+            BlockStructure::TriangularLower,
+            1.0,
+            Par::Seq,
+        );
+    }
+
+    /// b ← (L Lᵀ)⁻¹ b. Cost O(n²).
+    pub(crate) fn solve(&self, b: &mut [f64]) {
+        lanes::vectorized! {
+            fn work(factor: &Square, b: &mut [f64]) {
+                for j in 0..b.len() {
+                    let (done, rest) = b.split_at_mut(j + 1);
+                    let column = factor.column(j);
+                    done[j] /= column[0];
+                    lanes::add_scaled(rest, -done[j], &column[1..]);
+                }
+                for j in (0..b.len()).rev() {
+                    let column = factor.column(j);
+                    let known = lanes::dot(&column[1..], &b[j + 1..]);
+                    b[j] = (b[j] - known) / column[0];
+                }
+            }
+        }
+        assert_eq!(b.len(), self.n);
+        work(self, b);
+    }
+
+    /// ln det(L Lᵀ) = 2 Σ_j ln L_jj.
+    pub(crate) fn log_determinant(&self) -> f64 {
+        (0..self.n).map(|j| 2.0 * self.column(j)[0].ln()).sum()
+    }
+
+    /// Sum of the diagonal.
+    pub(crate) fn trace(&self) -> f64 {
+        (0..self.n).map(|j| self.column(j)[0]).sum()
+    }
+
+    fn as_ref(&self) -> MatRef<'_, f64> {
+        MatRef::from_column_major_slice_with_stride(&self.data, self.n, self.n, self.stride)
+    }
+
+    fn is_finite(&self) -> bool {
+        lanes::vectorized! {
+            fn work(square: &Square) -> bool {
+                let mut finite = true;
+                for j in 0..square.n {
+                    for v in square.column(j) {
+                        finite &= v.is_finite(); // no early end, so that it vectorises
+                    }
+                }
+                finite
+            }
+        }
+        work(self)
+    }
+
+    fn mean_diagonal(&self) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "matrix sizes are far below 2^53"
+        )]
+        let n = self.n.max(1) as f64;
+        (0..self.n).map(|j| self.column(j)[0] / n).sum()
+    }
+
+    fn unpack(&mut self, packed: &PackedLower) {
+        for top in (0..self.n).step_by(TILE) {
+            let bottom = (top + TILE).min(self.n);
+            for j in 0..bottom {
+                let first = top.max(j);
+                let place = j * self.stride + first;
+                for (offset, value) in self.data[place..place + bottom - first]
+                    .iter_mut()
+                    .enumerate()
+                {
+                    *value = packed.row(first + offset)[j];
+                }
             }
         }
     }
 
-    fn full(&self) -> Mat<f64> {
-        Mat::from_fn(self.size(), self.size(), |i, j| {
-            if j <= i { self.lower.row(i)[j] } else { 0.0 }
-        })
+    fn pack(&self) -> PackedLower {
+        let mut packed = PackedLower::zeros(self.n);
+        for top in (0..self.n).step_by(TILE) {
+            let bottom = (top + TILE).min(self.n);
+            for j in 0..bottom {
+                let first = top.max(j);
+                let place = j * self.stride + first;
+                for (offset, value) in self.data[place..place + bottom - first].iter().enumerate() {
+                    packed.row_mut(first + offset)[j] = *value;
+                }
+            }
+        }
+        packed
     }
 }
 
@@ -300,14 +434,22 @@ pub(crate) fn gram_of_rows(rows: &[f64], stride: usize, m: usize) -> PackedLower
 }
 
 fn pack_product(left: MatRef<'_, f64>, right: MatRef<'_, f64>) -> PackedLower {
-    let n = left.nrows();
-    let mut product = Mat::<f64>::zeros(n, n);
-    faer::linalg::matmul::matmul(product.as_mut(), Accum::Replace, left, right, 1.0, Par::Seq);
-    let mut packed = PackedLower::zeros(n);
-    for i in 0..n {
-        for (j, value) in packed.row_mut(i).iter_mut().enumerate() {
-            *value = product[(i, j)];
-        }
-    }
-    packed
+    let mut product = Square::new(left.nrows());
+    triangular::matmul(
+        MatMut::from_column_major_slice_with_stride_mut(
+            &mut product.data,
+            product.n,
+            product.n,
+            product.stride,
+        ),
+        BlockStructure::TriangularLower,
+        Accum::Replace,
+        left,
+        BlockStructure::Rectangular,
+        right,
+        BlockStructure::Rectangular,
+        1.0,
+        Par::Seq,
+    );
+    product.pack()
 }

@@ -103,7 +103,8 @@ impl Function for PathwiseSample<'_> {
                 let prior = sample.map.weighted_sum_gradient(x, &sample.prior_weights, cosines, sines, gradient);
                 let mut buffer = vec![0.0; 2 * columns.padded_len()];
                 let (cross, slopes) = buffer.split_at_mut(columns.padded_len());
-                kernel.row_with_slopes(x, columns, cross, slopes);
+                let n = columns.len();
+                kernel.slopes_into(x, columns, 0, &mut cross[..n], &mut slopes[..n]);
                 for (slope, v) in slopes.iter_mut().zip(&sample.coefficients) {
                     *slope *= v;
                 }

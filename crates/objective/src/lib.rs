@@ -11,8 +11,8 @@ pub use command::{CommandError, CommandObjective, CommandSpec};
 pub use failure::Failure;
 pub use guard::evaluate_guarded;
 
+pub use fedbo_space::Direction;
 use fedbo_space::Point;
-use serde::{Deserialize, Serialize};
 
 /// Which trial is being evaluated: the objective may use it to name files or to seed its own noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,29 +38,4 @@ pub enum Outcome {
     Failed(Failure),
     /// The run is being stopped; the trial counts as not having happened.
     Interrupted,
-}
-
-/// Which values of an objective are the better ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// Smaller is better.
-    Minimize,
-    /// Larger is better.
-    Maximize,
-}
-
-impl Direction {
-    /// The value as an algorithm sees it, for whom larger is better; its own inverse.
-    pub fn to_maximize(self, value: f64) -> f64 {
-        match self {
-            Self::Minimize => -value,
-            Self::Maximize => value,
-        }
-    }
-
-    /// Whether `value` is strictly better than `other`; never if either is NaN.
-    pub fn is_better(self, value: f64, other: f64) -> bool {
-        self.to_maximize(value) > self.to_maximize(other)
-    }
 }

@@ -3,10 +3,12 @@
 //! Decides how a float, integer or categorical parameter maps into [0,1]^d and back, and what a valid space is.
 //! Knows nothing of objectives, surrogates or files. Start at [`Space`].
 
+mod direction;
 mod parameter;
 mod point;
 mod space;
 
+pub use direction::Direction;
 pub use parameter::{Kind, Parameter, ParameterSpec};
 pub use point::{Point, Value};
 pub use space::{Space, SpaceError};

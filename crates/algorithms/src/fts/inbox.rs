@@ -1,0 +1,126 @@
+//! The latest unused message of every other agent.
+
+use std::collections::BTreeMap;
+
+use fedbo_gp::MapHash;
+
+/// Why a message was refused. The sender is named by who reports it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageRejected {
+    /// The message has another number of features.
+    #[error("agent {sender}: weight sample has {found} features, the session uses {expected}")]
+    WrongLength {
+        /// Who sent it.
+        sender: u32,
+        /// Its length.
+        found: usize,
+        /// The session's M.
+        expected: usize,
+    },
+    /// The message was made with another feature map.
+    #[error(
+        "agent {sender}: weight sample was made with feature map {found}, the session uses {expected}"
+    )]
+    WrongMap {
+        /// Who sent it.
+        sender: u32,
+        /// Its hash.
+        found: MapHash,
+        /// The session's hash.
+        expected: MapHash,
+    },
+    /// A weight is NaN or infinite.
+    #[error("agent {sender}: weight {index} is not a finite number")]
+    NotFinite {
+        /// Who sent it.
+        sender: u32,
+        /// Index of the first such weight.
+        index: usize,
+    },
+}
+
+/// Messages by sender, in the senders' order.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    n_features: usize,
+    map: MapHash,
+    messages: BTreeMap<u32, Vec<f64>>,
+}
+
+impl Inbox {
+    /// An empty inbox for messages of `n_features` weights made with one feature map.
+    pub fn new(n_features: usize, map: MapHash) -> Self {
+        Self {
+            n_features,
+            map,
+            messages: BTreeMap::new(),
+        }
+    }
+
+    /// Checks a message without keeping it.
+    ///
+    /// # Errors
+    /// Its first defect.
+    pub fn check(&self, sender: u32, map: MapHash, weights: &[f64]) -> Result<(), MessageRejected> {
+        if weights.len() != self.n_features {
+            return Err(MessageRejected::WrongLength {
+                sender,
+                found: weights.len(),
+                expected: self.n_features,
+            });
+        }
+        if map != self.map {
+            return Err(MessageRejected::WrongMap {
+                sender,
+                found: map,
+                expected: self.map,
+            });
+        }
+        match weights.iter().position(|w| !w.is_finite()) {
+            Some(index) => Err(MessageRejected::NotFinite { sender, index }),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps a message in place of the sender's older one.
+    ///
+    /// # Errors
+    /// As [`Inbox::check`]; nothing changes then.
+    pub fn receive(
+        &mut self,
+        sender: u32,
+        map: MapHash,
+        weights: &[f64],
+    ) -> Result<(), MessageRejected> {
+        self.check(sender, map, weights)?;
+        self.messages.insert(sender, weights.to_vec());
+        Ok(())
+    }
+
+    /// Drops the sender's message.
+    pub fn remove(&mut self, sender: u32) {
+        self.messages.remove(&sender);
+    }
+
+    /// The sender's message.
+    pub fn get(&self, sender: u32) -> Option<&[f64]> {
+        self.messages.get(&sender).map(Vec::as_slice)
+    }
+
+    /// Senders and messages in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[f64])> {
+        self.messages
+            .iter()
+            .map(|(sender, weights)| (*sender, weights.as_slice()))
+    }
+
+    /// Number of messages.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+}

@@ -1,0 +1,119 @@
+//! p_t: the probability that an agent uses its own posterior in step t.
+
+use crate::StrategyError;
+
+/// A schedule of p_t with p_1 = p_2, as in the paper's experiments (FTS sections 5.1 and 5.2).
+#[derive(Clone, Debug, PartialEq)]
+pub enum LocalProb {
+    /// p_t = 1 − 1/√t.
+    InverseSqrt,
+    /// p_t = 1 − 1/t².
+    InverseSquare,
+    /// The same at every step; 1 is Thompson sampling alone.
+    Constant(f64),
+    /// Given one by one; the last holds for all later steps.
+    List(Vec<f64>),
+}
+
+impl LocalProb {
+    /// Checks that every probability lies in [0, 1] and a list is not empty.
+    ///
+    /// # Errors
+    /// The first value that is out of range.
+    pub fn validate(self) -> Result<Self, StrategyError> {
+        let values: &[f64] = match &self {
+            Self::InverseSqrt | Self::InverseSquare => &[],
+            Self::Constant(p) => std::slice::from_ref(p),
+            Self::List(list) if list.is_empty() => {
+                return Err(StrategyError::Setting {
+                    name: "local_prob",
+                    value: "[]".into(),
+                    expected: "at least one probability",
+                });
+            }
+            Self::List(list) => list,
+        };
+        match values.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+            Some(bad) => Err(StrategyError::Setting {
+                name: "local_prob",
+                value: bad.to_string(),
+                expected: "a probability between 0 and 1",
+            }),
+            None => Ok(self),
+        }
+    }
+
+    /// p_t for t = `step` ≥ 1.
+    pub fn at(&self, step: u64) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "beyond 2^53 steps p_t is 1 to the last digit"
+        )]
+        let t = step.max(2) as f64;
+        match self {
+            Self::InverseSqrt => 1.0 - 1.0 / t.sqrt(),
+            Self::InverseSquare => 1.0 - 1.0 / (t * t),
+            Self::Constant(p) => *p,
+            Self::List(list) => {
+                let index = usize::try_from(step.max(1) - 1)
+                    .unwrap_or(usize::MAX)
+                    .min(list.len() - 1);
+                list[index]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_those_of_the_paper() {
+        for (schedule, expected) in [
+            (
+                LocalProb::InverseSqrt,
+                [
+                    1.0 - 0.5_f64.sqrt(),
+                    1.0 - 0.5_f64.sqrt(),
+                    1.0 - 1.0 / 3.0_f64.sqrt(),
+                    0.5,
+                ],
+            ),
+            (
+                LocalProb::InverseSquare,
+                [0.75, 0.75, 8.0 / 9.0, 15.0 / 16.0],
+            ),
+            (LocalProb::Constant(0.3), [0.3; 4]),
+            (LocalProb::List(vec![0.1, 0.9]), [0.1, 0.9, 0.9, 0.9]),
+        ] {
+            for (t, p) in (1..).zip(expected) {
+                assert!((schedule.at(t) - p).abs() < 1e-15, "{schedule:?} at {t}");
+            }
+            assert!(
+                (0.0..=1.0).contains(&schedule.at(u64::MAX))
+                    && (0.0..=1.0).contains(&schedule.at(0))
+            );
+        }
+    }
+
+    /// 0.25 + Σ_{t=2}^{50} 1/t² = 0.875 of 50 queries are expected to use another agent in the paper's landmine runs.
+    #[test]
+    fn the_papers_landmine_schedule_uses_less_than_one_message() {
+        let expected: f64 = (1..=50).map(|t| 1.0 - LocalProb::InverseSquare.at(t)).sum();
+        assert!((expected - 0.875).abs() < 1e-3, "{expected}");
+    }
+
+    #[test]
+    fn probabilities_out_of_range_are_refused() {
+        for bad in [
+            LocalProb::Constant(1.1),
+            LocalProb::Constant(f64::NAN),
+            LocalProb::List(vec![0.5, -0.1]),
+        ] {
+            assert!(bad.validate().is_err());
+        }
+        assert!(LocalProb::List(vec![]).validate().is_err());
+        assert!(LocalProb::List(vec![0.0, 1.0]).validate().is_ok());
+    }
+}

@@ -1,0 +1,96 @@
+//! What an agent sends: a function drawn from its posterior, as weights of the shared features.
+
+use fedbo_gp::{FeatureMap, GpError, Standardizer, WeightPosterior};
+use fedbo_streams::Stream;
+
+use crate::{StrategyError, Surrogate};
+
+/// What stands in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageContent {
+    /// ω ~ N(ν, σ²Σ⁻¹), the agent's posterior (FTS eqs. (2) and (3)).
+    Posterior,
+    /// ω ~ N(0, I), a draw of the prior that holds no information: the placebo control arm.
+    Placebo,
+}
+
+/// σ² in the weight posterior.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MessageNoise {
+    /// A given variance, in the units of the outputs that enter; 1e-6 in the paper (D.2.2).
+    Given(f64),
+    /// The noise variance of the agent's own surrogate, at least the given floor.
+    Own {
+        /// Smallest variance that is used.
+        floor: f64,
+    },
+}
+
+/// How messages are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageSettings {
+    /// What they hold.
+    pub content: MessageContent,
+    /// σ².
+    pub noise_variance: MessageNoise,
+    /// Whether outputs are standardized by each agent on its own (default), or raw (the paper's setting).
+    pub standardize: bool,
+}
+
+impl Default for MessageSettings {
+    /// Posterior samples of standardized outputs, with the agent's own noise variance of at least 1e-4.
+    fn default() -> Self {
+        Self {
+            content: MessageContent::Posterior,
+            noise_variance: MessageNoise::Own { floor: 1e-4 },
+            standardize: true,
+        }
+    }
+}
+
+impl MessageSettings {
+    /// Checks the noise variance.
+    ///
+    /// # Errors
+    /// If it is not above 0.
+    pub fn validate(self) -> Result<Self, StrategyError> {
+        let (MessageNoise::Given(variance) | MessageNoise::Own { floor: variance }) =
+            self.noise_variance;
+        if variance.is_normal() && variance > 0.0 {
+            Ok(self)
+        } else {
+            Err(StrategyError::Setting {
+                name: "message noise variance",
+                value: variance.to_string(),
+                expected: "a finite number above 0",
+            })
+        }
+    }
+
+    /// Draws the weights to be sent, M numbers.
+    pub(crate) fn draw(
+        &self,
+        map: &FeatureMap,
+        surrogate: &Surrogate,
+        stream: &mut Stream,
+    ) -> Result<Vec<f64>, GpError> {
+        if self.content == MessageContent::Placebo {
+            return Ok(stream.normals(map.n_features()));
+        }
+        let standardizer = if self.standardize {
+            Standardizer::new(surrogate.outputs())
+        } else {
+            Standardizer::RAW
+        };
+        let y: Vec<f64> = surrogate
+            .outputs()
+            .iter()
+            .map(|v| standardizer.standardize(*v))
+            .collect();
+        let noise_variance = match self.noise_variance {
+            MessageNoise::Given(variance) => variance,
+            MessageNoise::Own { floor } => surrogate.posterior().noise_variance().max(floor),
+        };
+        Ok(WeightPosterior::new(map, noise_variance, surrogate.inputs(), &y)?.sample(1.0, stream))
+    }
+}

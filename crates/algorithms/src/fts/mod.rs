@@ -1,0 +1,165 @@
+//! Federated Thompson sampling (Dai, Low, Jaillet 2020, Algorithm 1).
+
+mod agent_sampling;
+mod inbox;
+mod local_prob;
+mod message;
+
+use std::sync::Arc;
+
+use fedbo_gp::{FeatureMap, WeightSpaceSample};
+use fedbo_streams::{Seed, Stream};
+
+pub use agent_sampling::AgentSampling;
+pub use inbox::{Inbox, MessageRejected};
+pub use local_prob::LocalProb;
+pub use message::{MessageContent, MessageNoise, MessageSettings};
+
+use crate::{
+    Domain, Observation, Proposal, Source, Strategy, StrategyError, Surrogate, ThompsonSampling,
+    ThompsonSettings,
+};
+
+/// How an [`Fts`] strategy works.
+#[derive(Clone, Debug)]
+pub struct FtsSettings {
+    /// The agent's own Thompson sampling.
+    pub own: ThompsonSettings,
+    /// p_t.
+    pub local_prob: LocalProb,
+    /// P_N.
+    pub agent_sampling: AgentSampling,
+    /// What the agent itself sends.
+    pub message: MessageSettings,
+}
+
+/// One agent of federated Thompson sampling.
+///
+/// In step t, with probability p_t the own posterior is sampled (line 4), otherwise an agent n is drawn from P_N and
+/// x_t = argmax φ(x)·ω_n (line 6). A used message is removed and P_N renormalised, until that agent sends a fresh one
+/// (section 3.1, last paragraphs); an agent without a message, such as a straggler, has probability 0.
+///
+/// Where no message is left, the own posterior is sampled: the paper leaves this case open.
+#[derive(Clone, Debug)]
+pub struct Fts {
+    own: ThompsonSampling,
+    local_prob: LocalProb,
+    agent_sampling: AgentSampling,
+    message: MessageSettings,
+    map: Arc<FeatureMap>,
+    inbox: Inbox,
+    /// Steps that were told, initial points apart.
+    n_steps: u64,
+}
+
+impl Fts {
+    /// An agent without observations. `map` is the federation's shared feature map; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If a setting is out of range or the map has another dimension than the domain.
+    pub fn new(
+        domain: Domain,
+        settings: FtsSettings,
+        map: Arc<FeatureMap>,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        if map.dim() != domain.dim() {
+            return Err(StrategyError::Setting {
+                name: "dimension of the shared features",
+                value: map.dim().to_string(),
+                expected: "the dimension of the domain",
+            });
+        }
+        Ok(Self {
+            own: ThompsonSampling::new(domain, settings.own, seed)?,
+            local_prob: settings.local_prob.validate()?,
+            agent_sampling: settings.agent_sampling.validate()?,
+            message: settings.message.validate()?,
+            inbox: Inbox::new(map.n_features(), map.hash()),
+            map,
+            n_steps: 0,
+        })
+    }
+
+    /// Takes a message ω_n (M numbers) that was made with the map of this hash; a newer message replaces an older one.
+    ///
+    /// # Errors
+    /// If hash or length differ from this agent's map, or a number is not finite. The inbox is then unchanged.
+    pub fn receive(
+        &mut self,
+        sender: u32,
+        map: fedbo_gp::MapHash,
+        weights: &[f64],
+    ) -> Result<(), MessageRejected> {
+        self.inbox.receive(sender, map, weights)
+    }
+
+    /// Forgets the message of a sender that has become a straggler.
+    pub fn forget(&mut self, sender: u32) {
+        self.inbox.remove(sender);
+    }
+
+    /// The messages at hand.
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// The shared feature map.
+    pub fn map(&self) -> &FeatureMap {
+        &self.map
+    }
+
+    /// Its own surrogate.
+    pub fn surrogate(&self) -> &Surrogate {
+        self.own.surrogate()
+    }
+
+    /// Its domain.
+    pub fn domain(&self) -> &Domain {
+        self.own.domain()
+    }
+
+    /// Draws the weight sample ω that this agent sends, M numbers.
+    ///
+    /// # Errors
+    /// If the weight posterior cannot be built.
+    pub fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+        Ok(self.message.draw(&self.map, self.own.surrogate(), stream)?)
+    }
+}
+
+impl Strategy for Fts {
+    fn ask(&self, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let local = stream.bernoulli(self.local_prob.at(self.n_steps + 1));
+        if !local {
+            let probabilities =
+                self.agent_sampling
+                    .probabilities(&self.inbox, &self.map, self.own.surrogate())?;
+            let (senders, weights): (Vec<u32>, Vec<f64>) = probabilities.into_iter().unzip();
+            if let Some(index) = stream.choose(&weights) {
+                let sender = senders[index];
+                let omega = self
+                    .inbox
+                    .get(sender)
+                    .unwrap_or_else(|| unreachable!("{sender} has a probability"));
+                let sample = WeightSpaceSample::new(&self.map, omega)?;
+                return self
+                    .own
+                    .propose_maximum(&sample, Source::Message { sender }, stream);
+            }
+        }
+        self.own.propose_own(stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        for observation in observed {
+            if observation.source != Source::Initial {
+                self.n_steps += 1;
+            }
+            if let Source::Message { sender } = observation.source {
+                self.inbox.remove(sender);
+            }
+        }
+        self.own.tell(observed)
+    }
+}

@@ -1,0 +1,98 @@
+//! The contract between a sequential decision rule and the loop that drives it.
+
+use std::fmt;
+
+use fedbo_gp::GpError;
+use fedbo_optim::OptimError;
+use fedbo_streams::Stream;
+
+/// Where a query came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The initial design, before any surrogate.
+    Initial,
+    /// The maximizer of a function drawn from the agent's own posterior.
+    Own,
+    /// The maximizer of a function that another agent sent.
+    Message {
+        /// Index of the sender.
+        sender: u32,
+    },
+    /// A uniformly random point, in place of one that was already evaluated or has failed.
+    Random,
+}
+
+impl fmt::Display for Source {
+    /// The text of the `source` column of results.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Initial => f.write_str("initial"),
+            Self::Own => f.write_str("own"),
+            Self::Message { sender } => write!(f, "message:{sender}"),
+            Self::Random => f.write_str("random"),
+        }
+    }
+}
+
+/// A query that a strategy asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// Coordinates in [0,1]^d, finite, in the domain.
+    pub unit: Vec<f64>,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// A finished query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Coordinates in [0,1]^d.
+    pub unit: Vec<f64>,
+    /// The value, to be maximized; `None` if the trial failed.
+    pub value: Option<f64>,
+    /// The proposal's source.
+    pub source: Source,
+}
+
+/// A sequential decision rule that maximizes. The caller owns the loop.
+pub trait Strategy: Send {
+    /// Proposes a query. Reads state only, so equal streams give equal proposals.
+    ///
+    /// # Errors
+    /// If no finite proposal exists.
+    fn ask(&self, stream: &mut Stream) -> Result<Proposal, StrategyError>;
+
+    /// Adds finished observations, in any order; each trial counts once. A failed trial, or a value that is not finite,
+    /// never reaches the surrogate, and its point is not proposed again.
+    ///
+    /// # Errors
+    /// If the surrogate cannot be conditioned.
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
+}
+
+/// Why a strategy could not go on.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum StrategyError {
+    /// The surrogate failed.
+    #[error("the surrogate cannot be built: {0}")]
+    Surrogate(#[from] GpError),
+    /// The maximisation failed.
+    #[error("no query can be proposed: {0}")]
+    Maximization(#[from] OptimError),
+    /// Every point of a finite domain was evaluated or failed.
+    #[error("all {n_points} points of the domain are used up")]
+    Exhausted {
+        /// Size of the domain.
+        n_points: usize,
+    },
+    /// A setting is outside its range.
+    #[error("{name} = {value}: expected {expected}")]
+    Setting {
+        /// Name of the setting.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+}

@@ -1,0 +1,315 @@
+//! An agent's belief about its own objective: observations, their scale, hyperparameters, and the posterior.
+
+use std::sync::Arc;
+
+use fedbo_gp::{
+    Family, FitCriterion, FitOptions, Fitted, GpError, Hyperparameters, JointSampler, Kernel,
+    Posterior, Prior, Standardizer, fit,
+};
+use fedbo_optim::Points;
+use fedbo_streams::{Purpose, Seed};
+
+use crate::Observation;
+
+/// When hyperparameters are fitted again, by the number n of observations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refit {
+    /// Every k observations since the last fit, the first as soon as there are two.
+    Every(usize),
+    /// Each time up to 20 observations, then when n has grown by a tenth: the total cost stays within a constant factor
+    /// of the last fit's.
+    Geometric,
+}
+
+impl Refit {
+    fn is_due(self, last: usize, n: usize) -> bool {
+        match self {
+            Self::Every(k) => n >= 2 && (last == 0 || n >= last + k.max(1)),
+            Self::Geometric => {
+                n >= 2 && (n <= 20 && n > last || n >= last + last.div_ceil(10).max(1))
+            }
+        }
+    }
+}
+
+/// Where kernel and noise variance come from.
+#[derive(Clone, Debug)]
+pub enum HyperparameterPolicy {
+    /// Given and kept.
+    Fixed(Hyperparameters),
+    /// Fitted by evidence, starting from `initial` (also used until the first fit).
+    Fitted {
+        /// Where the first fit starts.
+        initial: Hyperparameters,
+        /// How a fit searches.
+        options: FitOptions,
+        /// When it is repeated.
+        refit: Refit,
+    },
+}
+
+/// How an agent draws a function from its own posterior.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnSampler {
+    /// Pathwise on a box, jointly exact on a finite domain.
+    Exact(Prior),
+    /// Weight space with this many fresh random features, as in the authors' code (M_target).
+    Features(usize),
+}
+
+/// How a [`Surrogate`] models.
+#[derive(Clone, Debug)]
+pub struct SurrogateSettings {
+    /// Hyperparameters.
+    pub hyperparameters: HyperparameterPolicy,
+    /// Whether outputs are standardized (default) or taken raw (the papers' setting).
+    pub standardize: bool,
+    /// How functions are drawn.
+    pub sampler: OwnSampler,
+}
+
+impl SurrogateSettings {
+    /// Matérn-5/2 with one length scale a dimension, priors on, standardized outputs, exact samples.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn default_for(dim: usize) -> Self {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "input dimensions are far below 2^53"
+        )]
+        let lengthscale = 0.3 * (dim as f64).sqrt();
+        let kernel = Kernel::isotropic(Family::Matern52, dim, lengthscale, 1.0);
+        let initial = Hyperparameters {
+            kernel: kernel.unwrap_or_else(|error| unreachable!("a positive length scale: {error}")),
+            noise_variance: 1e-2,
+        };
+        let options = FitOptions {
+            criterion: FitCriterion::MaximumPosterior,
+            ..FitOptions::default()
+        };
+        Self {
+            hyperparameters: HyperparameterPolicy::Fitted {
+                initial,
+                options,
+                refit: Refit::Geometric,
+            },
+            standardize: true,
+            sampler: OwnSampler::Exact(Prior::default()),
+        }
+    }
+}
+
+/// What happened inside a surrogate that a user may want to see: nothing falls back silently (INV-21).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Diagnostics {
+    /// Hyperparameter fits.
+    pub n_fits: usize,
+    /// Fits that found nothing, after which the previous hyperparameters stayed.
+    pub n_failed_fits: usize,
+    /// Fits whose hyperparameters gave no posterior, after which the previous ones were used.
+    pub n_rejected_fits: usize,
+    /// Largest jitter any factorization of the posterior needed, relative to the signal variance.
+    pub largest_jitter: f64,
+}
+
+/// An agent's observations and the Gaussian process conditioned on them.
+#[derive(Clone, Debug)]
+pub struct Surrogate {
+    settings: SurrogateSettings,
+    seed: Seed,
+    inputs: Points,
+    /// Raw outputs, to be maximized.
+    outputs: Vec<f64>,
+    failed: Points,
+    standardizer: Standardizer,
+    posterior: Posterior,
+    joint: Option<Arc<JointSampler>>,
+    last_fit: usize,
+    diagnostics: Diagnostics,
+}
+
+impl Surrogate {
+    /// A surrogate without observations. `finite_domain` is the domain of joint sampling, if there is one; `seed` feeds
+    /// the restarts of hyperparameter fits.
+    ///
+    /// # Errors
+    /// If the initial hyperparameters are not valid.
+    pub fn new(
+        dim: usize,
+        settings: SurrogateSettings,
+        finite_domain: Option<Arc<JointSampler>>,
+        seed: Seed,
+    ) -> Result<Self, GpError> {
+        let initial = settings.initial().clone();
+        let posterior = Posterior::new(
+            initial.kernel,
+            initial.noise_variance,
+            Points::new(dim),
+            Vec::new(),
+        )?;
+        Ok(Self {
+            settings,
+            seed,
+            inputs: Points::new(dim),
+            outputs: Vec::new(),
+            failed: Points::new(dim),
+            standardizer: Standardizer::RAW,
+            posterior,
+            joint: finite_domain,
+            last_fit: 0,
+            diagnostics: Diagnostics::default(),
+        })
+    }
+
+    /// Number of successful observations.
+    pub fn len(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.outputs.is_empty()
+    }
+
+    /// Inputs of the successful observations, n×d.
+    pub fn inputs(&self) -> &Points {
+        &self.inputs
+    }
+
+    /// Their raw outputs.
+    pub fn outputs(&self) -> &[f64] {
+        &self.outputs
+    }
+
+    /// Inputs of failed trials.
+    pub fn failed(&self) -> &Points {
+        &self.failed
+    }
+
+    /// The posterior over the standardized (or raw) function.
+    pub fn posterior(&self) -> &Posterior {
+        &self.posterior
+    }
+
+    /// How functions are drawn.
+    pub fn sampler(&self) -> OwnSampler {
+        self.settings.sampler
+    }
+
+    /// The sampler of the finite domain, for the current kernel.
+    pub(crate) fn joint(&self) -> Option<&JointSampler> {
+        self.joint.as_deref()
+    }
+
+    /// What happened inside.
+    pub fn diagnostics(&self) -> Diagnostics {
+        self.diagnostics
+    }
+
+    /// Adds observations; failed and non-finite ones are kept apart from the model. Refits when due. Cost O(n²) for one
+    /// observation without a refit.
+    ///
+    /// # Errors
+    /// If no posterior can be built, even with the previous hyperparameters.
+    pub fn tell(&mut self, observed: &[Observation]) -> Result<(), GpError> {
+        let before = self.outputs.len();
+        for observation in observed {
+            match observation.value {
+                Some(value) if value.is_finite() => {
+                    self.inputs.push(&observation.unit);
+                    self.outputs.push(value);
+                }
+                _ => self.failed.push(&observation.unit),
+            }
+        }
+        if self.outputs.len() == before {
+            return Ok(());
+        }
+        if self.settings.standardize {
+            self.standardizer = Standardizer::new(&self.outputs);
+        }
+        let y: Vec<f64> = self
+            .outputs
+            .iter()
+            .map(|v| self.standardizer.standardize(*v))
+            .collect();
+        let refitted = self.refit_if_due(&y);
+        if refitted || self.outputs.len() > before + 8 {
+            self.rebuild(y)?;
+        } else {
+            for i in before..self.outputs.len() {
+                self.posterior.append(self.inputs.row(i), y[i])?;
+            }
+            self.posterior.set_outputs(y)?;
+        }
+        let relative = self.posterior.factor().jitter() / self.posterior.kernel().outputscale();
+        self.diagnostics.largest_jitter = self.diagnostics.largest_jitter.max(relative);
+        Ok(())
+    }
+
+    /// Refits when the schedule says so; true if there are new hyperparameters, which are then in `self.posterior`'s
+    /// stead to be conditioned on.
+    fn refit_if_due(&mut self, y: &[f64]) -> bool {
+        let HyperparameterPolicy::Fitted { options, refit, .. } = &self.settings.hyperparameters
+        else {
+            return false;
+        };
+        let n = self.outputs.len();
+        if !refit.is_due(self.last_fit, n) {
+            return false;
+        }
+        self.last_fit = n;
+        self.diagnostics.n_fits += 1;
+        let start = Hyperparameters {
+            kernel: self.posterior.kernel().clone(),
+            noise_variance: self.posterior.noise_variance(),
+        };
+        let mut stream = self.seed.stream(Purpose::HyperparameterFit, n as u64, 0);
+        match fit(&start, &self.inputs, y, options, &mut stream) {
+            Ok(Fitted {
+                hyperparameters, ..
+            }) => match self.condition(&hyperparameters, y.to_vec()) {
+                Ok(()) => return true,
+                Err(_) => self.diagnostics.n_rejected_fits += 1,
+            },
+            Err(_) => self.diagnostics.n_failed_fits += 1,
+        }
+        false
+    }
+
+    fn condition(&mut self, h: &Hyperparameters, y: Vec<f64>) -> Result<(), GpError> {
+        let posterior = Posterior::new(h.kernel.clone(), h.noise_variance, self.inputs.clone(), y)?;
+        if let Some(joint) = &self.joint
+            && joint.kernel() != posterior.kernel()
+        {
+            self.joint = Some(Arc::new(JointSampler::new(
+                posterior.kernel().clone(),
+                joint.domain().clone(),
+            )?));
+        }
+        self.posterior = posterior;
+        Ok(())
+    }
+
+    fn rebuild(&mut self, y: Vec<f64>) -> Result<(), GpError> {
+        if self.posterior.len() == y.len() {
+            return Ok(()); // a fit has just conditioned on them
+        }
+        let kept = Hyperparameters {
+            kernel: self.posterior.kernel().clone(),
+            noise_variance: self.posterior.noise_variance(),
+        };
+        self.condition(&kept, y)
+    }
+}
+
+impl SurrogateSettings {
+    /// The hyperparameters before any fit.
+    pub fn initial(&self) -> &Hyperparameters {
+        match &self.hyperparameters {
+            HyperparameterPolicy::Fixed(given)
+            | HyperparameterPolicy::Fitted { initial: given, .. } => given,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! β_t: by how much a posterior's standard deviation is widened.
+
+use fedbo_gp::Kernel;
+use fedbo_optim::Points;
+
+use crate::{StrategyError, information_gain_bound};
+
+/// Schedule of β_t; it multiplies the standard deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum UcbMultiplier {
+    /// The same at every step; 1 in the papers' experiments (FTS section 5).
+    Constant(f64),
+    /// β_t = B + σ √(2(γ_{t−1} + 1 + ln(4/δ))) (FTS Theorem 1), with γ_{t−1} by [`information_gain_bound`].
+    Theorem1 {
+        /// B, a bound on the objective's norm in the kernel's space, in the surrogate's units.
+        norm_bound: f64,
+        /// δ in (0, 1).
+        failure_prob: f64,
+    },
+}
+
+impl UcbMultiplier {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// If one is out of range.
+    pub fn validate(self) -> Result<Self, StrategyError> {
+        let fail = |name, value: f64, expected| {
+            Err(StrategyError::Setting {
+                name,
+                value: value.to_string(),
+                expected,
+            })
+        };
+        match self {
+            Self::Constant(beta) if !(beta.is_finite() && beta >= 0.0) => {
+                fail("ucb_multiplier", beta, "a finite number of at least 0")
+            }
+            Self::Theorem1 { norm_bound, .. } if !(norm_bound.is_finite() && norm_bound >= 0.0) => {
+                fail("norm_bound", norm_bound, "a finite number of at least 0")
+            }
+            Self::Theorem1 { failure_prob, .. } if !(failure_prob > 0.0 && failure_prob < 1.0) => {
+                fail(
+                    "failure_prob",
+                    failure_prob,
+                    "a number between 0 and 1, ends excluded",
+                )
+            }
+            valid => Ok(valid),
+        }
+    }
+
+    /// β_t for step t = `step` ≥ 1, with the surrogate's kernel and noise variance and points that cover the domain.
+    pub fn at(self, step: u64, kernel: &Kernel, noise_variance: f64, candidates: &Points) -> f64 {
+        match self {
+            Self::Constant(beta) => beta,
+            Self::Theorem1 {
+                norm_bound,
+                failure_prob,
+            } => {
+                // More observations than candidates give no more gain than one each for a noise variance this small.
+                let n = usize::try_from(step.saturating_sub(1))
+                    .unwrap_or(usize::MAX)
+                    .min(candidates.len());
+                let noise_variance = noise_variance.max(1e-10);
+                let gain = information_gain_bound(kernel, noise_variance, candidates, n);
+                norm_bound
+                    + noise_variance.sqrt()
+                        * (2.0 * (gain + 1.0 + (4.0 / failure_prob).ln())).sqrt()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_gp::{Family, Kernel};
+
+    use super::*;
+
+    #[test]
+    fn theorem_1_at_the_first_step_has_no_gain() {
+        let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 0.2, 1.0).unwrap();
+        let points = Points::from_flat(1, vec![0.0, 0.5, 1.0]);
+        let multiplier = UcbMultiplier::Theorem1 {
+            norm_bound: 2.0,
+            failure_prob: 0.1,
+        };
+        let expected = 2.0 + 0.1 * (2.0 * (1.0 + 40.0_f64.ln())).sqrt();
+        assert!((multiplier.at(1, &kernel, 0.01, &points) - expected).abs() < 1e-12);
+        assert!(multiplier.at(3, &kernel, 0.01, &points) > expected);
+        assert!(
+            multiplier
+                .at(1_000_000_000, &kernel, 0.01, &points)
+                .is_finite()
+        );
+    }
+
+    #[test]
+    fn parameters_out_of_range_are_refused() {
+        for bad in [
+            UcbMultiplier::Constant(f64::NAN),
+            UcbMultiplier::Constant(-1.0),
+            UcbMultiplier::Theorem1 {
+                norm_bound: f64::INFINITY,
+                failure_prob: 0.1,
+            },
+            UcbMultiplier::Theorem1 {
+                norm_bound: 1.0,
+                failure_prob: 1.0,
+            },
+        ] {
+            assert!(
+                matches!(bad.validate(), Err(StrategyError::Setting { .. })),
+                "{bad:?}"
+            );
+        }
+    }
+}

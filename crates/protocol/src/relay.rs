@@ -1,0 +1,288 @@
+//! The relay of federated Thompson sampling: collects one message an agent and round, and passes them on.
+
+use std::collections::BTreeMap;
+
+use fedbo_algorithms::{Inbox, MessageRejected};
+use fedbo_gp::MapHash;
+
+use crate::{AgentUpdate, Broadcast, Tick};
+
+/// Why an update was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum UpdateRejected {
+    /// The message itself is defective.
+    #[error(transparent)]
+    Message(#[from] MessageRejected),
+    /// The sender is not on the roster.
+    #[error("agent {sender} is not on the roster")]
+    UnknownSender {
+        /// Who it claims to be.
+        sender: u32,
+    },
+    /// The sender has already delivered another message for this round.
+    #[error("agent {sender}: a different message for round {round} has already arrived")]
+    Conflict {
+        /// Who sent it.
+        sender: u32,
+        /// The round.
+        round: u64,
+    },
+    /// The round has not begun, so the message cannot belong to it.
+    #[error("agent {sender}: the message is for round {round}, the session is in round {current}")]
+    Early {
+        /// Who sent it.
+        sender: u32,
+        /// The message's round.
+        round: u64,
+        /// The current round.
+        current: u64,
+    },
+}
+
+/// What the driver must do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RelayEffect {
+    /// Send this to every agent.
+    Broadcast(Broadcast),
+    /// Tell the sender that its update was refused; the round goes on.
+    Refuse(UpdateRejected),
+}
+
+/// Collects updates and closes rounds: when every participant has delivered, or at the deadline.
+///
+/// Participants optimize and deliver in every round; contributors deliver once, before round 1 (the setting of FTS
+/// Algorithm 1). A late message counts for the round in which it arrives; a repeat of a message is ignored.
+#[derive(Clone, Debug)]
+pub struct Relay {
+    participants: Vec<u32>,
+    contributors: Vec<u32>,
+    checker: Inbox,
+    timeout: Option<Tick>,
+    round: u64,
+    deadline: Option<Tick>,
+    arrived: BTreeMap<u32, AgentUpdate>,
+    /// Round of the newest message that was accepted from each sender.
+    newest: BTreeMap<u32, u64>,
+}
+
+impl Relay {
+    /// A relay for agents by index, collecting for round 0 from `now` on. Rounds last at most `timeout`, if one is given.
+    pub fn new(
+        participants: Vec<u32>,
+        contributors: Vec<u32>,
+        n_features: usize,
+        map: MapHash,
+        timeout: Option<Tick>,
+        now: Tick,
+    ) -> Self {
+        Self {
+            participants,
+            contributors,
+            checker: Inbox::new(n_features, map),
+            timeout,
+            round: 0,
+            deadline: timeout.map(|t| now.saturating_add(t)),
+            arrived: BTreeMap::new(),
+            newest: BTreeMap::new(),
+        }
+    }
+
+    /// The round whose messages are being collected.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// When the round closes even if messages are missing.
+    pub fn deadline(&self) -> Option<Tick> {
+        self.deadline
+    }
+
+    /// Takes one update.
+    pub fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<RelayEffect> {
+        match self.accept(update) {
+            Ok(()) if self.is_complete() => vec![self.close(now)],
+            Ok(()) => Vec::new(),
+            Err(rejected) => vec![RelayEffect::Refuse(rejected)],
+        }
+    }
+
+    /// Lets time pass: closes the round if its deadline has come.
+    pub fn tick(&mut self, now: Tick) -> Vec<RelayEffect> {
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            vec![self.close(now)]
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn accept(&mut self, update: AgentUpdate) -> Result<(), UpdateRejected> {
+        let AgentUpdate { sender, round, .. } = update;
+        if !self.participants.contains(&sender) && !self.contributors.contains(&sender) {
+            return Err(UpdateRejected::UnknownSender { sender });
+        }
+        self.checker.check(sender, update.map, &update.weights)?;
+        if round > self.round {
+            return Err(UpdateRejected::Early {
+                sender,
+                round,
+                current: self.round,
+            });
+        }
+        match (self.newest.get(&sender), self.arrived.get(&sender)) {
+            (Some(newest), Some(known)) if round == *newest && *known != update => {
+                return Err(UpdateRejected::Conflict { sender, round });
+            }
+            // A repeat, or older than what is known: already answered.
+            (Some(newest), _) if round <= *newest => return Ok(()),
+            _ => {}
+        }
+        self.newest.insert(sender, round);
+        self.arrived.insert(sender, update);
+        Ok(())
+    }
+
+    /// Everybody who is expected in this round has delivered a message of this round.
+    fn is_complete(&self) -> bool {
+        let delivered = |sender: &u32| self.newest.get(sender) == Some(&self.round);
+        let contributors: &[u32] = if self.round == 0 {
+            &self.contributors
+        } else {
+            &[]
+        };
+        self.participants.iter().chain(contributors).all(delivered)
+    }
+
+    fn close(&mut self, now: Tick) -> RelayEffect {
+        let stragglers = self
+            .participants
+            .iter()
+            .copied()
+            .filter(|id| !self.arrived.contains_key(id))
+            .collect();
+        let messages = std::mem::take(&mut self.arrived).into_values().collect();
+        self.round += 1;
+        self.deadline = self.timeout.map(|t| now.saturating_add(t));
+        RelayEffect::Broadcast(Broadcast {
+            round: self.round,
+            messages,
+            stragglers,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAP: MapHash = MapHash([7; 32]);
+
+    fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
+        AgentUpdate {
+            sender,
+            round,
+            map: MAP,
+            weights: vec![first, 1.0],
+        }
+    }
+
+    fn relay(timeout: Option<Tick>) -> Relay {
+        Relay::new(vec![0, 1], vec![2], 2, MAP, timeout, 100)
+    }
+
+    fn broadcast(effects: Vec<RelayEffect>) -> Broadcast {
+        match effects.as_slice() {
+            [RelayEffect::Broadcast(broadcast)] => broadcast.clone(),
+            other => panic!("one broadcast expected, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_round_closes_when_everybody_has_delivered() {
+        let mut relay = relay(None);
+        assert!(relay.receive(update(0, 0, 1.0), 100).is_empty());
+        assert!(relay.receive(update(1, 0, 2.0), 100).is_empty());
+        let first = broadcast(relay.receive(update(2, 0, 3.0), 100));
+        assert_eq!(
+            (first.round, first.messages.len(), first.stragglers.len()),
+            (1, 3, 0)
+        );
+        // Contributors deliver once: round 1 needs the participants only.
+        assert!(relay.receive(update(1, 1, 4.0), 100).is_empty());
+        let second = broadcast(relay.receive(update(0, 1, 5.0), 100));
+        assert_eq!(
+            second.messages.iter().map(|m| m.sender).collect::<Vec<_>>(),
+            [0, 1]
+        );
+    }
+
+    #[test]
+    fn stragglers_are_named_and_count_when_they_arrive() {
+        let mut relay = relay(Some(50));
+        relay.receive(update(0, 0, 1.0), 110);
+        relay.receive(update(2, 0, 1.0), 110);
+        assert!(relay.tick(149).is_empty());
+        let first = broadcast(relay.tick(150));
+        assert_eq!(first.stragglers, [1]);
+        assert!(relay.receive(update(1, 0, 9.0), 160).is_empty()); // late: counts for round 1
+        relay.receive(update(0, 1, 2.0), 170);
+        let second = broadcast(relay.tick(200));
+        assert!(
+            second.stragglers.is_empty()
+                && second
+                    .messages
+                    .iter()
+                    .any(|m| m.sender == 1 && m.round == 0)
+        );
+    }
+
+    #[test]
+    fn repeats_are_ignored_and_conflicts_refused() {
+        let mut relay = relay(None);
+        assert!(relay.receive(update(0, 0, 1.0), 0).is_empty());
+        assert!(relay.receive(update(0, 0, 1.0), 0).is_empty());
+        let conflict = UpdateRejected::Conflict {
+            sender: 0,
+            round: 0,
+        };
+        assert_eq!(
+            relay.receive(update(0, 0, 2.0), 0),
+            [RelayEffect::Refuse(conflict)]
+        );
+    }
+
+    #[test]
+    fn defective_updates_are_refused_and_their_sender_named() {
+        let mut relay = relay(None);
+        let mut refusals = Vec::new();
+        let mut wrong_map = update(1, 0, 1.0);
+        wrong_map.map = MapHash([8; 32]);
+        let mut short = update(1, 0, 1.0);
+        short.weights.pop();
+        for bad in [
+            wrong_map,
+            short,
+            update(1, 0, f64::NAN),
+            update(9, 0, 1.0),
+            update(1, 1, 1.0),
+        ] {
+            match relay.receive(bad, 0).as_slice() {
+                [RelayEffect::Refuse(rejected)] => refusals.push(rejected.to_string()),
+                other => panic!("a refusal expected, not {other:?}"),
+            }
+        }
+        let expected = [
+            "feature map 0808",
+            "1 features, the session uses 2",
+            "weight 0 is not",
+            "agent 9 is not",
+            "for round 1",
+        ];
+        for (refusal, part) in refusals.iter().zip(expected) {
+            assert!(
+                refusal.contains(part) && refusal.starts_with("agent "),
+                "{refusal}"
+            );
+        }
+        assert!(relay.receive(update(1, 0, 1.0), 0).is_empty()); // and the round goes on
+    }
+}

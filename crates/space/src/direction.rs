@@ -1,0 +1,28 @@
+//! Whether an objective is to be made small or large.
+
+use serde::{Deserialize, Serialize};
+
+/// Which values of an objective are the better ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Smaller is better.
+    Minimize,
+    /// Larger is better.
+    Maximize,
+}
+
+impl Direction {
+    /// The value as an algorithm sees it, for whom larger is better; its own inverse.
+    pub fn to_maximize(self, value: f64) -> f64 {
+        match self {
+            Self::Minimize => -value,
+            Self::Maximize => value,
+        }
+    }
+
+    /// Whether `value` is strictly better than `other`; never if either is NaN.
+    pub fn is_better(self, value: f64, other: f64) -> bool {
+        self.to_maximize(value) > self.to_maximize(other)
+    }
+}
