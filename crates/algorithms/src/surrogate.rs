@@ -12,19 +12,22 @@ use fedbo_streams::{Purpose, Seed};
 use crate::Observation;
 
 /// When hyperparameters are fitted again, by the number n of observations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refit {
     /// Every k observations since the last fit, the first as soon as there are two.
     Every(usize),
+    /// At these numbers of observations, in ascending order.
+    At(Vec<usize>),
     /// Each time up to 20 observations, then when n has grown by a tenth: the total cost stays within a constant factor
     /// of the last fit's.
     Geometric,
 }
 
 impl Refit {
-    fn is_due(self, last: usize, n: usize) -> bool {
+    fn is_due(&self, last: usize, n: usize) -> bool {
         match self {
-            Self::Every(k) => n >= 2 && (last == 0 || n >= last + k.max(1)),
+            Self::At(list) => n > last && list.iter().any(|at| (last + 1..=n).contains(at)),
+            Self::Every(k) => n >= 2 && (last == 0 || n >= last + (*k).max(1)),
             Self::Geometric => {
                 n >= 2 && (n <= 20 && n > last || n >= last + last.div_ceil(10).max(1))
             }

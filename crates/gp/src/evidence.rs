@@ -40,9 +40,10 @@ pub(crate) struct Workspace<'a> {
     columns: Columns,
     /// K, then L, then K⁻¹.
     covariance: Square,
-    /// a² g(r), then L⁻¹... each in its turn.
+    /// a² g(r).
     slopes: Square,
-    room: Square,
+    /// L⁻¹.
+    factor_inverse: Square,
 }
 
 impl<'a> Workspace<'a> {
@@ -61,7 +62,7 @@ impl<'a> Workspace<'a> {
             columns: Columns::new(inputs),
             covariance: square(),
             slopes: square(),
-            room: square(),
+            factor_inverse: square(),
         }
     }
 
@@ -85,13 +86,13 @@ impl<'a> Workspace<'a> {
         let n = self.y.len() as f64;
         let constant = 0.5 * n * std::f64::consts::TAU.ln();
         let value = -0.5 * data_fit - 0.5 * self.covariance.log_determinant() - constant;
-        self.covariance.invert_factor(&mut self.room);
+        self.covariance.invert_factor(&mut self.factor_inverse);
         let inverse = &self.covariance;
         let dim = kernel.dim();
         let mut gradient = vec![0.0; dim + 2];
         moments(&self.columns, &alpha, inverse, &self.slopes, &mut gradient[..dim]);
         for (g, lengthscale) in gradient.iter_mut().zip(kernel.lengthscales()) {
-            *g /= lengthscale * lengthscale;
+            *g = *g / lengthscale / lengthscale; // twice, as ℓ² may underflow
         }
         // tr(ααᵀ − K⁻¹) gives σ²; K = k(X, X) + (σ² + jitter) I then gives a² without another pass over k(X, X).
         let trace = lanes::wide_dot(&alpha, &alpha) - inverse.trace();

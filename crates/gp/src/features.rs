@@ -65,8 +65,8 @@ pub struct FeatureMap {
     /// Frequencies by coordinate, each padded to whole lanes.
     frequencies: Vec<f64>,
     phases: Vec<f64>,
-    /// 1 for a feature, 0 for padding.
-    present: Vec<f64>,
+    /// Largest magnitude of the phases, then of the frequencies of each coordinate: they bound every angle.
+    largest: Vec<f64>,
     hash: MapHash,
 }
 
@@ -173,8 +173,8 @@ impl FeatureMap {
         }
         let mut all_phases = phases.to_vec();
         all_phases.resize(stride, 0.0);
-        let mut present = vec![1.0; n_features];
-        present.resize(stride, 0.0);
+        let mut largest = vec![max_abs(&all_phases)];
+        largest.extend(by_coordinate.chunks_exact(stride).map(max_abs));
         let hash = fingerprint(dim, outputscale, frequencies, phases);
         Ok(Self {
             dim,
@@ -182,7 +182,7 @@ impl FeatureMap {
             outputscale,
             frequencies: by_coordinate,
             phases: all_phases,
-            present,
+            largest,
             hash,
         })
     }
@@ -255,18 +255,19 @@ impl FeatureMap {
 
     #[inline(always)]
     fn features_into(&self, x: &[f64], phi: &mut [f64]) {
-        self.angles_into(x, phi);
-        lanes::cos(phi);
-        self.mask(phi);
+        self.cosines_into(x, phi);
         let factor = self.normalizer(lanes::dot(phi, phi));
-        phi.iter_mut().for_each(|c| *c *= factor);
+        for c in phi {
+            *c *= factor;
+        }
     }
 
+    /// cos(s_i·x + b_i), and 0 in the padding.
     #[inline(always)]
-    fn mask(&self, values: &mut [f64]) {
-        for (v, present) in values.iter_mut().zip(&self.present) {
-            *v *= present;
-        }
+    fn cosines_into(&self, x: &[f64], cosines: &mut [f64]) {
+        let bound = self.angles_into(x, cosines);
+        lanes::cos(cosines, bound);
+        cosines[self.n_features..].fill(0.0);
     }
 
     /// a/√(Σ cos²); 0 when all cosines vanish, so that φ is the zero vector instead of NaN.
@@ -279,22 +280,31 @@ impl FeatureMap {
         }
     }
 
+    /// s_i·x + b_i; returns a bound of their magnitudes.
     #[inline(always)]
-    fn angles_into(&self, x: &[f64], angles: &mut [f64]) {
-        angles.copy_from_slice(&self.phases);
+    fn angles_into(&self, x: &[f64], angles: &mut [f64]) -> f64 {
         let stride = self.stride();
+        let mut bound = self.largest[0];
         for (j, xj) in x.iter().enumerate() {
-            lanes::add_scaled(angles, *xj, &self.frequencies[j * stride..(j + 1) * stride]);
+            let frequencies = &self.frequencies[j * stride..(j + 1) * stride];
+            if j == 0 {
+                for ((a, b), s) in angles.iter_mut().zip(&self.phases).zip(frequencies) {
+                    *a = b + xj * s;
+                }
+            } else {
+                lanes::add_scaled(angles, *xj, frequencies);
+            }
+            bound += xj.abs() * self.largest[j + 1];
         }
+        bound
     }
 
     /// φ(x)·ω for a padded weight vector; `buffer` has [`FeatureMap::stride`] numbers.
     #[inline(always)]
     pub(crate) fn weighted_sum(&self, x: &[f64], weights: &[f64], buffer: &mut [f64]) -> f64 {
-        self.angles_into(x, buffer);
-        lanes::cos(buffer);
-        self.mask(buffer);
-        lanes::dot(buffer, weights) * self.normalizer(lanes::dot(buffer, buffer))
+        self.cosines_into(x, buffer);
+        let (sum, square_sum) = lanes::dot_and_square(buffer, weights);
+        sum * self.normalizer(square_sum)
     }
 
     /// φ(x)·ω; adds its gradient in x to `gradient`.
@@ -310,10 +320,10 @@ impl FeatureMap {
         sines: &mut [f64],
         gradient: &mut [f64],
     ) -> f64 {
-        self.angles_into(x, cosines);
-        lanes::sin_cos(cosines, sines);
-        self.mask(cosines);
-        let (u, v) = (lanes::dot(cosines, weights), lanes::dot(cosines, cosines));
+        let bound = self.angles_into(x, cosines);
+        lanes::sin_cos(cosines, sines, bound);
+        cosines[self.n_features..].fill(0.0);
+        let (u, v) = lanes::dot_and_square(cosines, weights);
         let factor = self.normalizer(v);
         if factor <= 0.0 {
             return 0.0;
@@ -341,6 +351,10 @@ fn unit_frequency(family: Family, dim: usize, stream: &mut Stream, mut push: imp
     for _ in 0..dim {
         push(scale * stream.normal());
     }
+}
+
+fn max_abs(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |m, v| m.max(v.abs()))
 }
 
 fn fingerprint(dim: usize, outputscale: f64, frequencies: &[f64], phases: &[f64]) -> MapHash {

@@ -224,19 +224,21 @@ fn squared_exponential(r2: f64) -> (f64, f64) {
 fn matern32(r2: f64) -> (f64, f64) {
     let s = (3.0 * r2).sqrt();
     let e = lanes::exp_negative(-s);
-    ((1.0 + s) * e, 3.0 * e)
+    ((1.0 + bounded(s)) * e, 3.0 * e)
 }
 
 #[inline(always)]
 fn matern52(r2: f64) -> (f64, f64) {
     let s = (5.0 * r2).sqrt();
     let e = lanes::exp_negative(-s);
-    // s = +inf (points infinitely far apart in units of a tiny length scale) must give 0, not inf·0.
-    let bounded = if s > 1e100 { 1e100 } else { s };
-    (
-        (1.0 + bounded + bounded * bounded / 3.0) * e,
-        (5.0 / 3.0) * (1.0 + bounded) * e,
-    )
+    let s = bounded(s);
+    ((1.0 + s + s * s / 3.0) * e, (5.0 / 3.0) * (1.0 + s) * e)
+}
+
+/// Points infinitely far apart, in units of a tiny length scale, must have covariance 0 and not inf·0.
+#[inline(always)]
+fn bounded(s: f64) -> f64 {
+    if s > 1e100 { 1e100 } else { s }
 }
 
 /// n points stored by coordinate, each coordinate padded to whole vector lanes: the layout that kernels read.

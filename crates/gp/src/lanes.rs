@@ -87,6 +87,20 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     fold(sums) + tail
 }
 
+/// (Σ_i a_i b_i, Σ_i a_i²), with the summation order of [`dot`]. The length is a multiple of [`LANES`].
+#[inline(always)]
+pub(crate) fn dot_and_square(a: &[f64], b: &[f64]) -> (f64, f64) {
+    debug_assert!(a.len() == b.len() && a.len().is_multiple_of(LANES));
+    let (mut products, mut squares) = ([0.0; LANES], [0.0; LANES]);
+    for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
+        for lane in 0..LANES {
+            products[lane] += a[lane] * b[lane];
+            squares[lane] += a[lane] * a[lane];
+        }
+    }
+    (fold(products), fold(squares))
+}
+
 /// Σ_i w_i (x − z_i), with the summation order of [`dot`]. Lengths are multiples of [`LANES`].
 #[inline(always)]
 pub(crate) fn dot_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
@@ -128,59 +142,51 @@ pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
 
 /// The sum of partial sums, always in the same order.
 #[inline(always)]
-pub(crate) fn fold(s: [f64; LANES]) -> f64 {
-    ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]))
+pub(crate) fn fold(sums: [f64; LANES]) -> f64 {
+    // Hidden from the optimiser, which would else narrow the loops before it to the pairs of lanes added here.
+    let s = std::hint::black_box(sums);
+    ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
 /// 1.5·2^52: adding it rounds a double of magnitude below 2^51 to the nearest integer, found in the low bits.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// Arguments up to this size are reduced exactly by the three-part π/2 below.
-const LARGEST_FAST_ANGLE: f64 = 1.0e6;
+pub(crate) const LARGEST_FAST_ANGLE: f64 = 1.0e6;
 
-/// Cosine of every element of `angles`, in place; absolute error below 4e-16 for |angle| ≤ 1e6, and the standard
-/// library's cosine beyond.
+/// Cosine of every element of `angles`, in place. `bound` is at least the largest magnitude: up to 1e6 the absolute
+/// error is below 4e-16, beyond (or for a bound that is NaN) the standard library's cosine is taken.
 #[inline(always)]
-pub(crate) fn cos(angles: &mut [f64]) {
-    if largest(angles) > LARGEST_FAST_ANGLE {
-        angles.iter_mut().for_each(|a| *a = a.cos());
-        return;
-    }
-    for a in angles.iter_mut() {
-        *a = cos_reduced(*a);
+pub(crate) fn cos(angles: &mut [f64], bound: f64) {
+    if bound <= LARGEST_FAST_ANGLE {
+        // Two chains of operations at a time: one alone would wait for its own results.
+        let (left, right) = angles.split_at_mut(angles.len() / (2 * LANES) * LANES);
+        let (right, rest) = right.split_at_mut(left.len());
+        for (a, b) in left.iter_mut().zip(right) {
+            (*a, *b) = (cos_reduced(*a), cos_reduced(*b));
+        }
+        for a in rest {
+            *a = cos_reduced(*a);
+        }
+    } else {
+        for a in angles {
+            *a = a.cos();
+        }
     }
 }
 
 /// Cosine in place and sine into `sines`, with the accuracy of [`cos`].
 #[inline(always)]
-pub(crate) fn sin_cos(angles: &mut [f64], sines: &mut [f64]) {
-    if largest(angles) > LARGEST_FAST_ANGLE {
+pub(crate) fn sin_cos(angles: &mut [f64], sines: &mut [f64], bound: f64) {
+    if bound <= LARGEST_FAST_ANGLE {
+        for (a, s) in angles.iter_mut().zip(sines) {
+            (*s, *a) = sin_cos_reduced(*a);
+        }
+    } else {
         for (a, s) in angles.iter_mut().zip(sines) {
             (*s, *a) = a.sin_cos();
         }
-        return;
     }
-    for (a, s) in angles.iter_mut().zip(sines) {
-        (*s, *a) = sin_cos_reduced(*a);
-    }
-}
-
-/// Largest magnitude; NaN is ignored (it comes out as NaN of either path).
-#[inline(always)]
-fn largest(values: &[f64]) -> f64 {
-    let mut tops = [0.0_f64; LANES];
-    let blocks = values.chunks_exact(LANES);
-    let tail = blocks
-        .remainder()
-        .iter()
-        .fold(0.0, |m: f64, v| if v.abs() > m { v.abs() } else { m });
-    for block in blocks {
-        for lane in 0..LANES {
-            let v = block[lane].abs();
-            tops[lane] = if v > tops[lane] { v } else { tops[lane] };
-        }
-    }
-    tops.iter().fold(tail, |m, v| if *v > m { *v } else { m })
 }
 
 /// π/2 in three parts: the first two have 33 bits, so that their products with an integer below 2^20 are exact.
@@ -282,13 +288,13 @@ mod tests {
 
     vectorized! {
         fn wide_sin_cos(angles: &mut [f64], sines: &mut [f64]) {
-            sin_cos(angles, sines);
+            sin_cos(angles, sines, 1e6);
         }
     }
 
     vectorized! {
-        fn wide_cos(angles: &mut [f64]) {
-            cos(angles);
+        fn wide_cos(angles: &mut [f64], bound: f64) {
+            cos(angles, bound);
         }
     }
 
@@ -302,7 +308,7 @@ mod tests {
             let (mut cosines, mut sines) = (angles.clone(), vec![0.0; angles.len()]);
             wide_sin_cos(&mut cosines, &mut sines);
             let mut only = angles.clone();
-            wide_cos(&mut only);
+            wide_cos(&mut only, span);
             for i in 0..angles.len() {
                 assert!(
                     (cosines[i] - angles[i].cos()).abs() < 4e-16,
@@ -326,7 +332,7 @@ mod tests {
     #[test]
     fn huge_angles_take_the_exact_path() {
         let mut angles = vec![1e18, -3e12, 0.5, f64::NAN];
-        wide_cos(&mut angles);
+        wide_cos(&mut angles, 1e18);
         assert_eq!(angles[0].to_bits(), 1e18_f64.cos().to_bits());
         assert_eq!(angles[2].to_bits(), 0.5_f64.cos().to_bits());
         assert!(angles[3].is_nan());

@@ -111,7 +111,8 @@ impl Function for PathwiseSample<'_> {
                 // Σ_i v_i ∂k/∂x_j = −Σ_i v_i a² g_i (x_j − X_ij)/ℓ_j²
                 for (j, g) in gradient.iter_mut().enumerate() {
                     let moment = lanes::dot_difference(slopes, x[j], columns.coordinate(j));
-                    *g -= moment / kernel.lengthscales()[j].powi(2);
+                    let lengthscale = kernel.lengthscales()[j];
+                    *g -= moment / lengthscale / lengthscale; // twice, as ℓ² may underflow
                 }
                 prior + lanes::dot(cross, &sample.coefficients)
             }

@@ -19,6 +19,6 @@ pub use plot::{Figure, FigureSpec, Panel, PanelBy, Reference, Scale};
 pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
 pub use summary::{
     ArmSummary, AtIteration, Difference, Estimate, PrivacySpent, SUMMARY_FILE,
-    SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize,
+    SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,
 };
 pub use table::{closing_table, closing_table_markdown};

@@ -104,6 +104,9 @@ pub struct Summary {
     pub arms: Vec<ArmSummary>,
     /// Paired differences: for each pair the checkpoints, then the end.
     pub differences: Vec<Difference>,
+    /// One summary a configuration, where the experiment has several; `arms` and `differences` are then empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub configurations: Vec<Summary>,
     /// How the pictures of this folder are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
@@ -285,7 +288,50 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
         private: request.private,
         arms,
         differences,
+        configurations: Vec::new(),
         figure: request.figure.clone(),
+    }
+}
+
+/// Summarises rows of several configurations, told apart by their `experiment` column, each with its own pairs.
+#[must_use]
+pub fn summarize_configurations(
+    rows: &[Row],
+    request: &SummaryRequest,
+    pairs_of: impl Fn(&str) -> Vec<(String, String)>,
+) -> Summary {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.experiment.as_str()) {
+            names.push(&row.experiment);
+        }
+    }
+    let configurations = names
+        .into_iter()
+        .map(|name| {
+            let of_it: Vec<Row> = rows
+                .iter()
+                .filter(|row| row.experiment == name)
+                .cloned()
+                .collect();
+            let request = SummaryRequest {
+                experiment: name.to_owned(),
+                pairs: pairs_of(name),
+                figure: None,
+                ..request.clone()
+            };
+            summarize(&of_it, &request)
+        })
+        .collect();
+    Summary {
+        configurations,
+        ..summarize(
+            &[],
+            &SummaryRequest {
+                pairs: Vec::new(),
+                ..request.clone()
+            },
+        )
     }
 }
 

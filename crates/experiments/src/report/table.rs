@@ -46,6 +46,13 @@ impl Form {
 /// are left out. None for a file or a pipe: the whole table.
 #[must_use]
 pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
+    if !summary.configurations.is_empty() {
+        let tables = summary
+            .configurations
+            .iter()
+            .map(|part| format!("{}\n\n{}", part.experiment, closing_table(part, width)));
+        return tables.collect::<Vec<_>>().join("\n");
+    }
     let draw = |form| {
         let mut table = table(summary, form);
         let line = LineStyle::none().fill('─').junction('─');
@@ -71,6 +78,16 @@ pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
 /// The same in Markdown.
 #[must_use]
 pub fn closing_table_markdown(summary: &Summary) -> String {
+    if !summary.configurations.is_empty() {
+        let tables = summary.configurations.iter().map(|part| {
+            format!(
+                "### {}\n\n{}",
+                part.experiment,
+                closing_table_markdown(part)
+            )
+        });
+        return tables.collect::<Vec<_>>().join("\n");
+    }
     let mut table = table(summary, Form::FULL);
     table.load_style(presets::ASCII_MARKDOWN);
     format!("{}\n\n{}\n", table.trim_fmt(), notes(summary))

@@ -1,0 +1,30 @@
+#![allow(missing_docs, clippy::all)]
+use fedbo_experiments::catalogue::*;
+use std::sync::atomic::AtomicBool;
+struct P;
+impl Progress for P {
+    fn stage(&self, n: &str, k: usize) {
+        eprintln!("{n}: {k} jobs");
+    }
+    fn job_ended(&self, _: &str) {}
+}
+fn main() {
+    let a: Vec<String> = std::env::args().collect();
+    let t = std::time::Instant::now();
+    let o = RunOptions {
+        runs: a.get(2).map(|r| r.parse().unwrap()),
+        seed: a.get(3).map_or(7, |s| s.parse().unwrap()),
+        data: Some("/work/shared/data".into()),
+        out: format!("/tmp/out/{}", a[1]).into(),
+        overwrite: true,
+    };
+    let f = find(&a[1])
+        .unwrap()
+        .run(&o, &P, &AtomicBool::new(false))
+        .unwrap();
+    println!(
+        "{}",
+        fedbo_experiments::report::closing_table(&f.summary, Some(150))
+    );
+    println!("{:.1}s", t.elapsed().as_secs_f64());
+}

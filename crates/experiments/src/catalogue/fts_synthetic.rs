@@ -1,0 +1,328 @@
+//! FTS section 5.1 and Fig. 1: functions drawn from a GP on a grid, agents that differ by d_n and hold t_n observations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_algorithms::{
+    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
+    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Repeats, Source,
+    SurrogateSettings, ThompsonSettings, UcbMultiplier,
+};
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+};
+use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_optim::{MultiStart, Points};
+use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE};
+use fedbo_protocol::{Agent, AgentPlan, AgentUpdate};
+use fedbo_space::{Direction, Point, Value};
+use fedbo_streams::{Purpose, Seed};
+
+use super::jobs::{Job, Session, contribute, run_jobs};
+use super::{Finding, Progress, RunOptions};
+use crate::report::{
+    Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+    summarize_configurations,
+};
+use crate::session::Member;
+use crate::tally::Unit;
+
+/// N, the other agents (FTS section 5.1: 50 in total; the target is one more here, as N + 1 in the problem setting).
+const N_AGENTS: usize = 50;
+/// Queries of the target agent after its one initial input.
+const N_ROUNDS: u64 = 50;
+/// d_n of similar agents, of different ones.
+const SMALL_GAP: f64 = 0.02;
+const LARGE_GAP: f64 = 1.2;
+
+/// One curve of the figure.
+struct Arm {
+    name: &'static str,
+    n_features: usize,
+    local_prob: LocalProb,
+    content: MessageContent,
+}
+
+/// One panel of the figure.
+struct Panel {
+    name: &'static str,
+    gap: f64,
+    n_obs: usize,
+    arms: Vec<Arm>,
+}
+
+fn panels() -> Vec<Panel> {
+    let ts = || Arm {
+        name: "ts",
+        n_features: 25,
+        local_prob: LocalProb::Constant(1.0),
+        content: MessageContent::Posterior,
+    };
+    let fts = |name, n_features, local_prob| Arm {
+        name,
+        n_features,
+        local_prob,
+        content: MessageContent::Posterior,
+    };
+    let placebo = |name, local_prob| Arm {
+        name,
+        n_features: 100,
+        local_prob,
+        content: MessageContent::Placebo,
+    };
+    let slow = || LocalProb::InverseSqrt;
+    let by_features = || {
+        vec![
+            ts(),
+            fts("fts M=25", 25, slow()),
+            fts("fts M=50", 50, slow()),
+            fts("fts M=100", 100, slow()),
+            placebo("placebo", slow()),
+        ]
+    };
+    vec![
+        Panel {
+            name: "d=0.02 t_n=40",
+            gap: SMALL_GAP,
+            n_obs: 40,
+            arms: by_features(),
+        },
+        Panel {
+            name: "d=0.02 t_n=100",
+            gap: SMALL_GAP,
+            n_obs: 100,
+            arms: by_features(),
+        },
+        Panel {
+            name: "d=1.2 t_n=100",
+            gap: LARGE_GAP,
+            n_obs: 100,
+            arms: vec![
+                ts(),
+                fts("fts slow p_t", 100, slow()),
+                fts("fts fast p_t", 100, LocalProb::InverseSquare),
+                placebo("placebo slow p_t", slow()),
+                placebo("placebo fast p_t", LocalProb::InverseSquare),
+            ],
+        },
+    ]
+}
+
+pub(super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let runs = options.runs.unwrap_or(60);
+    check_folder(&options.out, options.overwrite)?;
+    let writer = ResultsWriter::create(&options.out, &["x".to_owned()], options.overwrite)?;
+    let seed = Seed::new(options.seed);
+    let prior = GridPrior::paper();
+    let panels = panels();
+    let mut jobs = Vec::new();
+    for panel in &panels {
+        for run in 0..runs {
+            for arm in &panel.arms {
+                let prior = &prior;
+                jobs.push(Job {
+                    unit: Unit {
+                        experiment: panel.name.into(),
+                        arm: arm.name.into(),
+                        agent: "target".into(),
+                        run,
+                    },
+                    build: Box::new(move || {
+                        session(prior, panel, arm, seed.child(Purpose::Run, u64::from(run)))
+                    }),
+                });
+            }
+        }
+    }
+    progress.stage("fts-synthetic", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+
+    let figure = FigureSpec {
+        title: "Functions drawn from a GP on 1000 points, 50 other agents".into(),
+        x_label: "queries".into(),
+        y_label: "simple regret".into(),
+        scale: Scale::Linear,
+        panel_by: PanelBy::Experiment,
+        shared_y: true,
+        references: Vec::new(),
+    };
+    Figure::from_rows(&rows, Metric::Regret, &figure).write(&options.out)?;
+    let request = SummaryRequest {
+        experiment: "fts-synthetic".into(),
+        seed: options.seed,
+        direction: Direction::Maximize,
+        metric: Metric::Regret,
+        checkpoints: vec![5, 10, 20],
+        pairs: Vec::new(),
+        private: false,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(figure),
+    };
+    let pairs_of = |configuration: &str| {
+        let panel = panels.iter().find(|panel| panel.name == configuration);
+        let mut pairs = Vec::new();
+        for arm in panel.iter().flat_map(|panel| &panel.arms) {
+            if arm.content == MessageContent::Posterior && arm.name != "ts" {
+                pairs.push((arm.name.to_owned(), "ts".to_owned()));
+                let placebo = arm.name.replace("fts", "placebo");
+                let exists =
+                    panel.is_some_and(|panel| panel.arms.iter().any(|other| other.name == placebo));
+                pairs.push((
+                    arm.name.to_owned(),
+                    if exists {
+                        placebo
+                    } else {
+                        "placebo".to_owned()
+                    },
+                ));
+            }
+        }
+        pairs
+    };
+    let summary = summarize_configurations(&rows, &request, pairs_of);
+    summary.write(&options.out)?;
+    let notes = vec![
+        "FTS Fig. 1: with d_n = 0.02 FTS beats TS; M matters little for t_n = 40 and evidently for t_n = 100; with \
+         d_n = 1.2 FTS is comparable, and a fast p_t matches TS."
+            .to_owned(),
+    ];
+    Ok(Finding {
+        summary,
+        ended,
+        notes,
+    })
+}
+
+/// The target's session: the same function, initial input, agents' observations and noise for all arms of a run.
+fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::Result<Session> {
+    let family = GridFamily::draw(prior, &seed, N_AGENTS, panel.gap);
+    let grid = Arc::new(Points::from_flat(1, family.grid.clone()));
+    let description = FeatureDescription {
+        n_features: arm.n_features,
+        dim: 1,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::Fixed(LENGTHSCALE),
+    };
+    let n_features = arm.n_features as u64;
+    let map = Arc::new(FeatureMap::draw(
+        &description,
+        &mut seed.stream(Purpose::SharedFeatures, n_features, 0),
+    )?);
+    let settings = settings(arm)?;
+    let mut contributions: Vec<AgentUpdate> = Vec::new();
+    if arm.name != "ts" {
+        for agent in 0..N_AGENTS {
+            let id = u32::try_from(agent + 1)?;
+            let mut stream = seed.stream(Purpose::History, u64::from(id), 0);
+            let seen = family.observations(agent, panel.n_obs, NOISE_VARIANCE, &mut stream);
+            let history = seen.inputs.iter().zip(&seen.y).map(|(x, y)| Observation {
+                unit: vec![*x],
+                value: Some(*y),
+                source: Source::Initial,
+            });
+            let plan = AgentPlan {
+                id,
+                history: history.collect(),
+                initial: Vec::new(),
+                n_rounds: 0,
+            };
+            contributions.push(contribute(&map, &settings, plan, &seed)?);
+        }
+    }
+    let first = seed.stream(Purpose::InitialDesign, 0, 0).below(N_GRID);
+    let plan = AgentPlan {
+        id: 0,
+        history: Vec::new(),
+        initial: vec![vec![family.grid[first]]],
+        n_rounds: N_ROUNDS,
+    };
+    let fts = Fts::new(Domain::Finite(grid), settings, Arc::clone(&map), seed)?;
+    let objective = GridObjective {
+        values: family.target,
+        noise_std: NOISE_VARIANCE.sqrt(),
+        seed,
+    };
+    let values = objective.values.clone();
+    let optimum = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let member = Member {
+        agent: Agent::new(fts, plan, seed)?,
+        objective: Arc::new(objective),
+        decoder: Arc::new(|unit| Point::new(vec![("x".to_owned(), Value::Float(unit[0]))])),
+        direction: Direction::Maximize,
+    };
+    Ok(Session {
+        members: vec![("target".into(), member)],
+        contributions,
+        n_features: arm.n_features,
+        map: map.hash(),
+        n_initial: 1,
+        optimum: Some(optimum),
+        truth: Some(Box::new(move |point| Some(values[index(point)?]))),
+        name_of: |id| id.to_string(),
+    })
+}
+
+/// The paper's model: SE with the true length scale, signal variance 1, true noise variance, raw outputs, β_t = 1.
+fn settings(arm: &Arm) -> anyhow::Result<FtsSettings> {
+    let kernel = Kernel::isotropic(Family::SquaredExponential, 1, LENGTHSCALE, 1.0)?;
+    Ok(FtsSettings {
+        own: ThompsonSettings {
+            surrogate: SurrogateSettings {
+                hyperparameters: HyperparameterPolicy::Fixed(Hyperparameters {
+                    kernel,
+                    noise_variance: NOISE_VARIANCE,
+                }),
+                standardize: false,
+                sampler: OwnSampler::Exact(Prior::default()),
+            },
+            maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)), // not used: a finite domain is scanned
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            repeats: Repeats::Allow,
+        },
+        local_prob: arm.local_prob.clone(),
+        agent_sampling: AgentSampling::Uniform,
+        message: MessageSettings {
+            content: arm.content,
+            noise_variance: MessageNoise::Given(NOISE_VARIANCE),
+            standardize: false,
+        },
+    })
+}
+
+/// Values on the grid with Gaussian noise that depends on the trial's number alone.
+struct GridObjective {
+    values: Vec<f64>,
+    noise_std: f64,
+    seed: Seed,
+}
+
+impl Objective for GridObjective {
+    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
+        let Some(index) = index(point) else {
+            return Outcome::Failed(fedbo_objective::Failure::NotFinite(f64::NAN));
+        };
+        let noise = self
+            .seed
+            .stream(Purpose::ObservationNoise, trial.agent, trial.trial)
+            .normal();
+        Outcome::Value(self.values[index] + self.noise_std * noise)
+    }
+}
+
+/// Index of a grid point.
+fn index(point: &Point) -> Option<usize> {
+    let x = point.get("x").and_then(Value::as_f64)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "x lies in [0,1]"
+    )]
+    let index = (x * (N_GRID - 1) as f64).round() as usize;
+    (index < N_GRID).then_some(index)
+}

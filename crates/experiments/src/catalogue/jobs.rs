@@ -1,0 +1,239 @@
+//! Many independent sessions in parallel, their rows written in one order.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context;
+use fedbo_algorithms::{Domain, Fts, FtsSettings};
+use fedbo_gp::{FeatureMap, MapHash};
+use fedbo_protocol::{Agent, AgentEffect, AgentPlan, AgentUpdate};
+use fedbo_space::{ParameterSpec, Point, Space};
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use super::Progress;
+use crate::report::{ResultsWriter, Row};
+use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
+use crate::tally::{Tally, Unit};
+
+/// A session to be run: one configuration, arm and repetition.
+pub(super) struct Job<'a> {
+    /// Configuration (the `experiment` column), arm, agent and run.
+    pub unit: Unit,
+    /// Makes the session; called on a worker thread.
+    pub build: Box<dyn Fn() -> anyhow::Result<Session> + Send + Sync + 'a>,
+}
+
+/// What a job runs.
+pub(super) struct Session {
+    /// Agents that optimize, with their names.
+    pub members: Vec<(String, Member)>,
+    /// Messages of agents that only contribute.
+    pub contributions: Vec<AgentUpdate>,
+    /// M.
+    pub n_features: usize,
+    /// The shared map.
+    pub map: MapHash,
+    /// Initial points a member.
+    pub n_initial: usize,
+    /// Best true value, where known.
+    pub optimum: Option<f64>,
+    /// The objective without noise at a point, where known.
+    pub truth: Option<Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>>,
+    /// Name of a message's sender.
+    pub name_of: fn(u32) -> String,
+}
+
+/// The message of an agent that only contributes: drawn from its history by the agent's own state machine.
+///
+/// # Errors
+/// If the history cannot be modelled.
+pub(super) fn contribute(
+    map: &Arc<FeatureMap>,
+    settings: &FtsSettings,
+    plan: AgentPlan,
+    seed: &Seed,
+) -> anyhow::Result<AgentUpdate> {
+    // It proposes nothing, so any domain of the right dimension will do.
+    let unit = ParameterSpec {
+        kind: "float".into(),
+        low: Some(0.0),
+        high: Some(1.0),
+        log: None,
+        choices: None,
+    };
+    let names: Vec<String> = (0..map.dim()).map(|i| format!("x{i}")).collect();
+    let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &unit)))?;
+    let own_seed = seed.child(Purpose::Agent, u64::from(plan.id));
+    let fts = Fts::new(
+        Domain::Space(space),
+        settings.clone(),
+        Arc::clone(map),
+        own_seed,
+    )?;
+    let id = plan.id;
+    let effects = Agent::new(fts, plan, *seed)?.start()?;
+    let upload = effects.into_iter().find_map(|effect| match effect {
+        AgentEffect::Upload(update) => Some(update),
+        _ => None,
+    });
+    upload.with_context(|| {
+        format!("agent {id} has initial points or rounds and is no mere contributor")
+    })
+}
+
+/// Runs all jobs; rows reach the file in the order of jobs, each when it and all before it are done.
+///
+/// # Errors
+/// If a job fails or the file cannot be written; what was finished before stays.
+pub(super) fn run_jobs(
+    jobs: &[Job<'_>],
+    writer: ResultsWriter,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<(Vec<Row>, Ended)> {
+    let queue = Mutex::new(Queue {
+        writer,
+        next: 0,
+        waiting: BTreeMap::new(),
+        written: Vec::new(),
+    });
+    let results: Vec<anyhow::Result<Ended>> = jobs
+        .par_iter()
+        .enumerate()
+        .map(|(index, job)| {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Ended::Interrupted);
+            }
+            let (rows, ended) = run_job(job, stop)?;
+            let rows = if ended == Ended::Complete {
+                rows
+            } else {
+                Vec::new()
+            };
+            let mut queue = queue
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            queue.put(index, rows)?;
+            progress.job_ended(&format!(
+                "{} {} run {}",
+                job.unit.experiment, job.unit.arm, job.unit.run
+            ));
+            Ok(ended)
+        })
+        .collect();
+    let mut queue = queue
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    queue.flush_rest()?;
+    let mut ended = Ended::Complete;
+    for result in results {
+        if result? == Ended::Interrupted {
+            ended = Ended::Interrupted;
+        }
+    }
+    Ok((queue.written, ended))
+}
+
+/// Rows that wait for the jobs before theirs.
+struct Queue {
+    writer: ResultsWriter,
+    next: usize,
+    waiting: BTreeMap<usize, Vec<Row>>,
+    written: Vec<Row>,
+}
+
+impl Queue {
+    fn put(&mut self, index: usize, rows: Vec<Row>) -> anyhow::Result<()> {
+        self.waiting.insert(index, rows);
+        while let Some(rows) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            self.write(rows)?;
+        }
+        Ok(())
+    }
+
+    /// After an interruption: what waits behind a job that was never done.
+    fn flush_rest(&mut self) -> anyhow::Result<()> {
+        for rows in std::mem::take(&mut self.waiting).into_values() {
+            self.write(rows)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, rows: Vec<Row>) -> anyhow::Result<()> {
+        for row in &rows {
+            self.writer.append(row)?;
+        }
+        self.writer.commit()?;
+        self.written.extend(rows);
+        Ok(())
+    }
+}
+
+fn run_job(job: &Job<'_>, stop: &AtomicBool) -> anyhow::Result<(Vec<Row>, Ended)> {
+    let Session {
+        members,
+        contributions,
+        n_features,
+        map,
+        n_initial,
+        optimum,
+        truth,
+        name_of,
+    } = (job.build)()?;
+    let mut tallies = BTreeMap::new();
+    let mut seats = Vec::with_capacity(members.len());
+    for (name, member) in members {
+        let unit = Unit {
+            agent: name,
+            ..job.unit.clone()
+        };
+        tallies.insert(
+            member.agent.id(),
+            (
+                Tally::new(unit, member.direction, n_initial, optimum),
+                Vec::new(),
+            ),
+        );
+        seats.push(member);
+    }
+    let mut collector = Collector {
+        tallies,
+        truth,
+        name_of,
+    };
+    let ended = run_session(
+        &mut seats,
+        contributions,
+        n_features,
+        map,
+        &mut collector,
+        stop,
+    )?;
+    let rows = collector
+        .tallies
+        .into_values()
+        .flat_map(|(_, rows)| rows)
+        .collect();
+    Ok((rows, ended))
+}
+
+struct Collector {
+    tallies: BTreeMap<u32, (Tally, Vec<Row>)>,
+    truth: Option<Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>>,
+    name_of: fn(u32) -> String,
+}
+
+impl Observer for Collector {
+    fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
+        for record in records {
+            let truth = self.truth.as_ref().and_then(|truth| truth(&record.point));
+            if let Some((tally, rows)) = self.tallies.get_mut(&record.agent) {
+                rows.push(tally.row(record, truth, self.name_of));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! The declared experiments: a paper's tables and figures, each with its control arms.
+
+mod fts_landmine;
+mod fts_synthetic;
+mod fts_wine;
+mod jobs;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use crate::report::Summary;
+use crate::session::Ended;
+
+/// What a run of an experiment may choose.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Repetitions; none takes the experiment's own number.
+    pub runs: Option<u32>,
+    /// Root of all randomness.
+    pub seed: u64,
+    /// Folder with the data sets of experiments that need one.
+    pub data: Option<PathBuf>,
+    /// Results folder.
+    pub out: PathBuf,
+    /// Whether results that stand there already may be replaced.
+    pub overwrite: bool,
+}
+
+/// Hears how far an experiment is.
+pub trait Progress: Sync {
+    /// A stage with this many jobs begins.
+    fn stage(&self, name: &str, n_jobs: usize);
+    /// A job of the stage has ended; `note` says which.
+    fn job_ended(&self, note: &str);
+}
+
+/// What an experiment came to.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// One summary a configuration.
+    pub summary: Summary,
+    /// Whether it ran to its end.
+    pub ended: Ended,
+    /// What to read beside the tables: the paper's figures, reasons for differences.
+    pub notes: Vec<String>,
+}
+
+/// A declared experiment.
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line: what it shows and which figure it belongs to.
+    pub about: &'static str,
+    /// Whether `--data` is required.
+    pub needs_data: bool,
+    /// Repetitions unless asked otherwise.
+    pub default_runs: u32,
+    run: fn(&RunOptions, &dyn Progress, &AtomicBool) -> anyhow::Result<Finding>,
+}
+
+impl Experiment {
+    /// Runs it on the current rayon pool, writing `results.csv` as units finish, then `summary.json` and the pictures.
+    ///
+    /// When `stop` is set, units that are not complete are dropped and everything else is kept.
+    ///
+    /// # Errors
+    /// If data are missing, the folder cannot be written, or a unit fails.
+    pub fn run(
+        &self,
+        options: &RunOptions,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Finding> {
+        (self.run)(options, progress, stop)
+    }
+}
+
+/// All experiments.
+pub fn catalogue() -> &'static [Experiment] {
+    &[
+        Experiment {
+            name: "fts-synthetic",
+            about: "FTS Fig. 1: simple regret on functions drawn from a GP, for small and large t_n, M and d_n",
+            needs_data: false,
+            default_runs: 60,
+            run: fts_synthetic::run,
+        },
+        Experiment {
+            name: "fts-landmine",
+            about: "FTS Fig. 2a and 3a: SVM on landmine fields, in the paper's setting and in one that helps",
+            needs_data: true,
+            default_runs: 5,
+            run: fts_landmine::run,
+        },
+        Experiment {
+            name: "fts-wine",
+            about: "Eight wine sites tune an SVM together: FTS against TS and placebo",
+            needs_data: false,
+            default_runs: 20,
+            run: fts_wine::run,
+        },
+    ]
+}
+
+/// The experiment of this name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    catalogue()
+        .iter()
+        .find(|experiment| experiment.name == name)
+}

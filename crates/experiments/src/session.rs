@@ -1,0 +1,270 @@
+//! A federation in one process: drives the agents' and the relay's state machines, in parallel over agents.
+//!
+//! Results do not depend on the number of threads: agents share nothing within a wave, and the relay hears them in the
+//! order of their indices.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use fedbo_gp::MapHash;
+use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
+use fedbo_protocol::{
+    Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, Broadcast, Relay, RelayEffect, Trial,
+    UpdateRejected,
+};
+use fedbo_space::{Direction, Point};
+use rayon::prelude::*;
+
+/// How unit-cube coordinates become a point of the agent's objective.
+pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
+
+/// An agent that optimizes, with its objective.
+pub struct Member {
+    /// The state machine.
+    pub agent: Agent,
+    /// What it tunes.
+    pub objective: Arc<dyn Objective>,
+    /// From coordinates to points.
+    pub decoder: Decoder,
+    /// Which values are better.
+    pub direction: Direction,
+}
+
+/// One finished trial.
+#[derive(Clone, Debug)]
+pub struct TrialRecord {
+    /// Index of the agent.
+    pub agent: u32,
+    /// The query.
+    pub trial: Trial,
+    /// The point in the objective's own parameters.
+    pub point: Point,
+    /// How it ended; never [`Outcome::Interrupted`].
+    pub outcome: Outcome,
+    /// Seconds that the agent took to decide on the query; 0 for initial points.
+    pub ask_seconds: f64,
+}
+
+/// What a driver's owner wants to hear of.
+pub trait Observer: Sync {
+    /// A trial has ended, in whatever order trials end: for progress only.
+    fn trial_ended(&self, record: &TrialRecord) {
+        let _ = record;
+    }
+
+    /// A wave of at most one trial an agent has ended; records come in the order of agents, the same in every run.
+    ///
+    /// # Errors
+    /// An error ends the session.
+    fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
+        let _ = records;
+        Ok(())
+    }
+
+    /// A message was refused; the session goes on.
+    fn refused(&self, rejected: &UpdateRejected) {
+        let _ = rejected;
+    }
+}
+
+/// An observer that wants nothing.
+pub struct Unobserved;
+
+impl Observer for Unobserved {}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every agent's plan is done.
+    Complete,
+    /// The stop flag was set.
+    Interrupted,
+}
+
+/// Why a session could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// An agent failed.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The observer failed, for instance because the disk is full.
+    #[error(transparent)]
+    Observer(#[from] anyhow::Error),
+}
+
+/// A member with what it has to do next.
+struct Seat<'a> {
+    member: &'a mut Member,
+    next: Option<(Trial, f64)>,
+    upload: Option<AgentUpdate>,
+    finished: bool,
+}
+
+impl Seat<'_> {
+    /// Sorts effects into this seat; refused messages go to `refused`.
+    fn take(
+        &mut self,
+        effects: Vec<AgentEffect>,
+        ask_seconds: f64,
+        refused: &mut Vec<UpdateRejected>,
+    ) {
+        for effect in effects {
+            match effect {
+                AgentEffect::Evaluate(trial) => self.next = Some((trial, ask_seconds)),
+                AgentEffect::Upload(update) => self.upload = Some(update),
+                AgentEffect::Refused(rejected) => refused.push(rejected.into()),
+                AgentEffect::Finished => self.finished = true,
+            }
+        }
+    }
+
+    /// Evaluates the pending trial, if there is one, and tells the agent. `None` if it was interrupted.
+    fn evaluate(&mut self, observer: &dyn Observer) -> Result<Option<TrialRecord>, AgentError> {
+        let Some((trial, ask_seconds)) = self.next.take() else {
+            return Ok(None);
+        };
+        let agent = self.member.agent.id();
+        let point = (self.member.decoder)(&trial.unit);
+        let id = TrialId {
+            agent: u64::from(agent),
+            trial: trial.index,
+        };
+        let outcome = evaluate_guarded(self.member.objective.as_ref(), &point, id);
+        let value = match &outcome {
+            Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
+            Outcome::Failed(_) => None,
+            Outcome::Interrupted => return Ok(None),
+        };
+        let record = TrialRecord {
+            agent,
+            trial,
+            point,
+            outcome,
+            ask_seconds,
+        };
+        observer.trial_ended(&record);
+        let effects = self.member.agent.handle(AgentEvent::Evaluated {
+            trial: record.trial.index,
+            value,
+        })?;
+        self.take(effects, 0.0, &mut Vec::new());
+        Ok(Some(record))
+    }
+}
+
+/// Runs members to the end of their plans, with messages of `contributors` at hand before the first round.
+///
+/// Runs on the current rayon pool. When `stop` is set, running trials are abandoned and everything finished has been
+/// handed to the observer.
+///
+/// # Errors
+/// If an agent or the observer fails; everything finished before has been handed to the observer.
+pub fn run_session(
+    members: &mut [Member],
+    contributions: Vec<AgentUpdate>,
+    n_features: usize,
+    map: MapHash,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Ended, SessionError> {
+    let participants = members.iter().map(|member| member.agent.id()).collect();
+    let contributors = contributions.iter().map(|update| update.sender).collect();
+    // No deadline: trials carry their own time limits, and waiting for all keeps a run reproducible.
+    let mut relay = Relay::new(participants, contributors, n_features, map, None, 0);
+    let mut broadcast = deliver(&mut relay, contributions, observer);
+    let mut seats: Vec<Seat<'_>> = members
+        .iter_mut()
+        .map(|member| Seat {
+            member,
+            next: None,
+            upload: None,
+            finished: false,
+        })
+        .collect();
+    for seat in &mut seats {
+        let effects = seat.member.agent.start()?;
+        seat.take(effects, 0.0, &mut Vec::new());
+    }
+    loop {
+        let shared: &dyn Observer = observer;
+        let results: Vec<Result<Option<TrialRecord>, AgentError>> = seats
+            .par_iter_mut()
+            .map(|seat| seat.evaluate(shared))
+            .collect();
+        let mut failure = None;
+        let mut records = Vec::new();
+        for result in results {
+            match result {
+                Ok(record) => records.extend(record),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        observer.wave_ended(&records)?;
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Ended::Interrupted);
+        }
+        let uploads: Vec<AgentUpdate> = seats
+            .iter_mut()
+            .filter_map(|seat| seat.upload.take())
+            .collect();
+        broadcast = deliver(&mut relay, uploads, observer).or(broadcast);
+        if seats.iter().all(|seat| seat.finished) {
+            return Ok(Ended::Complete);
+        }
+        if let Some(broadcast) = broadcast.take() {
+            begin_round(&mut seats, &broadcast, observer)?;
+        }
+    }
+}
+
+/// Hands updates to the relay in order; the broadcast, if a round closed.
+fn deliver(
+    relay: &mut Relay,
+    updates: Vec<AgentUpdate>,
+    observer: &dyn Observer,
+) -> Option<Broadcast> {
+    let mut closed = None;
+    for update in updates {
+        for effect in relay.receive(update, 0) {
+            match effect {
+                RelayEffect::Broadcast(broadcast) => closed = Some(broadcast),
+                RelayEffect::Refuse(rejected) => observer.refused(&rejected),
+            }
+        }
+    }
+    closed
+}
+
+fn begin_round(
+    seats: &mut [Seat<'_>],
+    broadcast: &Broadcast,
+    observer: &dyn Observer,
+) -> Result<(), SessionError> {
+    let refused: Vec<Result<Vec<UpdateRejected>, AgentError>> = seats
+        .par_iter_mut()
+        .filter(|seat| !seat.finished)
+        .map(|seat| {
+            let started = Instant::now();
+            let effects = seat
+                .member
+                .agent
+                .handle(AgentEvent::Broadcast(broadcast.clone()))?;
+            let mut refused = Vec::new();
+            seat.take(effects, started.elapsed().as_secs_f64(), &mut refused);
+            Ok(refused)
+        })
+        .collect();
+    for rejected in refused
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?
+        .iter()
+        .flatten()
+    {
+        observer.refused(rejected);
+    }
+    Ok(())
+}

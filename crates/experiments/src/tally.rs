@@ -1,0 +1,178 @@
+//! From finished trials to rows of `results.csv`: iteration numbers, the best so far, regret.
+
+use fedbo_algorithms::Source;
+use fedbo_objective::Outcome;
+use fedbo_space::Direction;
+
+use crate::report::Row;
+use crate::session::TrialRecord;
+
+/// What a [`Tally`] writes into every row.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// Name of the experiment or federation.
+    pub experiment: String,
+    /// The arm.
+    pub arm: String,
+    /// The agent's name.
+    pub agent: String,
+    /// The repetition.
+    pub run: u32,
+}
+
+/// Turns the trials of one agent, in order, into rows.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    unit: Unit,
+    direction: Direction,
+    /// Iteration of the next trial: initial points end at 0.
+    iteration: i64,
+    best: Option<f64>,
+    optimum: Option<f64>,
+    least_regret: Option<f64>,
+}
+
+impl Tally {
+    /// A tally of an agent with `n_initial` initial points. `optimum` is the best true value, where it is known.
+    pub fn new(unit: Unit, direction: Direction, n_initial: usize, optimum: Option<f64>) -> Self {
+        let n_initial = i64::try_from(n_initial).unwrap_or(i64::MAX);
+        Self {
+            unit,
+            direction,
+            iteration: 1 - n_initial,
+            best: None,
+            optimum,
+            least_regret: None,
+        }
+    }
+
+    /// Best value so far.
+    pub fn best(&self) -> Option<f64> {
+        self.best
+    }
+
+    /// The row of a trial. `true_value` is the objective without noise at its point, where it is known; `name_of` gives
+    /// the names of message senders.
+    pub fn row(
+        &mut self,
+        record: &TrialRecord,
+        true_value: Option<f64>,
+        name_of: impl Fn(u32) -> String,
+    ) -> Row {
+        let value = match record.outcome {
+            Outcome::Value(value) => Some(value),
+            Outcome::Failed(_) | Outcome::Interrupted => None,
+        };
+        if let Some(value) = value
+            && self
+                .best
+                .is_none_or(|best| self.direction.is_better(value, best))
+        {
+            self.best = Some(value);
+        }
+        if let (Some(optimum), Some(true_value), Some(_)) = (self.optimum, true_value, value) {
+            let regret =
+                self.direction.to_maximize(optimum) - self.direction.to_maximize(true_value);
+            self.least_regret = Some(self.least_regret.map_or(regret, |least| least.min(regret)));
+        }
+        let iteration = self.iteration;
+        self.iteration += 1;
+        Row {
+            experiment: self.unit.experiment.clone(),
+            arm: self.unit.arm.clone(),
+            agent: self.unit.agent.clone(),
+            run: self.unit.run,
+            iteration,
+            source: match &record.trial.source {
+                Source::Message { sender } => format!("message:{}", name_of(*sender)),
+                other => other.to_string(),
+            },
+            parameters: record
+                .point
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.to_string()))
+                .collect(),
+            value,
+            best: self.best,
+            regret: self.least_regret,
+            ask_seconds: record.ask_seconds,
+            status: match &record.outcome {
+                Outcome::Failed(failure) => Row::failed_status(failure),
+                Outcome::Value(_) | Outcome::Interrupted => Row::ok_status(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_objective::Failure;
+    use fedbo_protocol::Trial;
+    use fedbo_space::{Point, Value};
+
+    use super::*;
+
+    fn record(index: u64, outcome: Outcome, source: Source) -> TrialRecord {
+        let trial = Trial {
+            index,
+            round: 0,
+            unit: vec![0.5],
+            source,
+        };
+        let point = Point::new(vec![("x".into(), Value::Float(0.5))]);
+        TrialRecord {
+            agent: 0,
+            trial,
+            point,
+            outcome,
+            ask_seconds: 0.0,
+        }
+    }
+
+    #[test]
+    fn rows_number_iterations_and_keep_the_best() {
+        let unit = Unit {
+            experiment: "e".into(),
+            arm: "fts".into(),
+            agent: "north".into(),
+            run: 3,
+        };
+        let mut tally = Tally::new(unit, Direction::Minimize, 2, Some(1.0));
+        let outcomes = [
+            (Outcome::Value(4.0), Source::Initial),
+            (
+                Outcome::Failed(Failure::NotFinite(f64::NAN)),
+                Source::Initial,
+            ),
+            (Outcome::Value(6.0), Source::Own),
+            (Outcome::Value(3.0), Source::Message { sender: 1 }),
+        ];
+        let rows: Vec<Row> = (0..)
+            .zip(outcomes)
+            .map(|(i, (outcome, source))| {
+                let truth = if let Outcome::Value(v) = outcome {
+                    Some(v - 0.5)
+                } else {
+                    None
+                };
+                tally.row(&record(i, outcome, source), truth, |id| {
+                    format!("agent {id}")
+                })
+            })
+            .collect();
+        assert_eq!(
+            rows.iter().map(|r| r.iteration).collect::<Vec<_>>(),
+            [-1, 0, 1, 2]
+        );
+        assert_eq!(
+            rows.iter().map(|r| r.best).collect::<Vec<_>>(),
+            [Some(4.0), Some(4.0), Some(4.0), Some(3.0)]
+        );
+        assert_eq!(
+            rows.iter().map(|r| r.regret).collect::<Vec<_>>(),
+            [Some(2.5), Some(2.5), Some(2.5), Some(1.5)]
+        );
+        assert_eq!(rows[3].source, "message:agent 1");
+        assert!(rows[1].is_failed() && rows[1].value.is_none() && !rows[2].is_failed());
+    }
+}
