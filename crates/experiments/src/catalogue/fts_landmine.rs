@@ -1,8 +1,458 @@
-//! placeholder
+//! FTS section 5.2, Fig. 2a and 3a: one landmine field tunes its support vector machine with messages of 28 others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use fedbo_algorithms::{
+    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
+    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Refit, Repeats, Source,
+    SurrogateSettings, ThompsonSettings, UcbMultiplier,
+};
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureMap, FitCriterion, FitOptions, Hyperparameters, Kernel,
+    LengthscaleLaw,
+};
+use fedbo_objective::{Objective, Outcome};
+use fedbo_optim::Direct;
+use fedbo_problems::landmine_archive::{
+    ArchivedPoint, read_agent_observations, read_features, read_initial_points,
+};
+use fedbo_problems::{LandmineSvm, N_FIELDS, Problem, read_fields};
+use fedbo_protocol::{Agent, AgentPlan};
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use super::jobs::{Job, Session, contribute, run_jobs};
+use super::{Finding, Progress, RunOptions};
+use crate::report::{
+    Figure, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, SummaryRequest,
+    check_folder, summarize_configurations,
+};
+use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
+use crate::tally::Unit;
+
+/// Target fields and runs whose initial points the authors published.
+const N_TARGETS: usize = 6;
+const N_RUNS: u32 = 5;
+/// t_n, the queries of the other agents, and T.
+const N_ROUNDS: u64 = 50;
+const N_INITIAL: usize = 3;
+/// M_target of the authors' code.
+const N_OWN_FEATURES: usize = 200;
+const DIM: usize = 2;
+
+const PAPER: &str = "paper's setting";
+const HELPFUL: &str = "helpful setting";
+
+/// One curve.
+#[derive(Clone, Copy)]
+struct Arm {
+    configuration: &'static str,
+    name: &'static str,
+    n_features: usize,
+    shares: bool,
+    content: MessageContent,
+}
+
+fn arms() -> Vec<Arm> {
+    let arm = |configuration, name, n_features, shares, content| Arm {
+        configuration,
+        name,
+        n_features,
+        shares,
+        content,
+    };
+    let (posterior, placebo) = (MessageContent::Posterior, MessageContent::Placebo);
+    vec![
+        arm(PAPER, "ts", 100, false, posterior),
+        arm(PAPER, "fts M=50", 50, true, posterior),
+        arm(PAPER, "fts M=100", 100, true, posterior),
+        arm(PAPER, "fts M=150", 150, true, posterior),
+        arm(PAPER, "fts M=200", 200, true, posterior),
+        arm(PAPER, "placebo", 100, true, placebo),
+        arm(HELPFUL, "ts", 100, false, posterior),
+        arm(HELPFUL, "fts", 100, true, posterior),
+        arm(HELPFUL, "placebo", 100, true, placebo),
+    ]
+}
+
+/// Everything that sessions share.
+struct Setup {
+    svms: Vec<Arc<LandmineSvm>>,
+    initial: Vec<ArchivedPoint>,
+    recorded: Vec<ArchivedPoint>,
+    paper_maps: BTreeMap<usize, Arc<FeatureMap>>,
+    /// Histories of the helpful setting by (target, run, other field).
+    histories: BTreeMap<(usize, u32, usize), Vec<Observation>>,
+}
+
 pub(super) fn run(
-    _: &super::RunOptions,
-    _: &dyn super::Progress,
-    _: &std::sync::atomic::AtomicBool,
-) -> anyhow::Result<super::Finding> {
-    anyhow::bail!("being written")
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let folder = options
+        .data
+        .as_deref()
+        .context("fts-landmine needs the data folder: pass --data DIR")?;
+    let runs = options.runs.unwrap_or(N_RUNS).min(N_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let fields = read_fields(folder)?;
+    let svms = (0..N_FIELDS)
+        .map(|f| LandmineSvm::new(&fields, f).map(Arc::new))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut paper_maps = BTreeMap::new();
+    for n_features in [50, 100, 150, 200] {
+        let archived = read_features(folder, n_features)?;
+        let frequencies: Vec<f64> = archived.frequencies.iter().flatten().copied().collect();
+        paper_maps.insert(
+            n_features,
+            Arc::new(FeatureMap::new(DIM, &frequencies, &archived.phases, 1.0)?),
+        );
+    }
+    let seed = Seed::new(options.seed);
+    let units: Vec<(usize, u32)> = (0..N_TARGETS)
+        .flat_map(|target| (0..runs).map(move |run| (target, run)))
+        .collect();
+    let mut setup = Setup {
+        svms,
+        initial: read_initial_points(folder)?,
+        recorded: read_agent_observations(folder)?,
+        paper_maps,
+        histories: BTreeMap::new(),
+    };
+    let past: Vec<(usize, u32, usize)> = units
+        .iter()
+        .flat_map(|&(target, run)| {
+            (0..N_FIELDS)
+                .filter(move |f| *f != target)
+                .map(move |f| (target, run, f))
+        })
+        .collect();
+    progress.stage("the other fields' own runs", past.len());
+    let histories: Vec<anyhow::Result<Option<Vec<Observation>>>> = past
+        .par_iter()
+        .map(|&(target, run, field)| {
+            let history = history(&setup, field, unit_seed(seed, target, run), stop)?;
+            progress.job_ended(&format!("target {target} run {run} field {field}"));
+            Ok(history)
+        })
+        .collect();
+    for (key, history) in past.into_iter().zip(histories) {
+        if let Some(history) = history? {
+            setup.histories.insert(key, history);
+        }
+    }
+    let parameters: Vec<String> = setup.svms[0]
+        .space()
+        .parameters()
+        .iter()
+        .map(|p| p.name().to_owned())
+        .collect();
+    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let arms = arms();
+    let mut jobs = Vec::new();
+    for arm in &arms {
+        for &(target, run) in &units {
+            let setup = &setup;
+            jobs.push(Job {
+                unit: Unit {
+                    experiment: arm.configuration.into(),
+                    arm: arm.name.into(),
+                    agent: String::new(),
+                    run,
+                },
+                build: Box::new(move || {
+                    session(setup, *arm, target, run, unit_seed(seed, target, run))
+                }),
+            });
+        }
+    }
+    progress.stage("fts-landmine", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+
+    let figure = FigureSpec {
+        title: "SVM on landmine fields 0 to 5 with messages of 28 others".into(),
+        x_label: "queries".into(),
+        y_label: "best validation AUC".into(),
+        scale: Scale::Linear,
+        panel_by: PanelBy::Experiment,
+        shared_y: true,
+        references: vec![Reference {
+            label: "best of an 88-point grid".into(),
+            value: 0.8495,
+        }],
+    };
+    Figure::from_rows(&rows, Metric::Best, &figure).write(&options.out)?;
+    let request = SummaryRequest {
+        experiment: "fts-landmine".into(),
+        seed: options.seed,
+        direction: setup.svms[0].direction(),
+        metric: Metric::Best,
+        checkpoints: vec![5, 10, 20, 50],
+        pairs: Vec::new(),
+        private: false,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(figure),
+    };
+    let pairs_of = |configuration: &str| {
+        let of_it = arms
+            .iter()
+            .filter(|arm| arm.configuration == configuration && arm.name.starts_with("fts"));
+        of_it
+            .flat_map(|arm| {
+                ["ts", "placebo"].map(|control| (arm.name.to_owned(), control.to_owned()))
+            })
+            .collect()
+    };
+    let summary = summarize_configurations(&rows, &request, pairs_of);
+    summary.write(&options.out)?;
+    Ok(Finding {
+        summary,
+        ended,
+        notes: Vec::new(),
+    })
+}
+
+fn unit_seed(seed: Seed, target: usize, run: u32) -> Seed {
+    seed.child(Purpose::Run, u64::from(run))
+        .child(Purpose::Agent, target as u64)
+}
+
+/// GP-based TS of a field on its own, 3 random points and 50 queries, as every other agent has done before.
+fn history(
+    setup: &Setup,
+    field: usize,
+    seed: Seed,
+    stop: &AtomicBool,
+) -> anyhow::Result<Option<Vec<Observation>>> {
+    struct Collect(Vec<TrialRecord>);
+    impl Observer for Collect {
+        fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
+            self.0.extend_from_slice(records);
+            Ok(())
+        }
+    }
+    let seed = seed.child(Purpose::History, field as u64);
+    let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
+    let initial = (0..N_INITIAL)
+        .map(|_| vec![stream.uniform(), stream.uniform()])
+        .collect();
+    let map = helpful_map(seed)?;
+    let alone = FtsSettings {
+        local_prob: LocalProb::Constant(1.0),
+        ..helpful(MessageContent::Posterior)
+    };
+    let mut members = [member(
+        setup,
+        field,
+        &map,
+        alone,
+        Vec::new(),
+        initial,
+        seed,
+    )?];
+    let mut collect = Collect(Vec::new());
+    let ended = run_session(
+        &mut members,
+        Vec::new(),
+        map.n_features(),
+        map.hash(),
+        &mut collect,
+        stop,
+    )?;
+    let observed = collect.0.into_iter().map(|record| Observation {
+        unit: record.trial.unit,
+        value: if let Outcome::Value(value) = record.outcome {
+            Some(value)
+        } else {
+            None
+        },
+        source: Source::Initial,
+    });
+    Ok((ended == Ended::Complete).then(|| observed.collect()))
+}
+
+fn session(
+    setup: &Setup,
+    arm: Arm,
+    target: usize,
+    run: u32,
+    seed: Seed,
+) -> anyhow::Result<Session> {
+    let (map, mut settings) = if arm.configuration == PAPER {
+        (
+            Arc::clone(&setup.paper_maps[&arm.n_features]),
+            paper(arm.content)?,
+        )
+    } else {
+        (helpful_map(seed)?, helpful(arm.content))
+    };
+    let mut contributions = Vec::new();
+    if arm.shares {
+        for field in (0..N_FIELDS).filter(|field| *field != target) {
+            let history = if arm.configuration == PAPER {
+                recorded(&setup.recorded, field)
+            } else {
+                setup
+                    .histories
+                    .get(&(target, run, field))
+                    .cloned()
+                    .context("the other fields' runs were interrupted")?
+            };
+            let plan = AgentPlan {
+                id: u32::try_from(field)?,
+                history,
+                initial: Vec::new(),
+                n_rounds: 0,
+            };
+            contributions.push(contribute(&map, &settings, plan, &seed)?);
+        }
+    } else {
+        settings.local_prob = LocalProb::Constant(1.0);
+    }
+    let initial: Vec<Vec<f64>> = setup
+        .initial
+        .iter()
+        .filter(|point| point.field == target && point.run == run as usize)
+        .map(|point| point.x.to_vec())
+        .collect();
+    let n_initial = initial.len();
+    let member = member(setup, target, &map, settings, Vec::new(), initial, seed)?;
+    Ok(Session {
+        members: vec![(format!("field {target}"), member)],
+        contributions,
+        n_features: map.n_features(),
+        map: map.hash(),
+        n_initial,
+        optimum: None,
+        truth: None,
+        name_of: |id| format!("field {id}"),
+    })
+}
+
+/// The 50 queries that the authors recorded for a field, each with its own value.
+fn recorded(all: &[ArchivedPoint], field: usize) -> Vec<Observation> {
+    let of_it = all
+        .iter()
+        .filter(|point| point.field == field && point.position >= 1);
+    of_it
+        .map(|p| Observation {
+            unit: p.x.to_vec(),
+            value: Some(p.auc),
+            source: Source::Initial,
+        })
+        .collect()
+}
+
+fn member(
+    setup: &Setup,
+    field: usize,
+    map: &Arc<FeatureMap>,
+    settings: FtsSettings,
+    history: Vec<Observation>,
+    initial: Vec<Vec<f64>>,
+    seed: Seed,
+) -> anyhow::Result<Member> {
+    let svm = Arc::clone(&setup.svms[field]);
+    let space = svm.space().clone();
+    let id = u32::try_from(field)?;
+    let fts = Fts::new(
+        Domain::Space(space.clone()),
+        settings,
+        Arc::clone(map),
+        seed.child(Purpose::Agent, field as u64),
+    )?;
+    let plan = AgentPlan {
+        id,
+        history,
+        initial,
+        n_rounds: N_ROUNDS,
+    };
+    Ok(Member {
+        agent: Agent::new(fts, plan, seed)?,
+        direction: svm.direction(),
+        objective: svm as Arc<dyn Objective>,
+        decoder: Arc::new(move |unit| space.decode(unit)),
+    })
+}
+
+/// The paper's and the authors' setting: SE with one length scale, raw outputs, maximum likelihood with ten starts after
+/// 3, 9, 14, … observations, 200 fresh features for the own sample, DIRECT, repeated points replaced by random ones,
+/// p_t = 1 − 1/t², uniform P_N, σ² = 1e-6 in the messages.
+fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
+    let initial = Hyperparameters {
+        kernel: Kernel::isotropic(Family::SquaredExponential, DIM, 1.0, 0.1)?,
+        noise_variance: 1e-4,
+    };
+    let options = FitOptions {
+        criterion: FitCriterion::MaximumLikelihood,
+        isotropic: true,
+        n_restarts: 9,
+        lengthscale_bounds: (1e-3, 1e3),
+        outputscale_bounds: (1e-6, 1e6),
+        noise_bounds: (1e-10, 1e2),
+        ..FitOptions::default()
+    };
+    let refit = Refit::At(std::iter::once(3).chain((9..=53).step_by(5)).collect());
+    Ok(FtsSettings {
+        own: ThompsonSettings {
+            surrogate: SurrogateSettings {
+                hyperparameters: HyperparameterPolicy::Fitted {
+                    initial,
+                    options,
+                    refit,
+                },
+                standardize: false,
+                sampler: OwnSampler::Features(N_OWN_FEATURES),
+            },
+            maximizer: Maximizer::Direct(Direct {
+                max_evaluations: 20_000,
+                max_iterations: 6_000,
+                ..Direct::default()
+            }),
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            repeats: Repeats::Randomize,
+        },
+        local_prob: LocalProb::InverseSquare,
+        agent_sampling: AgentSampling::Uniform,
+        message: MessageSettings {
+            content,
+            noise_variance: MessageNoise::Given(1e-6),
+            standardize: false,
+        },
+    })
+}
+
+/// A setting that is meant to help: standardized outputs, a mixture of length scales in the shared features, p_t that
+/// listens more, learned P_N.
+fn helpful(content: MessageContent) -> FtsSettings {
+    FtsSettings {
+        own: ThompsonSettings::default_for(DIM),
+        local_prob: LocalProb::InverseSqrt,
+        agent_sampling: AgentSampling::Learned { sharpness: 2.0 },
+        message: MessageSettings {
+            content,
+            ..MessageSettings::default()
+        },
+    }
+}
+
+fn helpful_map(seed: Seed) -> anyhow::Result<Arc<FeatureMap>> {
+    let description = FeatureDescription {
+        n_features: 100,
+        dim: DIM,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::LogNormal {
+            median: 0.3,
+            spread: 0.7,
+        },
+    };
+    Ok(Arc::new(FeatureMap::draw(
+        &description,
+        &mut seed.stream(Purpose::SharedFeatures, 0, 0),
+    )?))
 }
