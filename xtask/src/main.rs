@@ -1,2 +1,54 @@
-//! The project's longer tasks.
-fn main() {}
+//! The project's longer tasks: `cargo xtask check`, `test`, `bench` and `deny`.
+//!
+//! Nothing needs to be installed first but Rust itself; CI runs the same verbs. Every command is shown before it runs.
+#![expect(
+    clippy::print_stdout,
+    reason = "results go to standard output, all else to standard error"
+)]
+
+mod bench;
+mod deny;
+mod process;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Before a commit: format, lints, unit tests, documentation
+    Check,
+    /// Everything: format, lints, unit, integration and documentation tests, documentation
+    ///
+    /// Some tests compare with published data. They look in FEDBO_DATA, by default ../shared/data beside the workspace,
+    /// and fail where it is not: a check that skips what it cannot find is none.
+    Test,
+    /// Time our operations, and the peers' beside them where their packages are at hand
+    Bench(bench::Bench),
+    /// Licences, advisories, sources and duplicates of all dependencies
+    Deny(deny::Deny),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Check => verify::check(),
+        Verb::Test => verify::test(),
+        Verb::Bench(bench) => bench.run(),
+        Verb::Deny(deny) => deny.run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -26,6 +26,22 @@ fn main() {
         "{}",
         fedbo_experiments::report::closing_table(&f.summary, Some(150))
     );
-    for c in f.summary.configurations.iter().chain([&f.summary]) { for d in &c.differences { if let Some(e)=d.estimate { println!("{:18} {:14} - {:10} at {:?}: {:+.5} ± {:.5} {:?} n={}", c.experiment,d.arm,d.control,d.iteration,e.mean,e.standard_error.unwrap_or(0.0),d.verdict,e.n); } } }
- println!("{:.1}s", t.elapsed().as_secs_f64());
+    for c in f.summary.configurations.iter().chain([&f.summary]) {
+        for d in &c.differences {
+            if let Some(e) = d.estimate {
+                println!(
+                    "{:18} {:14} - {:10} at {:?}: {:+.5} ± {:.5} {:?} n={}",
+                    c.experiment,
+                    d.arm,
+                    d.control,
+                    d.iteration,
+                    e.mean,
+                    e.standard_error.unwrap_or(0.0),
+                    d.verdict,
+                    e.n
+                );
+            }
+        }
+    }
+    println!("{:.1}s", t.elapsed().as_secs_f64());
 }

@@ -4,6 +4,7 @@
 //! Files are written by [`report`]; the command line is another crate.
 
 pub mod catalogue;
+pub mod federation;
 pub mod report;
 mod session;
 mod tally;

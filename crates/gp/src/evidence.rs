@@ -90,7 +90,13 @@ impl<'a> Workspace<'a> {
         let inverse = &self.covariance;
         let dim = kernel.dim();
         let mut gradient = vec![0.0; dim + 2];
-        moments(&self.columns, &alpha, inverse, &self.slopes, &mut gradient[..dim]);
+        moments(
+            &self.columns,
+            &alpha,
+            inverse,
+            &self.slopes,
+            &mut gradient[..dim],
+        );
         for (g, lengthscale) in gradient.iter_mut().zip(kernel.lengthscales()) {
             *g = *g / lengthscale / lengthscale; // twice, as ℓ² may underflow
         }

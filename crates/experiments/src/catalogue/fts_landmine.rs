@@ -27,15 +27,16 @@ use rayon::prelude::*;
 use super::jobs::{Job, Session, contribute, run_jobs};
 use super::{Finding, Progress, RunOptions};
 use crate::report::{
-    Figure, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, SummaryRequest,
+    Clusters, Figure, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, SummaryRequest,
     check_folder, summarize_configurations,
 };
 use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
 use crate::tally::Unit;
 
-/// Target fields and runs whose initial points the authors published.
+/// Target fields whose initial points the authors published, and how many sets of three for each. Run r starts from set
+/// r mod 5, with draws and other agents' histories of its own.
 const N_TARGETS: usize = 6;
-const N_RUNS: u32 = 5;
+const N_DESIGNS: u32 = 5;
 /// t_n, the queries of the other agents, and T.
 const N_ROUNDS: u64 = 50;
 const N_INITIAL: usize = 3;
@@ -97,7 +98,7 @@ pub(super) fn run(
         .data
         .as_deref()
         .context("fts-landmine needs the data folder: pass --data DIR")?;
-    let runs = options.runs.unwrap_or(N_RUNS).min(N_RUNS);
+    let runs = options.runs.unwrap_or(20);
     check_folder(&options.out, options.overwrite)?;
     let fields = read_fields(folder)?;
     let svms = (0..N_FIELDS)
@@ -193,6 +194,7 @@ pub(super) fn run(
         metric: Metric::Best,
         checkpoints: vec![5, 10, 20, 50],
         pairs: Vec::new(),
+        clusters: Clusters::Designs(N_DESIGNS),
         private: false,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
@@ -317,7 +319,7 @@ fn session(
     let initial: Vec<Vec<f64>> = setup
         .initial
         .iter()
-        .filter(|point| point.field == target && point.run == run as usize)
+        .filter(|point| point.field == target && point.run == (run % N_DESIGNS) as usize)
         .map(|point| point.x.to_vec())
         .collect();
     let n_initial = initial.len();

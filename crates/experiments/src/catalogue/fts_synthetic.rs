@@ -22,8 +22,8 @@ use fedbo_streams::{Purpose, Seed};
 use super::jobs::{Job, Session, contribute, run_jobs};
 use super::{Finding, Progress, RunOptions};
 use crate::report::{
-    Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
-    summarize_configurations,
+    Clusters, Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest,
+    check_folder, summarize_configurations,
 };
 use crate::session::Member;
 use crate::tally::Unit;
@@ -159,6 +159,7 @@ pub(super) fn run(
         metric: Metric::Regret,
         checkpoints: vec![5, 10, 20],
         pairs: Vec::new(),
+        clusters: Clusters::Units,
         private: false,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),

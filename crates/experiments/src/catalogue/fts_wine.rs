@@ -18,8 +18,8 @@ use fedbo_streams::{Purpose, Seed};
 use super::jobs::{Job, Session, run_jobs};
 use super::{Finding, Progress, RunOptions};
 use crate::report::{
-    Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
-    summarize,
+    Clusters, Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest,
+    check_folder, summarize,
 };
 use crate::session::Member;
 use crate::tally::Unit;
@@ -97,6 +97,7 @@ pub(super) fn run(
             ("fts".into(), "ts".into()),
             ("fts".into(), "placebo".into()),
         ],
+        clusters: Clusters::Runs,
         private: false,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),

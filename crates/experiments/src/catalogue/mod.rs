@@ -89,7 +89,7 @@ pub fn catalogue() -> &'static [Experiment] {
             name: "fts-landmine",
             about: "FTS Fig. 2a and 3a: SVM on landmine fields, in the paper's setting and in one that helps",
             needs_data: true,
-            default_runs: 5,
+            default_runs: 20,
             run: fts_landmine::run,
         },
         Experiment {

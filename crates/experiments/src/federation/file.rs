@@ -92,7 +92,7 @@ pub struct FtsTable {
     pub local_prob: Option<WordOrNumbers>,
     /// P_N: `learned` (default), `uniform`, or a list with a weight for each agent.
     pub agent_sampling: Option<WordOrNumbers>,
-    /// c of `learned`: 0 is uniform; default 1.
+    /// c of `learned`: 0 is uniform; default 2.
     pub sharpness: Option<f64>,
     /// β_t: a number (default 1), or the bound of the paper's theorem 1.
     pub ucb_multiplier: Option<UcbEntry>,

@@ -25,8 +25,7 @@ pub struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
-        self.line
-            .map_or(Ok(()), |line| write!(f, ", line {line}"))
+        self.line.map_or(Ok(()), |line| write!(f, ", line {line}"))
     }
 }
 
@@ -104,10 +103,7 @@ fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
 }
 
 /// The known word that is most like `word`, if one is like it at all.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_lowercase();
     known
         .into_iter()
@@ -256,7 +252,10 @@ impl TomlFile {
 
     fn column_at(&self, at: usize) -> usize {
         let before = self.text.get(..at).unwrap_or(&self.text);
-        1 + before.rsplit('\n').next().map_or(0, |line| line.chars().count())
+        1 + before
+            .rsplit('\n')
+            .next()
+            .map_or(0, |line| line.chars().count())
     }
 
     /// What serde found wrong, in the words of this project.
@@ -269,8 +268,10 @@ impl TomlFile {
             let mut words = rest.split('`').skip(1).step_by(2).map(str::to_owned);
             let key = words.next().unwrap_or_default();
             let known: Vec<String> = words.collect();
-            if path.last() != Some(&key) {
-                path.push(key.clone());
+            // A header such as [spice.x] covers tables that are known by now to stand in an unknown one.
+            match path.iter().rposition(|step| *step == key) {
+                Some(index) => path.truncate(index + 1),
+                None => path.push(key.clone()),
             }
             return FileError::UnknownKey {
                 place: self.place_at(at),

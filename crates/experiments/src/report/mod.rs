@@ -18,7 +18,7 @@ pub use metric::Metric;
 pub use plot::{Figure, FigureSpec, Panel, PanelBy, Reference, Scale};
 pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
 pub use summary::{
-    ArmSummary, AtIteration, Difference, Estimate, PrivacySpent, SUMMARY_FILE,
+    ArmSummary, AtIteration, Clusters, Difference, Estimate, PrivacySpent, SUMMARY_FILE,
     SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,
 };
 pub use table::{closing_table, closing_table_markdown};

@@ -49,6 +49,41 @@ impl Estimate {
     }
 }
 
+/// What counts as one independent value in standard errors: units that share draws are averaged first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clusters {
+    /// Each unit (agent, run): agents do not influence each other.
+    #[default]
+    Units,
+    /// Each run: its agents share messages.
+    Runs,
+    /// Each agent and run modulo this number: runs r, r + k, … repeat one design.
+    Designs(u32),
+}
+
+impl Clusters {
+    /// The cluster of a unit.
+    fn of<'a>(self, (experiment, agent, run): &Unit<'a>) -> Unit<'a> {
+        match self {
+            Self::Units => (experiment, agent, *run),
+            Self::Runs => (experiment, "", *run),
+            Self::Designs(n) => (experiment, agent, run % n.max(1)),
+        }
+    }
+
+    /// The mean of each cluster's values.
+    fn means<'a>(self, values: impl IntoIterator<Item = (&'a Unit<'a>, f64)>) -> Vec<f64> {
+        let mut clusters: BTreeMap<Unit<'a>, (f64, f64)> = BTreeMap::new();
+        for (unit, value) in values {
+            let (sum, n) = clusters.entry(self.of(unit)).or_default();
+            *sum += value;
+            *n += 1.0;
+        }
+        clusters.into_values().map(|(sum, n)| sum / n).collect()
+    }
+}
+
 /// What [`summarize`] has to know besides the rows.
 #[derive(Clone, Debug)]
 pub struct SummaryRequest {
@@ -64,6 +99,8 @@ pub struct SummaryRequest {
     pub checkpoints: Vec<i64>,
     /// Pairs (arm, control); a pair with an arm that has no rows gives differences over no units.
     pub pairs: Vec<(String, String)>,
+    /// What counts as one value.
+    pub clusters: Clusters,
     /// Whether what the agents sent was protected by differential privacy. Plain FTS is not private.
     pub private: bool,
     /// Privacy spent, by arm; empty when nothing was.
@@ -98,7 +135,11 @@ pub struct Summary {
     pub direction: Direction,
     /// What `final`, `at` and `differences` are about.
     pub metric: Metric,
-    /// Whether what the agents sent was protected by differential privacy.
+    /// What counts as one value in means and standard errors.
+    #[serde(default)]
+    pub clusters: Clusters,
+    /// Whether what the agents sent was protected by differential privacy; left out of the file where it was not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
     /// The arms, in the order of the file.
     pub arms: Vec<ArmSummary>,
@@ -259,7 +300,8 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
     for (arm, control) in &request.pairs {
         let sides = [arm, control].map(|name| by_arm.get(name.as_str()).unwrap_or(&none));
         for iteration in request.checkpoints.iter().copied().map(Some).chain([None]) {
-            let (values, dropped) = paired_differences(sides[0], sides[1], iteration);
+            let (values, dropped) =
+                paired_differences(sides[0], sides[1], iteration, request.clusters);
             let estimate = Estimate::of(&values);
             let verdict = Verdict::of(estimate, request.metric, request.direction);
             let gain = verdict == Verdict::Gain;
@@ -285,6 +327,7 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
         seed: request.seed,
         direction: request.direction,
         metric: request.metric,
+        clusters: request.clusters,
         private: request.private,
         arms,
         differences,
@@ -343,8 +386,12 @@ fn summarize_arm(
     request: &SummaryRequest,
 ) -> ArmSummary {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.arm == arm).collect();
-    let values =
-        |at: &dyn Fn(&Trace) -> Option<f64>| traces.values().filter_map(at).collect::<Vec<f64>>();
+    let values = |at: &dyn Fn(&Trace) -> Option<f64>| {
+        let with_value = traces
+            .iter()
+            .filter_map(|(unit, trace)| Some((unit, at(trace)?)));
+        request.clusters.means(with_value)
+    };
     let mut sources = BTreeMap::new();
     for row in &rows {
         *sources.entry(row.source.clone()).or_default() += 1;
@@ -387,6 +434,7 @@ fn paired_differences(
     arm: &BTreeMap<Unit<'_>, Trace>,
     control: &BTreeMap<Unit<'_>, Trace>,
     iteration: Option<i64>,
+    clusters: Clusters,
 ) -> (Vec<f64>, usize) {
     let difference = |unit: &Unit<'_>| {
         let (arm, control) = (arm.get(unit)?, control.get(unit)?);
@@ -395,9 +443,12 @@ fn paired_differences(
         Some(arm.at(iteration)? - control.at(iteration)?)
     };
     let units: std::collections::BTreeSet<&Unit<'_>> = arm.keys().chain(control.keys()).collect();
-    let differences: Vec<f64> = units.iter().filter_map(|unit| difference(unit)).collect();
+    let differences: Vec<(&Unit<'_>, f64)> = units
+        .iter()
+        .filter_map(|unit| Some((*unit, difference(unit)?)))
+        .collect();
     let dropped = units.len() - differences.len();
-    (differences, dropped)
+    (clusters.means(differences), dropped)
 }
 
 #[cfg(test)]
@@ -413,6 +464,7 @@ mod tests {
             metric: Metric::Best,
             checkpoints: vec![1],
             pairs: vec![("fts".to_owned(), "ts".to_owned())],
+            clusters: Clusters::Units,
             private: false,
             privacy: BTreeMap::new(),
             wall_seconds: BTreeMap::new(),
@@ -451,6 +503,25 @@ mod tests {
             standard_error,
         );
         assert_eq!(found.n, n);
+    }
+
+    /// By hand: `fts` ends 2 and 4 above in run 0 (agents a and b), 3 above in run 1; run means 3 and 3.
+    #[test]
+    fn clusters_are_averaged_before_they_are_counted() {
+        let by_runs = SummaryRequest {
+            clusters: Clusters::Runs,
+            ..request()
+        };
+        let last =
+            |request: &SummaryRequest| summarize(&rows(), request).differences.pop().unwrap();
+        check(last(&request()).estimate, 3.0, (1.0_f64 / 3.0).sqrt(), 3);
+        check(last(&by_runs).estimate, 3.0, 0.0, 2);
+        // Runs 0 and 1 of agent a are one design: mean of 2 and 3; agent b alone: 4.
+        let by_designs = SummaryRequest {
+            clusters: Clusters::Designs(1),
+            ..request()
+        };
+        check(last(&by_designs).estimate, 3.25, 0.75, 2);
     }
 
     #[test]
@@ -602,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_reads_back_and_says_what_was_not_private() {
+    fn the_file_reads_back_and_promises_no_privacy() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let summary = summarize(&rows(), &request());
         summary.write(folder.path()).expect("a writable folder");
@@ -613,7 +684,7 @@ mod tests {
         let path = folder.path().join(SUMMARY_FILE);
         let text = std::fs::read_to_string(&path).expect("a readable file");
         assert!(
-            text.contains("\"private\": false") && !text.contains("\"privacy\""),
+            !text.contains("priva"), // threat model, mode `plain`: nothing here may be read as a promise
             "{text}"
         );
         assert!(

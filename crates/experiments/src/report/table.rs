@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
 
 use super::metric::Metric;
-use super::summary::{Estimate, Summary, Verdict};
+use super::summary::{Clusters, Estimate, Summary, Verdict};
 
 /// How much of the table there is room for.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,15 @@ pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
         .map(draw)
         .find(fits)
         .unwrap_or_else(narrowest);
-    format!("{text}\n\n{}\n", notes(summary))
+    let differences = differences(summary).map_or_else(String::new, |mut table| {
+        let line = LineStyle::none().fill('─').junction('─');
+        table.load_style(TableStyle::new().header_separator(line));
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        format!("{}\n\n", table.trim_fmt())
+    });
+    format!("{text}\n\n{differences}{}\n", notes(summary))
 }
 
 /// The same in Markdown.
@@ -90,7 +98,11 @@ pub fn closing_table_markdown(summary: &Summary) -> String {
     }
     let mut table = table(summary, Form::FULL);
     table.load_style(presets::ASCII_MARKDOWN);
-    format!("{}\n\n{}\n", table.trim_fmt(), notes(summary))
+    let differences = differences(summary).map_or_else(String::new, |mut table| {
+        table.load_style(presets::ASCII_MARKDOWN);
+        format!("{}\n\n", table.trim_fmt())
+    });
+    format!("{}\n\n{differences}{}\n", table.trim_fmt(), notes(summary))
 }
 
 fn table(summary: &Summary, form: Form) -> Table {
@@ -177,6 +189,56 @@ fn table(summary: &Summary, form: Form) -> Table {
     table
 }
 
+/// Each pair's paired difference at every checkpoint and at the end; none without pairs or checkpoints.
+fn differences(summary: &Summary) -> Option<Table> {
+    let iterations: Vec<Option<i64>> = summary
+        .arms
+        .first()?
+        .at
+        .iter()
+        .map(|at| Some(at.iteration))
+        .chain([None])
+        .collect();
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for each in &summary.differences {
+        if !pairs.contains(&(&each.arm, &each.control)) {
+            pairs.push((&each.arm, &each.control));
+        }
+    }
+    if pairs.is_empty() || iterations.len() < 2 {
+        return None;
+    }
+    let mut table = Table::new();
+    let mut header = vec!["paired difference".to_owned()];
+    header.extend(iterations.iter().map(|iteration| {
+        iteration.map_or_else(
+            || "at the end".to_owned(),
+            |iteration| format!("at {iteration}"),
+        )
+    }));
+    table.set_header(header);
+    for (arm, control) in pairs {
+        let mut row = vec![format!("{} − {}", cell(arm), cell(control))];
+        row.extend(iterations.iter().map(|iteration| {
+            let mut found = summary.differences.iter();
+            let found = found.find(|each| {
+                each.arm == arm && each.control == control && each.iteration == *iteration
+            });
+            found.map_or_else(String::new, |found| {
+                let (mean, error) = estimate(found.estimate, true);
+                format!("{mean} {error}{}", mark(found.verdict))
+            })
+        }));
+        table.add_row(row);
+    }
+    for index in 1..=iterations.len() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    Some(table)
+}
+
 /// The controls in the order of their first pair.
 fn controls(summary: &Summary) -> Vec<&str> {
     let mut controls: Vec<&str> = Vec::new();
@@ -259,9 +321,19 @@ fn seconds(value: f64) -> String {
 }
 
 fn notes(summary: &Summary) -> String {
-    let mut notes = "Mean ± standard error over n units (agent, run).".to_owned();
+    let mut notes = match summary.clusters {
+        Clusters::Units => "Mean ± standard error over n units (agent, run).".to_owned(),
+        Clusters::Runs => {
+            "Mean ± standard error over runs, each the mean of its agents.".to_owned()
+        }
+        Clusters::Designs(n) => {
+            format!(
+                "Mean ± standard error over agents and {n} initial designs, each the mean of its runs."
+            )
+        }
+    };
     if !summary.differences.is_empty() {
-        notes += " Differences are paired and taken at the end; ▲ better, ▼ worse by more than two standard errors.";
+        notes += " Differences are paired, in the columns taken at the end; ▲ better, ▼ worse by more than two standard errors.";
     }
     let dropped: usize = summary
         .differences
@@ -271,9 +343,6 @@ fn notes(summary: &Summary) -> String {
         .sum();
     if dropped > 0 {
         notes += &format!(" {dropped} unpaired units left out.");
-    }
-    if !summary.private {
-        notes += " Not private.";
     }
     notes
 }
@@ -303,6 +372,7 @@ mod tests {
             metric: Metric::Best,
             checkpoints: vec![10],
             pairs,
+            clusters: Clusters::Units,
             private: false,
             privacy: BTreeMap::new(),
             wall_seconds: BTreeMap::new(),
@@ -328,12 +398,13 @@ mod tests {
     #[test]
     fn the_markdown_has_one_bar_a_column_border() {
         let text = closing_table_markdown(&summary());
-        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-        assert_eq!(rows.len(), 5, "{text}");
-        assert!(
-            rows.iter().all(|row| row.matches('|').count() == 10),
-            "{text}"
-        );
+        let bars: Vec<usize> = text
+            .lines()
+            .filter(|line| line.starts_with('|'))
+            .map(|row| row.matches('|').count())
+            .collect();
+        // Header, rule and three arms; header, rule and two pairs.
+        assert_eq!(bars, [10, 10, 10, 10, 10, 4, 4, 4, 4], "{text}");
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! Benchmarks of whole operations, by the same protocol and in the same JSON layout as the peers' scripts.
+//!
+//! Each subcommand prints one line: `{"bench": …, "threads": 1, "versions": {…}, "rows": [{"peer": "fedbo", …}]}`.
+//! Decides what is measured; `cargo xtask bench` decides beside whom, and draws the table. Everything runs on one
+//! thread. The protocol is laid down in `docs/decisions/0007-benchmarks.md`; micro benchmarks are `gp/benches/gp.rs`.
+#![expect(
+    clippy::print_stdout,
+    reason = "the line of JSON on standard output is what this program is for"
+)]
+
+mod data;
+mod hyperfit;
+mod measure;
+mod memory;
+mod message;
+mod scaling;
+mod thompson_step;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use serde_json::{Value, json};
+
+use crate::hyperfit::KernelName;
+use crate::measure::Limits;
+
+/// Benchmarks of whole operations; one line of JSON on standard output.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+#[command(rename_all = "snake_case")]
+enum Bench {
+    /// One Thompson query with given hyperparameters: condition, draw, maximise
+    ThompsonStep {
+        /// Input dimensions
+        #[arg(long, value_delimiter = ',', default_value = "2,3,6,20")]
+        dims: Vec<usize>,
+        /// Numbers of observations
+        #[arg(long, value_delimiter = ',', default_value = "10,50,200,1000")]
+        sizes: Vec<usize>,
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// The maximum of another agent's message: 100 features in two dimensions
+    Message {
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// A maximum-likelihood fit of five hyperparameters from one start
+    Hyperfit {
+        /// Kernels
+        #[arg(long, value_delimiter = ',', default_value = "se,m52")]
+        kernels: Vec<KernelName>,
+        /// Numbers of observations
+        #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
+        sizes: Vec<usize>,
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// How cost grows with observations and with features
+    Scaling {
+        /// Largest number of observations and of features
+        #[arg(long, default_value_t = 2000)]
+        largest: usize,
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// Peak memory of a whole federation in one process
+    Memory {
+        /// Agents
+        #[arg(long, default_value_t = 29)]
+        agents: u32,
+        /// Rounds
+        #[arg(long, default_value_t = 50)]
+        rounds: u64,
+    },
+}
+
+/// How long a cell is measured.
+#[derive(Args)]
+struct Effort {
+    /// Most repetitions of a cell
+    #[arg(long, default_value_t = 200)]
+    draws: usize,
+    /// Seconds after which a cell stops repeating
+    #[arg(long, default_value_t = 6.0)]
+    budget: f64,
+}
+
+impl Effort {
+    fn limits(&self) -> Limits {
+        Limits {
+            budget_s: self.budget,
+            min_reps: 3,
+            max_reps: self.draws.max(3),
+        }
+    }
+}
+
+fn main() -> Result<()> {
+    let (bench, rows) = match Cli::parse().bench {
+        Bench::ThompsonStep {
+            dims,
+            sizes,
+            effort,
+        } => (
+            "thompson_step",
+            thompson_step::rows(&dims, &sizes, &effort.limits())?,
+        ),
+        Bench::Message { effort } => ("message", message::rows(&effort.limits())?),
+        Bench::Hyperfit {
+            kernels,
+            sizes,
+            effort,
+        } => (
+            "hyperfit",
+            hyperfit::rows(&kernels, &sizes, &effort.limits())?,
+        ),
+        Bench::Scaling { largest, effort } => {
+            ("scaling", scaling::rows(largest, &effort.limits())?)
+        }
+        Bench::Memory { agents, rounds } => ("memory", memory::rows(agents, rounds)?),
+    };
+    let versions = json!({ "fedbo": env!("CARGO_PKG_VERSION") });
+    let line: Value = json!({ "bench": bench, "threads": 1, "versions": versions, "rows": rows });
+    println!("{line}");
+    Ok(())
+}

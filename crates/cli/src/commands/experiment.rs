@@ -1,0 +1,174 @@
+//! `fedbo experiment`: the declared experiments of the papers.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use anyhow::Context;
+use fedbo_experiments::Ended;
+use fedbo_experiments::catalogue::{self, RunOptions, catalogue, find};
+
+use super::{name_ways_out, parse_threads, print_summary};
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::interrupt;
+use crate::progress::ExperimentDisplay;
+
+/// List or run the experiments of the papers
+#[derive(clap::Subcommand)]
+pub(crate) enum Experiment {
+    List(List),
+    Run(Run),
+}
+
+/// List the experiments
+#[derive(clap::Args)]
+pub(crate) struct List {
+    /// Print the list as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run an experiment with its control arms
+///
+/// Writes results.csv, summary.json, curves.svg and curves.png, and prints the tables.
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    /// Its name, see `fedbo experiment list`
+    name: String,
+    /// Repetitions [default: the experiment's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: Option<u32>,
+    /// Folder with the data sets, for experiments that need one
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Root of all randomness
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Results folder [default: results/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Replace results that stand there already
+    #[arg(long)]
+    overwrite: bool,
+    /// Sessions at work at once; results do not depend on it [default: the machine's cores]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<usize>,
+    /// Print the summary as JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Show no progress, only warnings and errors
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Experiment {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match self {
+            Self::List(command) => command.run(),
+            Self::Run(command) => command.run(),
+        }
+    }
+}
+
+impl List {
+    fn run(&self) -> anyhow::Result<Exit> {
+        if self.json {
+            let entry = |each: &catalogue::Experiment| {
+                serde_json::json!({
+                    "name": each.name,
+                    "about": each.about,
+                    "needs_data": each.needs_data,
+                    "default_runs": each.default_runs,
+                })
+            };
+            let list: Vec<serde_json::Value> = catalogue().iter().map(entry).collect();
+            console::result(&serde_json::to_string_pretty(&list)?)?;
+            return Ok(Exit::Done);
+        }
+        let width = catalogue().iter().map(|each| each.name.len()).max();
+        let width = width.unwrap_or(0);
+        for each in catalogue() {
+            let data = if each.needs_data {
+                "; needs --data"
+            } else {
+                ""
+            };
+            console::result(&format!(
+                "{:width$}  {} ({} runs{data})",
+                each.name, each.about, each.default_runs
+            ))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Run {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let Some(experiment) = find(&self.name) else {
+            let known: Vec<&str> = catalogue().iter().map(|each| each.name).collect();
+            let message = format!(
+                "there is no experiment {:?}; known are {}",
+                self.name,
+                known.join(", ")
+            );
+            return Err(BadInput(message).into());
+        };
+        match &self.data {
+            None if experiment.needs_data => {
+                let name = experiment.name;
+                let message =
+                    format!("experiment {name} needs its data; name their folder with --data DIR");
+                return Err(BadInput(message).into());
+            }
+            Some(folder) if !folder.is_dir() => {
+                let folder = folder.display();
+                return Err(BadInput(format!("--data {folder} is not a folder")).into());
+            }
+            _ => {}
+        }
+        let out = self
+            .out
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("results").join(experiment.name));
+        let options = RunOptions {
+            runs: self.runs,
+            seed: self.seed,
+            data: self.data.clone(),
+            out: out.clone(),
+            overwrite: self.overwrite,
+        };
+        let mut builder = rayon::ThreadPoolBuilder::new();
+        if let Some(threads) = self.threads {
+            builder = builder.num_threads(threads);
+        }
+        let pool = builder.build().context("cannot start worker threads")?;
+        let stop = interrupt::stop_flag();
+        let display = ExperimentDisplay::new(self.quiet);
+        let ran = pool.install(|| experiment.run(&options, &display, &stop));
+        display.finish();
+        let ways = "replace it with --overwrite, or choose another folder with --out DIR";
+        let finding = ran.map_err(|error| name_ways_out(error, ways))?;
+        print_summary(&finding.summary, self.json)?;
+        for note in &finding.notes {
+            if self.json {
+                console::note(note);
+            } else {
+                console::result(note)?;
+            }
+        }
+        if finding.ended == Ended::Interrupted || stop.load(Ordering::Relaxed) {
+            console::note(&format!(
+                "interrupted: finished sessions are kept in {}; run it again with --overwrite",
+                out.display()
+            ));
+            return Ok(Exit::Interrupted);
+        }
+        if !self.quiet {
+            console::note(&format!(
+                "results are in {}: results.csv, summary.json, curves.svg, curves.png",
+                out.display()
+            ));
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,163 @@
+//! `fedbo run`: a whole federation in one process.
+
+use std::path::PathBuf;
+
+use fedbo_experiments::Ended;
+use fedbo_experiments::federation::{
+    AgentFailures, Arm, Existing, Federation, RunOptions, RunReport, run_federation,
+};
+
+use super::{name_ways_out, parse_threads, print_summary};
+use crate::console;
+use crate::exit::Exit;
+use crate::interrupt;
+use crate::progress::{RunDisplay, one_line};
+
+/// Run a whole federation in one process
+///
+/// Writes results.csv as the run goes, then summary.json, curves.svg and curves.png. Equal files give equal results.
+/// Interrupted, it keeps what is finished; --resume goes on from there.
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    /// The federation, for instance examples/wine.toml
+    file: PathBuf,
+    /// Results folder [default: results/NAME, with the federation's name]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Replace results that stand there already
+    #[arg(long, conflicts_with = "resume")]
+    overwrite: bool,
+    /// Go on from the results of an interrupted run of the same file
+    #[arg(long)]
+    resume: bool,
+    /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<usize>,
+    /// What to run on the same seeds, the first compared with the others: fts, ts (each agent alone),
+    /// placebo (messages without information) [default: the file's algorithm]
+    #[arg(long, value_name = "ARMS", value_delimiter = ',')]
+    arms: Vec<Arm>,
+    /// Print the summary as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Show no progress, only warnings and errors
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Run {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let federation = Federation::load(&self.file)?;
+        let out = self
+            .out
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("results").join(&federation.name));
+        let options = RunOptions {
+            arms: self.arms.clone(),
+            out: out.clone(),
+            existing: match (self.overwrite, self.resume) {
+                (true, _) => Existing::Overwrite,
+                (_, true) => Existing::Resume,
+                _ => Existing::Refuse,
+            },
+            threads: self.threads,
+        };
+        let own_arm = [federation.own_arm()];
+        let arms = if self.arms.is_empty() {
+            &own_arm[..]
+        } else {
+            &self.arms
+        };
+        if arms.contains(&Arm::Fts) && !self.quiet {
+            console::note(
+                "fts: messages are weight samples that every agent can read; no differential privacy is applied",
+            );
+        }
+        let stop = interrupt::stop_flag();
+        let display = RunDisplay::new(self.quiet);
+        let ran = run_federation(&federation, &options, &display, &stop);
+        display.finish();
+        let report = ran.map_err(|error| {
+            let ways = "go on from it with --resume, replace it with --overwrite, or choose another folder with --out DIR";
+            name_ways_out(error.into(), ways)
+        })?;
+        self.conclude(&report, &out)
+    }
+
+    fn conclude(&self, report: &RunReport, out: &std::path::Path) -> anyhow::Result<Exit> {
+        for failures in &report.failures {
+            console::note(&warning(failures));
+        }
+        let all_failed = report.n_failed == report.n_trials;
+        if self.json || !all_failed {
+            print_summary(&report.summary, self.json)?;
+        }
+        let folder = out.display();
+        if report.ended == Ended::Interrupted {
+            let again = self.resume_command();
+            let kept = match report.n_trials {
+                1 => "1 finished trial is".to_owned(),
+                n => format!("{n} finished trials are"),
+            };
+            console::note(&format!(
+                "interrupted: {kept} kept in {folder}; go on with: {again}"
+            ));
+            return Ok(Exit::Interrupted);
+        }
+        if all_failed {
+            console::note(&format!(
+                "error: all {} trials failed; {folder}/results.csv has the reasons",
+                report.n_trials
+            ));
+            return Ok(Exit::NoTrial);
+        }
+        if !self.quiet {
+            if !report.summary.differences.is_empty() {
+                console::note(
+                    "one run of agents that learn from each other: repeat with other seeds before relying on a difference",
+                );
+            }
+            console::note(&format!(
+                "results are in {folder}: results.csv, summary.json, curves.svg, curves.png"
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    fn resume_command(&self) -> String {
+        let mut words = vec!["fedbo".to_owned(), "run".to_owned(), quoted(&self.file)];
+        if let Some(out) = &self.out {
+            words.extend(["--out".to_owned(), quoted(out)]);
+        }
+        if !self.arms.is_empty() {
+            let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name()).collect();
+            words.extend(["--arms".to_owned(), arms.join(",")]);
+        }
+        words.push("--resume".to_owned());
+        words.join(" ")
+    }
+}
+
+fn warning(failures: &AgentFailures) -> String {
+    let AgentFailures {
+        agent,
+        n_trials,
+        n_failed,
+        last,
+    } = failures;
+    let last = one_line(last);
+    format!(
+        "warning: agent {agent:?}: {n_failed} of {n_trials} trials failed, the last one because {last}"
+    )
+}
+
+/// A path as a shell reads it.
+fn quoted(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,125 @@
+//! Exit codes, and which of them an error leads to. Documented in docs/exit-codes.md too.
+
+use std::process::ExitCode;
+
+use fedbo_experiments::federation::{FileError, RunError};
+use fedbo_experiments::report::ReportError;
+use fedbo_problems::{DataError, ProblemError};
+
+use crate::console::OutputClosed;
+
+/// The table in `fedbo --help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0    done
+  1    internal error
+  2    wrong usage, or a file, setting, command or data folder that cannot be used
+  3    reserved: a budget is spent
+  4    results cannot be written: read-only folder, disk full
+  5    every trial failed
+  130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept";
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// A mistake of this program.
+    Internal = 1,
+    /// Wrong usage, or an input that cannot be used.
+    Input = 2,
+    /// Results cannot be written.
+    Output = 4,
+    /// Every trial failed.
+    NoTrial = 5,
+    /// Interrupted by a signal.
+    Interrupted = 130,
+}
+
+/// An input that cannot be used, in words of its own.
+#[derive(Debug)]
+pub(crate) struct BadInput(pub(crate) String);
+
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+impl Exit {
+    /// The code that an error leads to, by the first cause that tells.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        error
+            .chain()
+            .find_map(Self::of_cause)
+            .unwrap_or(Self::Internal)
+    }
+
+    fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        if cause.is::<FileError>()
+            || cause.is::<BadInput>()
+            || cause.is::<ProblemError>()
+            || cause.is::<DataError>()
+        {
+            return Some(Self::Input);
+        }
+        if cause.is::<OutputClosed>() {
+            return Some(Self::Output);
+        }
+        if let Some(error) = cause.downcast_ref::<ReportError>() {
+            return Some(Self::of_report(error));
+        }
+        match cause.downcast_ref::<RunError>()? {
+            RunError::Report(error) => Some(Self::of_report(error)),
+            RunError::TooFewAgents { .. }
+            | RunError::RepeatedArm { .. }
+            | RunError::AnotherRun { .. }
+            | RunError::Command { .. } => Some(Self::Input),
+            _ => Some(Self::Internal),
+        }
+    }
+
+    fn of_report(error: &ReportError) -> Self {
+        match error {
+            ReportError::CreateFolder { .. } | ReportError::Write { .. } => Self::Output,
+            ReportError::NotFinite { .. } | ReportError::Draw { .. } => Self::Internal,
+            _ => Self::Input,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_what_the_help_says() {
+        let page = include_str!("../../../docs/exit-codes.md");
+        for line in HELP.lines().skip(1) {
+            let (code, meaning) = line.trim().split_once(' ').expect("a code and a meaning");
+            let row = format!("| {code} | {} |", meaning.trim());
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_cause_deep_in_a_chain_is_found() {
+        let denied = ReportError::Write {
+            path: "/x".into(),
+            cause: std::io::ErrorKind::PermissionDenied.into(),
+        };
+        assert_eq!(
+            Exit::of(&anyhow::Error::new(denied).context("while writing")),
+            Exit::Output
+        );
+        assert_eq!(Exit::of(&anyhow::anyhow!("?")), Exit::Internal);
+    }
+}

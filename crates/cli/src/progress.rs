@@ -1,0 +1,332 @@
+//! How far a run is: bars on a terminal, a line now and then elsewhere.
+
+use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fedbo_experiments::catalogue::Progress;
+use fedbo_experiments::federation::{ArmStart, RunProgress};
+use fedbo_experiments::report::Row;
+use fedbo_objective::{Direction, Outcome};
+use fedbo_protocol::UpdateRejected;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::console::{self, BARS};
+
+/// Most agents that get a line of their own on the screen.
+const AGENT_LINES_MAX: usize = 16;
+/// Lines for the rounds of an arm where there is no terminal.
+const N_LINES: u64 = 10;
+/// Longest silence where there is no terminal.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Time between two redraws while nothing ends.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Bars,
+    Lines,
+    Nothing,
+}
+
+impl Mode {
+    fn choose(quiet: bool) -> Self {
+        match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Self::Nothing,
+            (false, true) => Self::Bars,
+            (false, false) => Self::Lines,
+        }
+    }
+}
+
+/// Progress of a federation.
+pub(crate) struct RunDisplay {
+    mode: Mode,
+    state: Mutex<RunState>,
+}
+
+#[derive(Default)]
+struct RunState {
+    arm: String,
+    agents: Vec<String>,
+    rounds: u64,
+    direction: Option<Direction>,
+    best: Vec<Option<f64>>,
+    n_failed: usize,
+    total: Option<ProgressBar>,
+    lines: Vec<ProgressBar>,
+    spoken: Option<(u64, Instant)>,
+}
+
+impl RunState {
+    /// The best value so far and whose it is.
+    fn leader(&self) -> Option<(f64, &str)> {
+        let direction = self.direction?;
+        let mut leader: Option<(f64, &str)> = None;
+        for (best, agent) in self.best.iter().zip(&self.agents) {
+            if let Some(best) = best
+                && leader.is_none_or(|(value, _)| direction.is_better(*best, value))
+            {
+                leader = Some((*best, agent));
+            }
+        }
+        leader
+    }
+
+    fn status(&self, iteration: i64) -> String {
+        let mut text = match u64::try_from(iteration) {
+            Ok(round) if round > 0 => format!("round {round} of {}", self.rounds),
+            _ => "initial points".to_owned(),
+        };
+        if let Some((best, agent)) = self.leader() {
+            text += &format!(", best {} ({agent})", short(best));
+        }
+        match self.n_failed {
+            0 => {}
+            1 => text += ", 1 failed trial",
+            n => text += &format!(", {n} failed trials"),
+        }
+        text
+    }
+
+    fn clear(&mut self) {
+        for bar in self.lines.drain(..).chain(self.total.take()) {
+            bar.finish_and_clear();
+            BARS.remove(&bar);
+        }
+    }
+}
+
+impl RunDisplay {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self {
+            mode: Mode::choose(quiet),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the bars off the screen.
+    pub(crate) fn finish(&self) {
+        self.state().clear();
+    }
+
+    fn state(&self) -> MutexGuard<'_, RunState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RunProgress for RunDisplay {
+    fn arm_started(&self, start: &ArmStart<'_>) {
+        if self.mode == Mode::Nothing {
+            return;
+        }
+        let mut state = self.state();
+        state.clear();
+        let n_agents = start.agents.len();
+        *state = RunState {
+            arm: start.arm.name().to_owned(),
+            agents: start.agents.to_vec(),
+            rounds: start.rounds,
+            direction: Some(start.direction),
+            best: vec![None; n_agents],
+            ..RunState::default()
+        };
+        let n_each = start.n_initial as u64 + start.rounds;
+        if self.mode == Mode::Lines {
+            let agents = if n_agents == 1 { "agent" } else { "agents" };
+            let mut text = format!(
+                "{}: {n_agents} {agents}, {} initial points and {} rounds each",
+                state.arm, start.n_initial, start.rounds
+            );
+            if start.n_recorded > 0 {
+                text += &format!(
+                    "; {} trials are taken from the earlier run",
+                    start.n_recorded
+                );
+            }
+            console::note(&text);
+            return;
+        }
+        let total = BARS.add(ProgressBar::new(n_each * n_agents as u64));
+        total.set_style(style(
+            "{prefix:10} {bar:24} {pos}/{len} trials  {elapsed}  {wide_msg}",
+        ));
+        total.set_prefix(state.arm.clone());
+        total.enable_steady_tick(TICK);
+        if n_agents <= AGENT_LINES_MAX {
+            let width = start.agents.iter().map(|name| name.chars().count()).max();
+            let line = format!(
+                "  {{prefix:{}}} {{pos:>5}}/{{len}}  {{wide_msg}}",
+                width.unwrap_or(0)
+            );
+            for name in start.agents {
+                let bar = BARS.add(ProgressBar::new(n_each));
+                bar.set_style(style(&line));
+                bar.set_prefix(name.clone());
+                state.lines.push(bar);
+            }
+        }
+        state.total = Some(total);
+    }
+
+    fn trial_ended(&self, agent: usize, outcome: &Outcome) {
+        if self.mode != Mode::Bars {
+            return;
+        }
+        let state = self.state();
+        if let Some(total) = &state.total {
+            total.inc(1);
+        }
+        if let Some(bar) = state.lines.get(agent) {
+            bar.inc(1);
+            if let Outcome::Failed(failure) = outcome {
+                bar.set_message(format!("failed: {}", one_line(&failure.to_string())));
+            }
+        }
+    }
+
+    fn wave_ended(&self, iteration: i64, rows: &[Row]) {
+        if self.mode == Mode::Nothing {
+            return;
+        }
+        let mut state = self.state();
+        for row in rows {
+            let Some(index) = state.agents.iter().position(|name| *name == row.agent) else {
+                continue;
+            };
+            state.best[index] = row.best;
+            if row.is_failed() {
+                state.n_failed += 1;
+            } else if let (Some(bar), Some(best)) = (state.lines.get(index), row.best) {
+                bar.set_message(format!("best {}", short(best)));
+            }
+        }
+        let status = state.status(iteration);
+        if let Some(total) = &state.total {
+            total.set_message(status);
+            return;
+        }
+        let round = u64::try_from(iteration).unwrap_or(0);
+        let share = round * N_LINES / state.rounds.max(1);
+        let due = state
+            .spoken
+            .is_none_or(|(last, when)| share > last || when.elapsed() > SILENCE);
+        if due && round > 0 {
+            state.spoken = Some((share, Instant::now()));
+            console::note(&format!("{}: {status}", state.arm));
+        }
+    }
+
+    fn refused(&self, rejected: &UpdateRejected) {
+        console::note(&format!("warning: a message was refused: {rejected}"));
+    }
+}
+
+/// Progress of an experiment.
+pub(crate) struct ExperimentDisplay {
+    mode: Mode,
+    state: Mutex<ExperimentState>,
+}
+
+#[derive(Default)]
+struct ExperimentState {
+    bar: Option<ProgressBar>,
+    stage: String,
+    n_jobs: usize,
+    n_done: usize,
+    spoken: Option<(usize, Instant)>,
+}
+
+impl ExperimentDisplay {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self {
+            mode: Mode::choose(quiet),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the bar off the screen.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = self.state().bar.take() {
+            bar.finish_and_clear();
+            BARS.remove(&bar);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ExperimentState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for ExperimentDisplay {
+    fn stage(&self, name: &str, n_jobs: usize) {
+        self.finish();
+        let mut state = self.state();
+        *state = ExperimentState {
+            stage: name.to_owned(),
+            n_jobs,
+            ..ExperimentState::default()
+        };
+        match self.mode {
+            Mode::Nothing => {}
+            Mode::Lines => console::note(&format!("{name}: {n_jobs} sessions")),
+            Mode::Bars => {
+                let bar = BARS.add(ProgressBar::new(n_jobs as u64));
+                bar.set_style(style(
+                    "{prefix} {bar:24} {pos}/{len} sessions  {elapsed}  eta {eta}  {wide_msg}",
+                ));
+                bar.set_prefix(name.to_owned());
+                bar.enable_steady_tick(TICK);
+                state.bar = Some(bar);
+            }
+        }
+    }
+
+    fn job_ended(&self, note: &str) {
+        let mut state = self.state();
+        state.n_done += 1;
+        if let Some(bar) = &state.bar {
+            bar.inc(1);
+            bar.set_message(note.to_owned());
+            return;
+        }
+        let share = state.n_done * 10 / state.n_jobs.max(1);
+        let due = state
+            .spoken
+            .is_none_or(|(last, when)| share > last || when.elapsed() > SILENCE);
+        if self.mode == Mode::Lines && due {
+            state.spoken = Some((share, Instant::now()));
+            console::note(&format!(
+                "{}: {} of {} sessions",
+                state.stage, state.n_done, state.n_jobs
+            ));
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸ ")
+}
+
+/// A value in few characters.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    if size > 0.0 && !(1e-3..1e6).contains(&size) {
+        format!("{value:.3e}")
+    } else {
+        format!("{value:.4}")
+    }
+}
+
+/// The start of a text on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    const CHARS: usize = 300;
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match joined.char_indices().nth(CHARS) {
+        Some((at, _)) => format!("{}…", &joined[..at]),
+        None => joined,
+    }
+}

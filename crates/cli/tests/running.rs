@@ -1,0 +1,415 @@
+//! Runs of the real binary: failing objectives, equal results, interruption and resumption.
+
+mod common;
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use common::{PARABOLA, Ran, Sandbox, federation};
+
+fn finished(mut child: std::process::Child) -> Ran {
+    let status = child.wait().expect("it ends");
+    let read = |pipe: Option<&mut dyn Read>| {
+        let mut text = Vec::new();
+        pipe.expect("piped")
+            .read_to_end(&mut text)
+            .expect("readable");
+        text
+    };
+    let stdout = read(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
+    let stderr = read(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
+    std::process::Output {
+        status,
+        stdout,
+        stderr,
+    }
+    .into()
+}
+
+#[test]
+fn failing_objectives_are_recorded_and_the_others_go_on() {
+    let sandbox = Sandbox::new();
+    let text = federation(
+        1,
+        "",
+        &[
+            ("good", PARABOLA),
+            ("silent", "true"),
+            ("nan", "echo NaN"),
+            ("json nan", "echo '{\"value\": NaN}'"),
+            ("exits", "echo 1.0; echo broken sensor >&2; exit 1"),
+            ("prints", "head -c 10000000 /dev/zero | tr '\\0' x"),
+            ("killed", "kill -9 $$"),
+            ("words", "echo done"),
+            ("hangs", "sleep 60"),
+        ],
+    );
+    let text = text.replace("name = \"hangs\"", "name = \"hangs\"\ntimeout_s = 0.3");
+    sandbox.write("f.toml", &text);
+    let started = Instant::now();
+    let ran = sandbox.fedbo(&["run", "f.toml", "--threads", "9"]);
+    ran.expect(
+        0,
+        &[
+            "\"silent\": 3 of 3 trials failed, the last one because the command printed nothing",
+            "\"nan\": 3 of 3 trials failed, the last one because the objective returned NaN",
+            "\"json nan\": 3 of 3",
+            "exit status 1; its standard error ends: broken sensor",
+            "the command's last line is \"xxx",
+            "ended by signal 9",
+            "the command's last line is \"done\"",
+            "killed after its timeout of 0.3 s",
+        ],
+    );
+    assert!(!ran.stderr.contains("\"good\""), "{}", ran.stderr);
+    assert!(ran.stdout.contains("24/27"), "{}", ran.stdout);
+    assert!(started.elapsed() < Duration::from_secs(20));
+    let rows = sandbox.results("results/test");
+    assert_eq!(rows.iter().filter(|row| row.ends_with(",ok")).count(), 3);
+    assert_eq!(
+        rows.iter().filter(|row| row.contains("failed: ")).count(),
+        24
+    );
+}
+
+#[test]
+fn a_run_without_one_value_is_code_5() {
+    let sandbox = Sandbox::new();
+    let text = federation(1, "", &[("a", "exit 3"), ("b", "exit 4")]);
+    sandbox.write("f.toml", &text);
+    let ran = sandbox.fedbo(&["run", "f.toml"]);
+    ran.expect(5, &["all 6 trials failed", "exit status 4"]);
+    assert!(ran.stdout.is_empty());
+    assert!(sandbox.path("results/test/summary.json").exists());
+    let ran = sandbox.fedbo(&["run", "f.toml", "--json", "--overwrite"]);
+    assert!(ran.expect(5, &[]).stdout.contains("\"failed_trials\": 6"));
+}
+
+#[test]
+fn equal_files_give_equal_results_whatever_the_number_of_threads() {
+    let sandbox = Sandbox::new();
+    let branin = |name: &str| {
+        format!("[[agents]]\nname = \"{name}\"\nproblem = \"branin\"\nnoise_std = 0.1\n")
+    };
+    let text = format!(
+        "[federation]\nname = \"b\"\ndirection = \"minimize\"\nalgorithm = \"fts\"\nrounds = 6\nnoisy = true\n{}{}{}",
+        branin("a"),
+        branin("b"),
+        branin("c")
+    );
+    sandbox.write("b.toml", &text);
+    let run = |out: &str, threads: &str, more: &[&str]| {
+        let arguments = ["run", "b.toml", "--out", out, "--threads", threads];
+        sandbox
+            .fedbo(&[&arguments[..], more].concat())
+            .expect(0, &[]);
+        sandbox.results(out)
+    };
+    let arms = ["--arms", "fts,ts,placebo"];
+    let one = run("one", "1", &arms);
+    assert_eq!(one, run("two", "2", &arms));
+    assert_eq!(one, run("again", "2", &arms));
+    assert_eq!(one.len(), 1 + 3 * 3 * 9);
+    // Arms share initial points and noise, and an arm is the same alone.
+    let of = |arm: &str, iteration: &str| -> Vec<String> {
+        let part = format!("b,{arm},");
+        let rows = one.iter().filter_map(|row| row.strip_prefix(&part));
+        rows.filter(|row| row.contains(iteration))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(of("fts", ",initial,"), of("ts", ",initial,"));
+    assert_eq!(of("fts", ",initial,"), of("placebo", ",initial,"));
+    assert_eq!(of("fts", ",initial,").len(), 9);
+    assert!(of("ts", ",message:").is_empty() && !of("fts", ",message:").is_empty());
+    let alone = run("alone", "2", &["--arms", "ts"]);
+    assert_eq!(&alone[1..], &one[28..55]);
+    // Known optima: regret is reported.
+    let summary = std::fs::read_to_string(sandbox.path("one/summary.json")).expect("a summary");
+    assert!(summary.contains("\"metric\": \"regret\""));
+}
+
+#[test]
+fn json_is_on_standard_output_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "f.toml",
+        &federation(1, "", &[("a", PARABOLA), ("b", PARABOLA)]),
+    );
+    let ran = sandbox.fedbo(&["run", "f.toml", "--json", "--quiet", "--arms", "fts,ts"]);
+    ran.expect(0, &[]);
+    assert!(ran.stderr.is_empty(), "{}", ran.stderr);
+    let summary: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(summary["arms"][1]["arm"], "ts");
+    assert_eq!(summary["differences"][0]["control"], "ts");
+    let ran = sandbox.fedbo(&["plot", "results/test", "--json"]);
+    let files: serde_json::Value = serde_json::from_str(&ran.expect(0, &[]).stdout).expect("JSON");
+    assert_eq!(files["files"][1], "results/test/curves.png");
+    let ran = sandbox.fedbo(&["experiment", "list", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&ran.expect(0, &[]).stdout).expect("JSON");
+    assert_eq!(list[0]["name"], "fts-synthetic");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "f.toml",
+        &federation(1, "", &[("a", PARABOLA), ("b", PARABOLA)]),
+    );
+    for arguments in [&["run", "f.toml"][..], &["experiment", "list"], &["--help"]] {
+        let mut child = sandbox.start(arguments);
+        drop(child.stdout.take());
+        let status = child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+    }
+    let mut child = sandbox.start(&["run", "f.toml", "--overwrite"]);
+    drop(child.stderr.take());
+    assert_eq!(finished_code(&mut child), Some(0));
+}
+
+fn finished_code(child: &mut std::process::Child) -> Option<i32> {
+    child.wait().expect("it ends").code()
+}
+
+#[test]
+fn parameters_stand_in_the_order_of_the_file_and_reach_the_command() {
+    let sandbox = Sandbox::new();
+    let text = r#"
+[federation]
+name = "order"
+algorithm = "ts"
+rounds = 1
+initial = 1
+[space.zeta]
+type = "categorical"
+choices = ["one two", "three"]
+[space.alpha]
+type = "int"
+low = 3
+high = 5
+log = true
+[[agents]]
+name = "only"
+directory = "elsewhere"
+command = ["sh", "-c", "pwd >> seen; echo \"$FEDBO_PARAMS\" >> seen; echo \"{\\\"value\\\": $FEDBO_TRIAL}\""]
+"#;
+    sandbox.write("f.toml", text);
+    std::fs::create_dir(sandbox.path("elsewhere")).expect("writable");
+    sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
+    let rows = sandbox.results("results/order");
+    assert_eq!(
+        rows[0],
+        "experiment,arm,agent,run,iteration,source,zeta,alpha,value,best,regret,status"
+    );
+    assert!(rows[2].ends_with(",1,1,,ok"), "{rows:?}");
+    let seen = std::fs::read_to_string(sandbox.path("elsewhere/seen")).expect("it ran there");
+    assert!(
+        seen.contains("/elsewhere\n{\"zeta\":") && seen.contains("\"alpha\":"),
+        "{seen}"
+    );
+}
+
+/// Slow enough to be caught in the middle; `hold` marks a trial that waits to be interrupted.
+const SLOW: &str = r#"if [ -e hold ]; then sleep 60; fi; sleep 0.02; awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
+
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "it takes too long"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn interrupt(child: &std::process::Child, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).expect("alive");
+}
+
+/// Interrupted in the first arm, again in the second, then completed: as if nothing had happened.
+#[test]
+fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
+    let sandbox = Sandbox::new();
+    let flaky = r#"if [ "$FEDBO_TRIAL" = 3 ]; then echo "a, \"b\"" >&2; echo c >&2; exit 9; fi; "#
+        .to_owned()
+        + SLOW;
+    let text = federation(5, "", &[("a", SLOW), ("b", &flaky), ("c", SLOW)]);
+    sandbox.write("f.toml", &text);
+    let arms = ["--arms", "fts,ts", "--threads", "3"];
+    let whole = [&["run", "f.toml", "--out", "whole"][..], &arms].concat();
+    sandbox.fedbo(&whole).expect(0, &[]);
+    let expected = sandbox.results("whole");
+    let path = sandbox.path("parts/results.csv");
+    // Records, not lines: the reason of a failure may have several.
+    let n_rows = |path: &std::path::Path| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines()
+            .filter(|line| line.starts_with("test,"))
+            .count()
+    };
+    let mut n_kept = 0;
+    let half = (expected.len() - 1) / 2;
+    for (target, signal) in [
+        (8, rustix::process::Signal::INT),
+        (half + 4, rustix::process::Signal::TERM),
+    ] {
+        let again = if n_kept > 0 { &["--resume"][..] } else { &[] };
+        let child =
+            sandbox.start(&[&["run", "f.toml", "--out", "parts"][..], &arms, again].concat());
+        wait_until(|| n_rows(&path) >= target);
+        sandbox.write("hold", "");
+        std::thread::sleep(Duration::from_millis(150));
+        interrupt(&child, signal);
+        let ran = finished(child);
+        std::fs::remove_file(sandbox.path("hold")).expect("it was there");
+        ran.expect(
+            130,
+            &[
+                "interrupted: ",
+                "fedbo run f.toml --out parts --arms fts,ts --resume",
+            ],
+        );
+        assert!(
+            sandbox.path("parts/summary.json").exists()
+                && sandbox.path("parts/curves.png").exists()
+        );
+        assert!(!sandbox.path("parts/.resuming").exists());
+        let kept = sandbox.results("parts");
+        assert!(kept.len() > target && kept.len() < expected.len());
+        assert!(kept.iter().all(|row| expected.contains(row)), "{kept:?}");
+        n_kept = kept.len();
+    }
+
+    // A crash of the machine may cut the last line.
+    let text = std::fs::read_to_string(&path).expect("results");
+    std::fs::write(&path, format!("{text}test,ts,\"a")).expect("writable");
+    sandbox
+        .fedbo(&[&["run", "f.toml", "--out", "parts", "--resume"][..], &arms].concat())
+        .expect(0, &[]);
+    assert_eq!(sandbox.results("parts"), expected);
+
+    // A complete run has nothing left to do, and evaluates nothing.
+    sandbox.write("hold", "");
+    let ran =
+        sandbox.fedbo(&[&["run", "f.toml", "--out", "parts", "--resume"][..], &arms].concat());
+    ran.expect(0, &[]);
+    assert_eq!(sandbox.results("parts"), expected);
+}
+
+/// A replay that is interrupted before it has caught up leaves the old results as they were.
+#[test]
+fn an_interrupted_replay_loses_nothing() {
+    let sandbox = Sandbox::new();
+    let text = federation(3, "", &[("a", SLOW), ("b", SLOW)]);
+    sandbox.write("f.toml", &text);
+    sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
+    let path = sandbox.path("results/test/results.csv");
+    let whole = std::fs::read_to_string(&path).expect("results");
+    // Without the first trial, the replay has to evaluate before it can go on.
+    let mut lines: Vec<&str> = whole.lines().collect();
+    lines.remove(1);
+    let damaged = lines.join("\n") + "\n";
+    std::fs::write(&path, &damaged).expect("writable");
+    sandbox.write("hold", "");
+    let child = sandbox.start(&["run", "f.toml", "--resume"]);
+    wait_until(|| sandbox.path("results/test/.resuming").exists());
+    std::thread::sleep(Duration::from_millis(100));
+    interrupt(&child, rustix::process::Signal::INT);
+    finished(child).expect(130, &["9 finished trials are kept"]);
+    assert_eq!(std::fs::read_to_string(&path).expect("results"), damaged);
+    std::fs::remove_file(sandbox.path("hold")).expect("it was there");
+    sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &[]);
+    let again = std::fs::read_to_string(&path).expect("results");
+    assert_eq!(again.lines().count(), whole.lines().count());
+}
+
+#[test]
+fn results_of_another_file_are_not_gone_on_from() {
+    let sandbox = Sandbox::new();
+    let text = federation(2, "", &[("a", PARABOLA), ("b", PARABOLA)]);
+    sandbox.write("f.toml", &text);
+    // Nothing there yet: it begins.
+    sandbox
+        .fedbo(&["run", "f.toml", "--resume", "--arms", "fts,ts"])
+        .expect(0, &[]);
+    let before = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
+    let refused = |from: &str, to: &str, arms: &str, part: &str| {
+        sandbox.write("g.toml", &text.replacen(from, to, 1));
+        let ran = sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", arms]);
+        ran.expect(2, &["cannot go on from results/test/results.csv", part]);
+        let after = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
+        assert_eq!(before, after);
+    };
+    refused("", "", "fts", "it holds the arm ts");
+    refused(
+        "seed = 3",
+        "seed = 4",
+        "fts,ts",
+        "seed, space, agents or options have changed",
+    );
+    refused("rounds = 2", "rounds = 1", "fts,ts", "iterations -1 to 1");
+    refused("\"a\"", "\"z\"", "fts,ts", "no agent \"a\"");
+    refused("high = 9", "high = 99", "fts,ts", "have changed");
+    // More rounds are a way to go on.
+    sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 3"));
+    sandbox
+        .fedbo(&["run", "g.toml", "--resume", "--arms", "fts,ts"])
+        .expect(0, &[]);
+    assert_eq!(sandbox.results("results/test").len(), 1 + 2 * 2 * 5);
+}
+
+#[test]
+fn a_second_signal_exits_at_once() {
+    let sandbox = Sandbox::new();
+    // Neither script ends at SIGTERM, so that the first signal takes its grace of half a second.
+    let stubborn = "trap '' TERM; sleep 3";
+    sandbox.write(
+        "f.toml",
+        &federation(1, "", &[("a", stubborn), ("b", stubborn)]),
+    );
+    let child = sandbox.start(&["run", "f.toml"]);
+    wait_until(|| sandbox.path("results/test/results.csv").exists());
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child, rustix::process::Signal::INT);
+    std::thread::sleep(Duration::from_millis(100));
+    interrupt(&child, rustix::process::Signal::INT);
+    let started = Instant::now();
+    let mut child = child;
+    assert_eq!(finished_code(&mut child), Some(130));
+    assert!(started.elapsed() < Duration::from_millis(300));
+}
+
+#[test]
+fn the_help_lists_the_exit_codes() {
+    let ran = Sandbox::new().fedbo(&["--help"]);
+    let (_, codes) = ran
+        .expect(0, &[])
+        .stdout
+        .split_once("Exit codes:")
+        .expect("a table");
+    let expected = "
+  0    done
+  1    internal error
+  2    wrong usage, or a file, setting, command or data folder that cannot be used
+  3    reserved: a budget is spent
+  4    results cannot be written: read-only folder, disk full
+  5    every trial failed
+  130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept
+";
+    assert_eq!(codes, expected);
+}
+
+#[test]
+fn the_examples_run() {
+    let sandbox = Sandbox::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
+    for (name, n_rows) in [("wine", 8 * 33), ("branin", 3 * 18)] {
+        let file = format!("{examples}{name}.toml");
+        let ran = sandbox.fedbo(&["run", &file, "--out", name]);
+        ran.expect(0, &[]);
+        assert!(!ran.stderr.contains("failed"), "{}", ran.stderr);
+        assert_eq!(sandbox.results(name).len(), 1 + n_rows);
+    }
+}

@@ -1,0 +1,247 @@
+//! Going on with an interrupted run: recorded values stand in for evaluations.
+//!
+//! A run is a function of its file and of the values of its objectives, so that replaying the values brings every agent
+//! back to where it was; each replayed query is compared with the recorded one.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fedbo_objective::{Failure, Objective, Outcome, TrialId};
+use fedbo_space::Point;
+
+use super::checked::{Arm, Federation};
+use super::run::RunError;
+use crate::report::{RESULTS_FILE, ReportError, ResultsWriter, Row, read_results};
+
+/// Name of the folder, inside the results folder, of a file that is being replayed into.
+const STAGING: &str = ".resuming";
+
+/// Rows of an interrupted run that the new run has not come to yet.
+pub(super) struct Recorded {
+    path: PathBuf,
+    rows: HashMap<(String, String, i64), Row>,
+}
+
+impl Recorded {
+    /// The rows in a folder, checked to belong to this federation and these arms; none if there are no results.
+    pub(super) fn read(
+        folder: &Path,
+        federation: &Federation,
+        arms: &[Arm],
+    ) -> Result<Option<Self>, RunError> {
+        let path = folder.join(RESULTS_FILE);
+        if !drop_unfinished_line(&path)? {
+            return Ok(None);
+        }
+        let rows = read_results(&path)?;
+        let mut recorded = Self {
+            path,
+            rows: HashMap::with_capacity(rows.len()),
+        };
+        let parameters: Vec<&str> = federation
+            .space
+            .parameters()
+            .iter()
+            .map(|parameter| parameter.name())
+            .collect();
+        let first = 1 - i64::try_from(federation.n_initial).unwrap_or(i64::MAX);
+        let last = i64::try_from(federation.rounds).unwrap_or(i64::MAX);
+        for row in rows {
+            let refuse = |message: String| Err(recorded.refuse(message));
+            if row.experiment != federation.name {
+                return refuse(format!(
+                    "it holds {:?}, the file says {:?}",
+                    row.experiment, federation.name
+                ));
+            }
+            if !arms.iter().any(|arm| arm.name() == row.arm) {
+                return refuse(format!(
+                    "it holds the arm {}, which this command does not run (--arms)",
+                    row.arm
+                ));
+            }
+            if !federation
+                .agents
+                .iter()
+                .any(|agent| agent.name == row.agent)
+            {
+                return refuse(format!("the file has no agent {:?}", row.agent));
+            }
+            if !row.parameters.iter().map(|(name, _)| name).eq(&parameters) {
+                return refuse("its parameters are not those of the file".to_owned());
+            }
+            if row.run != 0 || !(first..=last).contains(&row.iteration) {
+                return refuse(format!(
+                    "it holds run {}, iteration {}, and the file asks for run 0, iterations {first} to {last}",
+                    row.run, row.iteration
+                ));
+            }
+            let key = (row.arm.clone(), row.agent.clone(), row.iteration);
+            let label = format!("{} {} {}", row.arm, row.agent, row.iteration);
+            if recorded.rows.insert(key, row).is_some() {
+                return Err(recorded.refuse(format!("it holds the trial {label} twice")));
+            }
+        }
+        Ok(Some(recorded))
+    }
+
+    /// Number of rows that are left.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Number of rows of an arm that are left.
+    pub(super) fn n_of(&self, arm: Arm) -> usize {
+        let of_arm = |key: &&(String, String, i64)| key.0 == arm.name();
+        self.rows.keys().filter(of_arm).count()
+    }
+
+    /// Values of an agent by index of its trial; `None` for failed ones.
+    pub(super) fn values(
+        &self,
+        arm: Arm,
+        agent: &str,
+        n_initial: usize,
+    ) -> HashMap<u64, Option<f64>> {
+        let shift = i64::try_from(n_initial).unwrap_or(i64::MAX) - 1;
+        self.rows
+            .iter()
+            .filter(|((row_arm, row_agent, _), _)| row_arm == arm.name() && row_agent == agent)
+            .filter_map(|((_, _, iteration), row)| {
+                let trial = u64::try_from(iteration + shift).ok()?;
+                Some((trial, row.value))
+            })
+            .collect()
+    }
+
+    /// Puts what was recorded of a trial into its replayed row: its time and the reason of its failure.
+    ///
+    /// # Errors
+    /// If the recorded trial was another one.
+    pub(super) fn settle(&mut self, row: &mut Row) -> Result<(), RunError> {
+        let key = (row.arm.clone(), row.agent.clone(), row.iteration);
+        let Some(old) = self.rows.remove(&key) else {
+            return Ok(());
+        };
+        if old.parameters != row.parameters || old.source != row.source {
+            let shown = |row: &Row| {
+                let values: Vec<String> = row
+                    .parameters
+                    .iter()
+                    .map(|(name, value)| format!("{name} = {value}"))
+                    .collect();
+                format!("{} ({})", values.join(", "), row.source)
+            };
+            return Err(self.refuse(format!(
+                "agent {:?} queried {} at iteration {} of arm {}, and this file leads to {}; \
+                 seed, space, agents or options have changed",
+                old.agent,
+                shown(&old),
+                old.iteration,
+                old.arm,
+                shown(row)
+            )));
+        }
+        row.ask_seconds = old.ask_seconds;
+        row.status = old.status;
+        Ok(())
+    }
+
+    fn refuse(&self, message: String) -> RunError {
+        RunError::AnotherRun {
+            path: self.path.clone(),
+            message,
+        }
+    }
+}
+
+/// Cuts off a last line that was not written to its end, as after a crash of the machine. False if no line is left.
+fn drop_unfinished_line(path: &Path) -> Result<bool, ReportError> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(cause) => {
+            let path = path.to_owned();
+            return Err(ReportError::Read { path, cause });
+        }
+    };
+    let (mut quoted, mut end) = (false, 0);
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'\n' if !quoted => end = at + 1,
+            _ => {}
+        }
+    }
+    if end < bytes.len() {
+        let cut = std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|file| file.set_len(end as u64));
+        cut.map_err(|cause| ReportError::Write {
+            path: path.to_owned(),
+            cause,
+        })?;
+    }
+    Ok(end > 0)
+}
+
+/// An objective that answers recorded trials from the record.
+pub(super) struct Replayed {
+    inner: Arc<dyn Objective>,
+    values: HashMap<u64, Option<f64>>,
+}
+
+impl Replayed {
+    pub(super) fn new(inner: Arc<dyn Objective>, values: HashMap<u64, Option<f64>>) -> Self {
+        Self { inner, values }
+    }
+}
+
+impl Objective for Replayed {
+    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
+        match self.values.get(&trial.trial) {
+            Some(Some(value)) => Outcome::Value(*value),
+            Some(None) => Outcome::Failed(Failure::Lost {
+                message: "recorded as failed".to_owned(),
+            }),
+            None => self.inner.evaluate(point, trial),
+        }
+    }
+}
+
+/// The new results file of a resumed run: written aside, and put in place of the old one once it holds all of it.
+pub(super) struct Staging {
+    folder: PathBuf,
+}
+
+impl Staging {
+    pub(super) fn create(
+        folder: &Path,
+        parameters: &[String],
+    ) -> Result<(Self, ResultsWriter), ReportError> {
+        let staging = Self {
+            folder: folder.join(STAGING),
+        };
+        let writer = ResultsWriter::create(&staging.folder, parameters, true)?;
+        Ok((staging, writer))
+    }
+
+    /// Puts the new file in place of the old one; the writer goes on writing to it.
+    pub(super) fn promote(self, folder: &Path) -> Result<(), ReportError> {
+        let (from, to) = (self.folder.join(RESULTS_FILE), folder.join(RESULTS_FILE));
+        let moved = std::fs::File::open(&from)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| std::fs::rename(&from, &to));
+        moved.map_err(|cause| ReportError::Write { path: to, cause })
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // Best effort: a folder that stays is emptied by the next resumption.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,151 @@
+//! The cells that are measured, and what is required of them.
+
+/// What a cell measures.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One Thompson query.
+    Thompson,
+    /// A hyperparameter fit.
+    Hyperfit,
+    /// The maximum of a message.
+    Message,
+    /// Growth of cost.
+    Scaling,
+    /// Peak memory of a federation.
+    Memory,
+    /// The criterion benchmarks of `fedbo-gp`.
+    Micro,
+}
+
+impl Kind {
+    /// The kinds that stand beside peers.
+    pub(crate) const COMPARED: [Self; 3] = [Self::Thompson, Self::Message, Self::Hyperfit];
+
+    /// Its name in results.
+    pub(crate) fn bench(self) -> &'static str {
+        match self {
+            Self::Thompson => "thompson_step",
+            Self::Hyperfit => "hyperfit",
+            Self::Message => "message",
+            Self::Scaling => "scaling",
+            Self::Memory => "memory",
+            Self::Micro => "micro",
+        }
+    }
+}
+
+/// How much faster than a peer a cell must be, at equal or better quality.
+pub(crate) struct Requirement {
+    pub(crate) peer: &'static str,
+    pub(crate) ratio: f64,
+}
+
+/// One cell.
+pub(crate) struct Cell {
+    pub(crate) kind: Kind,
+    /// Such as `thompson_step/d3/t200`.
+    pub(crate) name: String,
+    /// Arguments of `fedbo-bench`.
+    pub(crate) arguments: Vec<String>,
+    /// Environment of the peers' script that selects the same cell.
+    pub(crate) selection: Vec<(&'static str, String)>,
+    /// Columns that a row of this cell has.
+    pub(crate) key: Vec<(&'static str, serde_json::Value)>,
+    pub(crate) requirement: Option<Requirement>,
+}
+
+impl Cell {
+    /// Whether a peers' script measures the same cell.
+    pub(crate) fn runs_peers(&self) -> bool {
+        !self.selection.is_empty()
+    }
+}
+
+/// All cells, or a few.
+pub(crate) fn all(quick: bool) -> Vec<Cell> {
+    let (dims, sizes): (&[usize], &[usize]) = if quick {
+        (&[3], &[50, 200])
+    } else {
+        (&[2, 3, 6, 20], &[10, 50, 200, 1000])
+    };
+    let mut cells = Vec::new();
+    for d in dims {
+        for t in sizes {
+            cells.push(thompson(*d, *t));
+        }
+    }
+    cells.push(alone(Kind::Message, "message/m100", &["message"]));
+    cells[dims.len() * sizes.len()].requirement = Some(Requirement {
+        peer: "official_fts",
+        ratio: 300.0,
+    });
+    let sizes: &[usize] = if quick { &[50, 200] } else { &[50, 200, 1000] };
+    for kernel in ["se", "m52"] {
+        for t in sizes {
+            cells.push(hyperfit(kernel, *t));
+        }
+    }
+    let largest = if quick { "500" } else { "2000" };
+    let scaling = ["scaling", "--largest", largest];
+    cells.push(alone(Kind::Scaling, "scaling", &scaling));
+    cells.push(alone(Kind::Memory, "memory", &["memory"]));
+    cells.push(alone(Kind::Micro, "micro", &[]));
+    cells
+}
+
+fn thompson(d: usize, t: usize) -> Cell {
+    Cell {
+        kind: Kind::Thompson,
+        name: format!("thompson_step/d{d}/t{t}"),
+        arguments: [
+            "thompson_step",
+            "--dims",
+            &d.to_string(),
+            "--sizes",
+            &t.to_string(),
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        selection: vec![
+            ("TS_D", d.to_string()),
+            ("TS_T", t.to_string()),
+            ("TS_PEERS", "botorch_pathwise,botorch_sobol_1000".into()),
+        ],
+        key: vec![("D", d.into()), ("t", t.into())],
+        requirement: (d == 3 && t == 200).then_some(Requirement {
+            peer: "botorch_pathwise",
+            ratio: 30.0,
+        }),
+    }
+}
+
+fn hyperfit(kernel: &str, t: usize) -> Cell {
+    Cell {
+        kind: Kind::Hyperfit,
+        name: format!("hyperfit/{kernel}/t{t}"),
+        arguments: ["hyperfit", "--kernels", kernel, "--sizes", &t.to_string()]
+            .map(str::to_owned)
+            .to_vec(),
+        selection: vec![
+            ("HF_KERNEL", kernel.into()),
+            ("HF_T", t.to_string()),
+            ("HF_PEERS", "sklearn,botorch_ml,gpy".into()),
+        ],
+        key: vec![("kernel", kernel.into()), ("t", t.into())],
+        requirement: (t == 200).then_some(Requirement {
+            peer: "sklearn",
+            ratio: 5.0,
+        }),
+    }
+}
+
+fn alone(kind: Kind, name: &str, arguments: &[&str]) -> Cell {
+    Cell {
+        kind,
+        name: name.into(),
+        arguments: arguments.iter().map(|&a| a.to_owned()).collect(),
+        selection: Vec::new(),
+        key: Vec::new(),
+        requirement: None,
+    }
+}

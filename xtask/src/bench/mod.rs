@@ -1,0 +1,167 @@
+//! `bench`: our operations, and the peers' beside them, cell by cell in the same run.
+//!
+//! The protocol and its reasons stand in `docs/decisions/0007-benchmarks.md`.
+
+mod cell;
+mod peers;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::process::{cargo, last_line, root, run, target};
+use cell::{Cell, Kind};
+use peers::Peers;
+
+/// A row of results: the columns that the peers' scripts print.
+pub(crate) type Row = serde_json::Map<String, Value>;
+
+/// What `cargo xtask bench` is told.
+#[derive(clap::Args)]
+pub(crate) struct Bench {
+    /// Only cells whose name contains this: thompson_step/d3, hyperfit/se/t200, message, scaling, memory, micro
+    filter: Option<String>,
+    /// Few cells and few repetitions: a look, not a measurement
+    #[arg(long)]
+    quick: bool,
+    /// A Python that has the peers' packages (default: PEERS_PYTHON, then target/peers-env)
+    #[arg(long, value_name = "PYTHON")]
+    peers: Option<PathBuf>,
+    /// Make target/peers-env with the pinned packages that the comparison needs (about 6 GB), using python3
+    #[arg(long)]
+    install_peers: bool,
+    /// Draws of a peer in each Thompson cell; their scripts' own figure is 30
+    #[arg(long, default_value_t = 100)]
+    peer_draws: usize,
+    /// List the cells and stop
+    #[arg(long)]
+    list: bool,
+}
+
+impl Bench {
+    pub(crate) fn run(&self) -> Result<()> {
+        let filter = self.filter.as_deref().unwrap_or_default();
+        let mut cells = cell::all(self.quick);
+        cells.retain(|cell| cell.name.contains(filter));
+        if cells.is_empty() {
+            bail!("no cell's name contains {filter:?}; `cargo xtask bench --list` shows them");
+        }
+        if self.list {
+            cells.iter().for_each(|cell| println!("{}", cell.name));
+            return Ok(());
+        }
+        if self.install_peers {
+            peers::install()?;
+        }
+        let peers = Peers::find(self.peers.as_deref(), self.peer_draws, self.quick)?;
+        let folder = target().join("bench");
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        if cells.iter().any(|cell| cell.kind != Kind::Micro) {
+            run(&mut cargo([
+                "build",
+                "--release",
+                "--package",
+                "fedbo-bench",
+            ]))?;
+        }
+        let mut done = Vec::new();
+        for (index, cell) in cells.iter().enumerate() {
+            eprintln!("xtask: {} ({} of {})", cell.name, index + 1, cells.len());
+            if cell.kind == Kind::Micro {
+                run(&mut self.micro())?;
+                continue;
+            }
+            done.push(self.measure(cell, &peers)?);
+            write(&folder, &done, &peers)?; // as we go: a long run that is interrupted has not been for nothing
+        }
+        report::print(&done, &peers);
+        eprintln!("xtask: JSON lines in {}", folder.display());
+        Ok(())
+    }
+
+    /// One cell: ours, the peers, ours again where there are peers. The slower of our two runs counts, so that what the
+    /// machine does beside us is never to our advantage.
+    fn measure<'a>(&self, cell: &'a Cell, peers: &Peers) -> Result<Measured<'a>> {
+        let before = self.ours(cell)?;
+        let theirs = peers.rows(cell)?;
+        let ours = if cell.runs_peers() && peers.in_same_run() {
+            slower(before, self.ours(cell)?)
+        } else {
+            before
+        };
+        Ok(Measured { cell, ours, theirs })
+    }
+
+    fn ours(&self, cell: &Cell) -> Result<Vec<Row>> {
+        let program = target().join("release").join("fedbo-bench");
+        let mut command = Command::new(program);
+        command.current_dir(root()).args(&cell.arguments);
+        if self.quick && cell.kind != Kind::Memory {
+            command.args(["--draws", "30", "--budget", "2"]);
+        }
+        if let Some(data) = peers::data_folder() {
+            command.env("BENCH_DATA", data);
+        }
+        rows_of(&last_line(&mut command)?)
+    }
+
+    fn micro(&self) -> Command {
+        let mut command = cargo(["bench", "--package", "fedbo-gp", "--bench", "gp", "--"]);
+        if self.quick {
+            command.arg("--quick");
+        }
+        command
+    }
+}
+
+/// What one cell gave.
+pub(crate) struct Measured<'a> {
+    pub(crate) cell: &'a Cell,
+    pub(crate) ours: Vec<Row>,
+    pub(crate) theirs: Vec<Row>,
+}
+
+/// The rows of one line of results.
+pub(crate) fn rows_of(line: &str) -> Result<Vec<Row>> {
+    let result: Value =
+        serde_json::from_str(line).with_context(|| format!("not a line of results: {line}"))?;
+    let rows = result["rows"].as_array().context("results without rows")?;
+    Ok(rows.iter().filter_map(Value::as_object).cloned().collect())
+}
+
+/// Row by row, the one with the larger median.
+fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
+    let seconds = |row: &Row| row.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+    first
+        .into_iter()
+        .zip(second)
+        .map(|(a, b)| if seconds(&a) >= seconds(&b) { a } else { b })
+        .collect()
+}
+
+/// Writes `fedbo-<bench>.json`, and `peers-<bench>.json` where the peers ran beside us.
+fn write(folder: &Path, done: &[Measured<'_>], peers: &Peers) -> Result<()> {
+    for kind in Kind::COMPARED
+        .into_iter()
+        .chain([Kind::Scaling, Kind::Memory])
+    {
+        let of_kind = || done.iter().filter(|m| m.cell.kind == kind);
+        let ours: Vec<&Row> = of_kind().flat_map(|m| &m.ours).collect();
+        let run_here = of_kind().filter(|m| m.cell.runs_peers() && peers.in_same_run());
+        let theirs: Vec<&Row> = run_here.flat_map(|m| &m.theirs).collect();
+        for (who, rows) in [("fedbo", ours), ("peers", theirs)] {
+            if rows.is_empty() {
+                continue;
+            }
+            let bench = kind.bench();
+            let path = folder.join(format!("{who}-{bench}.json"));
+            let line = json!({ "bench": bench, "threads": 1, "rows": rows });
+            std::fs::write(&path, format!("{line}\n"))
+                .with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
+}

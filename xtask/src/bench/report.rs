@@ -1,0 +1,337 @@
+//! The tables on standard output.
+
+use serde_json::Value;
+
+use super::cell::{Kind, Requirement};
+use super::peers::Peers;
+use super::{Measured, Row};
+
+/// A mean this many combined standard errors below a peer's still counts as equal.
+const EQUAL_SE: f64 = 2.0;
+/// A log likelihood this far below a peer's still counts as equal: their searches end within it.
+const EQUAL_LML: f64 = 1e-3;
+
+/// Prints one table a kind of cell.
+pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
+    for kind in Kind::COMPARED {
+        let cells: Vec<&Measured<'_>> = done.iter().filter(|m| m.cell.kind == kind).collect();
+        if cells.is_empty() {
+            continue;
+        }
+        println!("\n{}: one thread, median wall seconds", kind.bench());
+        match (kind, peers) {
+            (Kind::Message, _) => println!(
+                "The authors' times are stored ones, of another machine and time: read the ratio as an order of \
+                 magnitude. gap: what 10,000 points and 50 refinements find beyond our maximum."
+            ),
+            (_, Peers::Run { .. }) => println!(
+                "Peers ran between two runs of ours in each cell; the slower of ours is shown."
+            ),
+            (_, Peers::Stored { .. }) => println!(
+                "No Python with the peers' packages: theirs are stored times of another machine and time, so the \
+                 ratios are no measurement."
+            ),
+            (_, Peers::Absent) => println!("No peers and no stored results at hand."),
+        }
+        let mut table = Table::new(&[
+            "cell",
+            "peer",
+            "ours",
+            "theirs",
+            "theirs / ours",
+            "our quality",
+            "their quality",
+            "difference",
+            "required",
+        ]);
+        cells
+            .iter()
+            .for_each(|measured| compare(measured, &mut table));
+        table.print();
+    }
+    for kind in [Kind::Scaling, Kind::Memory] {
+        let rows: Vec<&Row> = done
+            .iter()
+            .filter(|m| m.cell.kind == kind)
+            .flat_map(|m| &m.ours)
+            .collect();
+        match kind {
+            _ if rows.is_empty() => {}
+            Kind::Memory => memory(&rows),
+            _ => scaling(&rows),
+        }
+    }
+}
+
+/// One line for every peer of a cell, or one of ours alone.
+fn compare(measured: &Measured<'_>, table: &mut Table) {
+    let Some(ours) = measured.ours.first() else {
+        return;
+    };
+    let seconds = number(ours, "seconds").unwrap_or(f64::NAN);
+    let name = measured.cell.name.clone();
+    if measured.theirs.is_empty() {
+        table.row([
+            name.clone(),
+            "-".into(),
+            time(seconds),
+            "-".into(),
+            "-".into(),
+            our_quality(ours),
+            "-".into(),
+            "-".into(),
+            "-".into(),
+        ]);
+    }
+    for theirs in &measured.theirs {
+        let ratio = number(theirs, "seconds").unwrap_or(f64::NAN) / seconds;
+        let difference = Difference::of(ours, theirs);
+        let peer = text(theirs, "peer");
+        let required = measured
+            .cell
+            .requirement
+            .as_ref()
+            .filter(|requirement| peer.starts_with(requirement.peer))
+            .map_or_else(|| "-".into(), |r| verdict(r, ratio, &difference));
+        table.row([
+            name.clone(),
+            peer,
+            time(seconds),
+            time(number(theirs, "seconds").unwrap_or(f64::NAN)),
+            format!("{ratio:.0$}", usize::from(ratio < 100.0)),
+            our_quality(ours),
+            quality(theirs),
+            difference.shown(),
+            required,
+        ]);
+    }
+}
+
+fn verdict(requirement: &Requirement, ratio: f64, difference: &Difference) -> String {
+    let word = match (ratio >= requirement.ratio, difference.equal_or_better()) {
+        (true, true) => "held",
+        (false, true) => "MISSED",
+        (_, false) => "MISSED (quality)",
+    };
+    format!("{}x: {word}", requirement.ratio)
+}
+
+/// How our quality differs from a peer's.
+enum Difference {
+    /// Mean values reached: the difference and its standard error.
+    Values {
+        ours_less_theirs: f64,
+        standard_error: f64,
+    },
+    /// Log likelihoods.
+    Likelihoods { ours_less_theirs: f64 },
+    /// Not comparable.
+    Unknown,
+}
+
+impl Difference {
+    fn of(ours: &Row, theirs: &Row) -> Self {
+        let both = |key: &str| number(ours, key).zip(number(theirs, key));
+        if let Some((a, b)) = both("lml") {
+            return Self::Likelihoods {
+                ours_less_theirs: a - b,
+            };
+        }
+        match both("value_mean").zip(both("value_se")) {
+            Some(((a, b), (se_a, se_b))) => Self::Values {
+                ours_less_theirs: a - b,
+                standard_error: se_a.hypot(se_b),
+            },
+            None => Self::Unknown,
+        }
+    }
+
+    fn equal_or_better(&self) -> bool {
+        match self {
+            Self::Values {
+                ours_less_theirs,
+                standard_error,
+            } => *ours_less_theirs >= -EQUAL_SE * standard_error,
+            Self::Likelihoods { ours_less_theirs } => *ours_less_theirs >= -EQUAL_LML,
+            Self::Unknown => true,
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Values {
+                ours_less_theirs,
+                standard_error,
+            } => format!("{ours_less_theirs:+.3} ± {standard_error:.3}"),
+            Self::Likelihoods { ours_less_theirs } => format!("{ours_less_theirs:+.5}"),
+            Self::Unknown => "-".into(),
+        }
+    }
+}
+
+/// A value reached with its standard error, or a likelihood.
+fn quality(row: &Row) -> String {
+    if let Some(lml) = number(row, "lml") {
+        return format!("lml {lml:.5}");
+    }
+    let Some((mean, se)) = number(row, "value_mean").zip(number(row, "value_se")) else {
+        return "-".into();
+    };
+    format!("{mean:.3} ± {se:.3}")
+}
+
+/// [`quality`], with the gap to a longer search where we took one.
+fn our_quality(row: &Row) -> String {
+    match number(row, "gap_median").zip(number(row, "gap_max")) {
+        Some((median, most)) => {
+            format!("{}, gap median {median}, most {most}", quality(row))
+        }
+        None => quality(row),
+    }
+}
+
+/// Operations down, sizes across, the exponent of growth last.
+fn scaling(rows: &[&Row]) {
+    println!("\nscaling: median wall seconds; exponent: least squares over the upper decade");
+    for size in ["t", "M"] {
+        let mut sizes: Vec<u64> = Vec::new();
+        let mut operations: Vec<String> = Vec::new();
+        for row in rows {
+            let Some(n) = row.get(size).and_then(Value::as_u64) else {
+                continue;
+            };
+            if !sizes.contains(&n) {
+                sizes.push(n);
+            }
+            let what = text(row, "what");
+            if !operations.contains(&what) {
+                operations.push(what);
+            }
+        }
+        let mut head = vec!["operation".to_owned()];
+        head.extend(sizes.iter().map(|n| format!("{size} = {n}")));
+        head.push(format!("exponent in {size}"));
+        let mut table = Table(vec![head]);
+        for what in operations {
+            let of_it = || rows.iter().filter(|row| text(row, "what") == what);
+            let mut line = vec![what.clone()];
+            for n in &sizes {
+                let row = of_it().find(|row| row.get(size).and_then(Value::as_u64) == Some(*n));
+                line.push(
+                    row.and_then(|row| number(row, "seconds"))
+                        .map_or("-".into(), time),
+                );
+            }
+            let exponent = of_it().find_map(|row| number(row, "exponent"));
+            line.push(exponent.map_or("-".into(), |e| format!("{e:.2}")));
+            table.0.push(line);
+        }
+        table.print();
+    }
+}
+
+fn memory(rows: &[&Row]) {
+    println!("\nmemory: federated Thompson sampling, all agents in one process and one thread");
+    let mut table = Table::new(&["agents", "rounds", "seconds", "MiB at start", "peak MiB"]);
+    for row in rows {
+        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
+        table.row(["agents", "rounds", "seconds", "start_mib", "peak_mib"].map(shown));
+    }
+    table.print();
+}
+
+fn number(row: &Row, key: &str) -> Option<f64> {
+    row.get(key).and_then(Value::as_f64)
+}
+
+fn text(row: &Row, key: &str) -> String {
+    let value = row.get(key).and_then(Value::as_str);
+    value.unwrap_or_default().to_owned()
+}
+
+/// Seconds with three digits and a unit.
+fn time(seconds: f64) -> String {
+    let (scaled, unit) = match seconds {
+        s if s < 1e-3 => (s * 1e6, "µs"),
+        s if s < 1.0 => (s * 1e3, "ms"),
+        s => (s, "s"),
+    };
+    let decimals = if scaled < 10.0 {
+        2
+    } else {
+        usize::from(scaled < 100.0)
+    };
+    format!("{scaled:.decimals$} {unit}")
+}
+
+/// A Markdown table with aligned columns; the first row is the head.
+struct Table(Vec<Vec<String>>);
+
+impl Table {
+    fn new(head: &[&str]) -> Self {
+        Self(vec![head.iter().map(|&h| h.to_owned()).collect()])
+    }
+
+    fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.0.push(cells.to_vec());
+    }
+
+    fn print(&self) {
+        let width = |column: usize| {
+            let cells = self.0.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.0[0].len()).map(width).collect();
+        for (index, row) in self.0.iter().enumerate() {
+            let cells: Vec<String> = row
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!("{cell:<width$}"))
+                .collect();
+            println!("| {} |", cells.join(" | "));
+            if index == 0 {
+                let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+                println!("| {} |", rules.join(" | "));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn row(value: Value) -> Row {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn a_requirement_is_held_only_with_speed_and_quality() {
+        let requirement = Requirement {
+            peer: "other",
+            ratio: 30.0,
+        };
+        let ours = row(json!({ "value_mean": 2.10, "value_se": 0.03 }));
+        let close = row(json!({ "value_mean": 2.15, "value_se": 0.04 })); // one combined standard error away
+        let better = row(json!({ "value_mean": 2.30, "value_se": 0.04 })); // four
+        let judge = |theirs, ratio| verdict(&requirement, ratio, &Difference::of(&ours, theirs));
+        assert_eq!(judge(&close, 31.0), "30x: held");
+        assert_eq!(judge(&close, 29.0), "30x: MISSED");
+        assert_eq!(judge(&better, 31.0), "30x: MISSED (quality)");
+    }
+
+    #[test]
+    fn likelihoods_are_compared_before_values() {
+        let ours = row(json!({ "lml": 91.130, "value_mean": 1.0, "value_se": 0.1 }));
+        let theirs = row(json!({ "lml": 91.132, "value_mean": 1.0, "value_se": 0.1 }));
+        assert!(!Difference::of(&ours, &theirs).equal_or_better());
+        assert!(Difference::of(&theirs, &ours).equal_or_better());
+    }
+
+    #[test]
+    fn times_have_three_digits_and_a_unit() {
+        let shown = [4.2e-5, 1.234e-3, 0.0567, 0.250, 12.34].map(time);
+        assert_eq!(shown, ["42.0 µs", "1.23 ms", "56.7 ms", "250 ms", "12.3 s"]);
+    }
+}

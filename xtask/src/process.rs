@@ -1,0 +1,71 @@
+//! Commands that are shown before they run, and the folders of the workspace.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The workspace's folder.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_path_buf()
+}
+
+/// Cargo's target folder.
+pub(crate) fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    root().join(target)
+}
+
+/// The cargo that runs this task, in the workspace's folder.
+pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Whether a command can be started and ends well; it says nothing.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// Runs a command and fails when it does.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    eprintln!("xtask: {}", shown(command));
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    if !status.success() {
+        bail!("{} failed ({status})", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a command and returns the last line of its standard output; its standard error is shown if it fails.
+pub(crate) fn last_line(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    if !output.status.success() {
+        let tail = String::from_utf8_lossy(&output.stderr);
+        bail!("{} failed ({})\n{tail}", shown(command), output.status);
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let line = text.lines().last().unwrap_or_default();
+    Ok(line.to_owned())
+}
+
+/// A command as one would type it, without its path and with long arguments cut.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name();
+    let mut line = program.unwrap_or_default().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        let argument = argument.to_string_lossy();
+        line.push(' ');
+        line.push_str(argument.lines().next().unwrap_or_default());
+    }
+    line
+}
