@@ -25,6 +25,9 @@ pub(super) struct Job<'a> {
     pub build: Box<dyn Fn() -> anyhow::Result<Session> + Send + Sync + 'a>,
 }
 
+/// The objective without noise at a point.
+pub(super) type Truth = Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>;
+
 /// What a job runs.
 pub(super) struct Session {
     /// Agents that optimize, with their names.
@@ -40,7 +43,7 @@ pub(super) struct Session {
     /// Best true value, where known.
     pub optimum: Option<f64>,
     /// The objective without noise at a point, where known.
-    pub truth: Option<Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>>,
+    pub truth: Option<Truth>,
     /// Name of a message's sender.
     pub name_of: fn(u32) -> String,
 }
@@ -222,7 +225,7 @@ fn run_job(job: &Job<'_>, stop: &AtomicBool) -> anyhow::Result<(Vec<Row>, Ended)
 
 struct Collector {
     tallies: BTreeMap<u32, (Tally, Vec<Row>)>,
-    truth: Option<Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>>,
+    truth: Option<Truth>,
     name_of: fn(u32) -> String,
 }
 

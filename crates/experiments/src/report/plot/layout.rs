@@ -362,7 +362,7 @@ fn footnote(figure: &Figure) -> String {
         return "no data".to_owned();
     };
     let units = match (least, most) {
-        (1, 1) => return "a single unit".to_owned(),
+        (1, 1) => return "one run of each".to_owned(),
         _ if least == most => format!("{most}"),
         _ => format!("{least} to {most}"),
     };

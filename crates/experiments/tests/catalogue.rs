@@ -1,0 +1,97 @@
+//! The declared experiments, small: what they claim, and that threads and repetition change nothing.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_experiments::Ended;
+use fedbo_experiments::catalogue::{Finding, Progress, RunOptions, find};
+use fedbo_experiments::report::{RESULTS_FILE, Summary, read_results};
+
+struct Quiet;
+
+impl Progress for Quiet {
+    fn stage(&self, _: &str, _: usize) {}
+    fn job_ended(&self, _: &str) {}
+}
+
+fn run(name: &str, runs: u32, threads: usize, out: &Path, stop: bool) -> Finding {
+    let options = RunOptions {
+        runs: Some(runs),
+        seed: 3,
+        data: None,
+        out: out.to_path_buf(),
+        overwrite: false,
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .unwrap();
+    let experiment = find(name).unwrap();
+    pool.install(|| experiment.run(&options, &Quiet, &AtomicBool::new(stop)))
+        .unwrap()
+}
+
+/// Everything in `results.csv` but the timings.
+fn results(folder: &Path) -> Vec<String> {
+    let rows = read_results(&folder.join(RESULTS_FILE)).unwrap();
+    rows.into_iter()
+        .map(|mut row| {
+            row.ask_seconds = 0.0;
+            format!("{row:?}")
+        })
+        .collect()
+}
+
+/// FTS section 5.1: with similar agents (d_n = 0.02) that hold many observations (t_n = 100) and M = 100, FTS is ahead of
+/// TS and of the placebo by more than two standard errors; with d_n = 1.2 the placebo does as well.
+#[test]
+fn synthetic_messages_help_when_they_hold_something() {
+    let folder = tempfile::tempdir().unwrap();
+    let finding = run("fts-synthetic", 8, 2, folder.path(), false);
+    assert_eq!(finding.ended, Ended::Complete);
+    let difference = |configuration: &str, arm: &str, control: &str| {
+        let part = finding
+            .summary
+            .configurations
+            .iter()
+            .find(|part| part.experiment == configuration);
+        let mut all = part.unwrap().differences.iter();
+        all.find(|d| d.arm == arm && d.control == control && d.iteration == Some(5))
+            .unwrap()
+            .clone()
+    };
+    for control in ["ts", "placebo"] {
+        let found = difference("d=0.02 t_n=100", "fts M=100", control);
+        assert!(found.gain, "{found:?}");
+    }
+    let apart = difference("d=1.2 t_n=100", "fts fast p_t", "placebo fast p_t");
+    assert!(!apart.gain, "{apart:?}");
+    assert_eq!(Summary::read(folder.path()).unwrap(), finding.summary);
+    for picture in ["curves.svg", "curves.png"] {
+        assert!(
+            folder.path().join(picture).metadata().unwrap().len() > 10_000,
+            "{picture}"
+        );
+    }
+}
+
+#[test]
+fn results_depend_on_the_seed_and_on_nothing_else() {
+    let folders: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+    run("fts-wine", 1, 1, folders[0].path(), false);
+    run("fts-wine", 1, 2, folders[1].path(), false);
+    run("fts-wine", 1, 2, folders[2].path(), false);
+    let [one, two, again] = [0, 1, 2].map(|i| results(folders[i].path()));
+    assert!(one.len() > 700, "{} rows", one.len()); // 3 arms, 8 sites, 33 trials
+    assert_eq!(one, two);
+    assert_eq!(two, again);
+}
+
+#[test]
+fn an_interrupted_experiment_keeps_whole_units_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let finding = run("fts-wine", 2, 1, folder.path(), true);
+    assert_eq!(finding.ended, Ended::Interrupted);
+    assert!(results(folder.path()).is_empty());
+    assert!(Summary::read(folder.path()).unwrap().arms.is_empty());
+}
