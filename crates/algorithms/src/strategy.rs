@@ -20,6 +20,11 @@ pub enum Source {
     },
     /// A uniformly random point, in place of one that was already evaluated or has failed.
     Random,
+    /// The same, where another agent's function had been chosen: its message counts as used.
+    RandomInstead {
+        /// Index of the sender.
+        sender: u32,
+    },
 }
 
 impl fmt::Display for Source {
@@ -29,7 +34,7 @@ impl fmt::Display for Source {
             Self::Initial => f.write_str("initial"),
             Self::Own => f.write_str("own"),
             Self::Message { sender } => write!(f, "message:{sender}"),
-            Self::Random => f.write_str("random"),
+            Self::Random | Self::RandomInstead { .. } => f.write_str("random"),
         }
     }
 }
@@ -66,7 +71,7 @@ pub trait Strategy: Send {
     /// never reaches the surrogate, and its point is not proposed again.
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned.
+    /// If the surrogate cannot be conditioned; nothing is added then.
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
 }
 

@@ -195,6 +195,11 @@ impl Surrogate {
         &self.posterior
     }
 
+    /// Standard deviation of the outputs that the posterior's unit stands for; 1 for raw outputs.
+    pub(crate) fn output_unit(&self) -> f64 {
+        self.standardizer.restore(1.0) - self.standardizer.restore(0.0)
+    }
+
     /// How functions are drawn.
     pub fn sampler(&self) -> OwnSampler {
         self.settings.sampler
@@ -214,8 +219,26 @@ impl Surrogate {
     /// observation without a refit.
     ///
     /// # Errors
-    /// If no posterior can be built, even with the previous hyperparameters.
+    /// If an input is not finite, or no posterior can be built, even with the previous hyperparameters. The observations
+    /// are then as before.
     pub fn tell(&mut self, observed: &[Observation]) -> Result<(), GpError> {
+        if let Some(index) = observed
+            .iter()
+            .position(|observation| !observation.unit.iter().all(|v| v.is_finite()))
+        {
+            return Err(GpError::NotFinite { index });
+        }
+        let (inputs, n_outputs) = (self.inputs.clone(), self.outputs.len());
+        let (failed, standardizer) = (self.failed.clone(), self.standardizer);
+        self.add(observed).inspect_err(|_| {
+            self.inputs = inputs;
+            self.outputs.truncate(n_outputs);
+            self.failed = failed;
+            self.standardizer = standardizer;
+        })
+    }
+
+    fn add(&mut self, observed: &[Observation]) -> Result<(), GpError> {
         let before = self.outputs.len();
         for observation in observed {
             match observation.value {
@@ -238,12 +261,11 @@ impl Surrogate {
             .map(|v| self.standardizer.standardize(*v))
             .collect();
         let refitted = self.refit_if_due(&y);
-        if refitted || self.outputs.len() > before + 8 {
+        // One new observation extends the factor; `append` leaves the posterior as it was if it fails.
+        if refitted || self.outputs.len() > before + 1 {
             self.rebuild(y)?;
         } else {
-            for i in before..self.outputs.len() {
-                self.posterior.append(self.inputs.row(i), y[i])?;
-            }
+            self.posterior.append(self.inputs.row(before), y[before])?;
             self.posterior.set_outputs(y)?;
         }
         let relative = self.posterior.factor().jitter() / self.posterior.kernel().outputscale();

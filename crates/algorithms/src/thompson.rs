@@ -81,14 +81,16 @@ impl ThompsonSampling {
         let (joint, cover) = match &domain {
             Domain::Space(space) => (None, sobol(space.dim(), 256, 0)),
             Domain::Finite(points) => {
-                let kernel: Kernel = settings.surrogate.initial().kernel.clone();
-                (
-                    Some(Arc::new(JointSampler::new(
-                        kernel,
-                        points.as_ref().clone(),
-                    )?)),
-                    points.as_ref().clone(),
-                )
+                check_finite_domain(points)?;
+                let points = points.as_ref().clone();
+                let joint = match settings.surrogate.sampler {
+                    OwnSampler::Exact(_) => {
+                        let kernel: Kernel = settings.surrogate.initial().kernel.clone();
+                        Some(Arc::new(JointSampler::new(kernel, points.clone())?))
+                    }
+                    OwnSampler::Features(_) => None,
+                };
+                (joint, points)
             }
         };
         Ok(Self {
@@ -217,40 +219,62 @@ impl ThompsonSampling {
         };
         match chosen {
             Some(unit) => Ok(Proposal { unit, source }),
-            None => self.random_query(stream),
+            None => self.random_query(&source, stream),
         }
     }
 
-    /// A random point that was neither evaluated nor failed, or at least did not fail.
-    fn random_query(&self, stream: &mut Stream) -> Result<Proposal, StrategyError> {
-        let mut fallback = None;
+    /// A random point in place of one from `source`.
+    fn random_query(
+        &self,
+        source: &Source,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let unit = match &self.domain {
+            Domain::Finite(points) => self.random_of(points, stream)?,
+            Domain::Space(_) => self.random_in_box(stream),
+        };
+        let source = match *source {
+            Source::Message { sender } => Source::RandomInstead { sender },
+            _ => Source::Random,
+        };
+        Ok(Proposal { unit, source })
+    }
+
+    /// One of the points that may still be queried, each as likely as the others.
+    fn random_of(&self, points: &Points, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+        let usable: Vec<&[f64]> = points
+            .rows()
+            .filter(|unit| {
+                !self.near_failed(unit)
+                    && (self.repeats == Repeats::Allow || !self.was_evaluated(unit))
+            })
+            .collect();
+        if usable.is_empty() {
+            return Err(StrategyError::Exhausted {
+                n_points: points.len(),
+            });
+        }
+        Ok(usable[stream.below(usable.len())].to_vec())
+    }
+
+    /// A point that was neither evaluated nor lies near a failure; if none comes up, one that was evaluated; failing
+    /// that too, one near a failure.
+    fn random_in_box(&self, stream: &mut Stream) -> Vec<f64> {
+        let (mut evaluated, mut near_failure) = (None, None);
         for _ in 0..1000 {
             let unit = self.domain.random(stream);
-            if self.near_failed(&unit) {
-                continue;
+            let new = !self.was_evaluated(&unit);
+            match self.near_failed(&unit) {
+                false if new || self.repeats == Repeats::Allow => return unit,
+                false => evaluated = Some(unit),
+                true if new => near_failure = Some(unit),
+                true => {}
             }
-            if self.repeats == Repeats::Allow || !self.was_evaluated(&unit) {
-                return Ok(Proposal {
-                    unit,
-                    source: Source::Random,
-                });
-            }
-            fallback = Some(unit);
         }
-        match (fallback, &self.domain) {
-            (Some(unit), _) => Ok(Proposal {
-                unit,
-                source: Source::Random,
-            }),
-            (None, Domain::Finite(points)) => Err(StrategyError::Exhausted {
-                n_points: points.len(),
-            }),
-            // Failures all over the box: any point is as good as another.
-            (None, Domain::Space(_)) => Ok(Proposal {
-                unit: self.domain.random(stream),
-                source: Source::Random,
-            }),
-        }
+        evaluated
+            .or(near_failure)
+            // Every point failed: one is as good as another.
+            .unwrap_or_else(|| self.domain.random(stream))
     }
 
     fn was_evaluated(&self, unit: &[f64]) -> bool {
@@ -275,6 +299,24 @@ impl ThompsonSampling {
     }
 }
 
+/// A finite domain needs a point, and finite coordinates.
+fn check_finite_domain(points: &Points) -> Result<(), StrategyError> {
+    let fail = |value: String| {
+        Err(StrategyError::Setting {
+            name: "finite domain",
+            value,
+            expected: "at least one point, all coordinates finite",
+        })
+    };
+    if points.is_empty() {
+        return fail("no point".into());
+    }
+    match points.as_flat().iter().find(|v| !v.is_finite()) {
+        Some(bad) => fail(bad.to_string()),
+        None => Ok(()),
+    }
+}
+
 /// Coordinates as bit patterns, so that exact equality can be hashed.
 fn key(unit: &[f64]) -> Vec<u64> {
     unit.iter().map(|v| (v + 0.0).to_bits()).collect()
@@ -286,8 +328,9 @@ impl Strategy for ThompsonSampling {
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.surrogate.tell(observed)?;
         self.evaluated
             .extend(observed.iter().map(|observation| key(&observation.unit)));
-        Ok(self.surrogate.tell(observed)?)
+        Ok(())
     }
 }

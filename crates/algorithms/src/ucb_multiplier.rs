@@ -58,7 +58,7 @@ impl UcbMultiplier {
                 norm_bound,
                 failure_prob,
             } => {
-                // More observations than candidates give no more gain than one each for a noise variance this small.
+                // γ_n is over sets of points, so it does not grow beyond all of them.
                 let n = usize::try_from(step.saturating_sub(1))
                     .unwrap_or(usize::MAX)
                     .min(candidates.len());

@@ -1,5 +1,10 @@
 //! The declared experiments, small: what they claim, and that threads and repetition change nothing.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test fails as the test does"
+)]
+
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 

@@ -78,21 +78,13 @@ impl JointSampler {
         let prior = self
             .prior_factor
             .multiply_lower(&stream.normals(self.domain.len()));
-        let noise_std = posterior.noise_variance().sqrt();
-        let mut residual = Vec::with_capacity(posterior.len());
+        let mut at_inputs = Vec::with_capacity(posterior.len());
         for (index, x) in posterior.inputs().rows().enumerate() {
             let at = self.index_of(x).ok_or(GpError::OffDomain { index })?;
-            residual.push(-prior[at] - noise_std * stream.normal());
+            at_inputs.push(prior[at]);
         }
-        posterior.factor().solve(&mut residual);
-        let mut coefficients: Vec<f64> = posterior
-            .alpha()
-            .iter()
-            .zip(&residual)
-            .map(|(a, r)| a + beta * r)
-            .collect();
+        let coefficients = posterior.path_coefficients(at_inputs, beta, stream);
         let columns = posterior.columns();
-        coefficients.resize(columns.padded_len(), 0.0);
         lanes::vectorized! {
             /// f₀ ← β f₀ + k(D, X) v.
             fn work(sampler: &JointSampler, columns: &Columns, beta: f64, v: &[f64], f: &mut [f64]) {

@@ -48,19 +48,8 @@ impl<'a> PathwiseSample<'a> {
         let map = FeatureMap::for_kernel(posterior.kernel(), prior.n_features, stream)?;
         let mut prior_weights = stream.normals(map.n_features());
         prior_weights.resize(map.stride(), 0.0);
-        let mut residual = map.weighted_sums(posterior.inputs(), &prior_weights);
-        let noise_std = posterior.noise_variance().sqrt();
-        residual
-            .iter_mut()
-            .for_each(|r| *r = -*r - noise_std * stream.normal());
-        posterior.factor().solve(&mut residual);
-        let mut coefficients: Vec<f64> = posterior
-            .alpha()
-            .iter()
-            .zip(&residual)
-            .map(|(a, r)| a + beta * r)
-            .collect();
-        coefficients.resize(posterior.columns().padded_len(), 0.0);
+        let at_inputs = map.weighted_sums(posterior.inputs(), &prior_weights);
+        let coefficients = posterior.path_coefficients(at_inputs, beta, stream);
         prior_weights.iter_mut().for_each(|w| *w *= beta);
         Ok(Self {
             posterior,

@@ -194,6 +194,28 @@ impl Posterior {
         (mean, covariance)
     }
 
+    /// v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε) with ε ~ N(0, I), so that β f₀(x) + k(x, X) v is a draw of N(mean, β² cov)
+    /// when f₀ is one of the prior (Wilson et al. 2020, eq. (13)). `prior` holds f₀(X); v is padded to the kernel's row
+    /// length. Cost O(n²).
+    pub(crate) fn path_coefficients(
+        &self,
+        prior: Vec<f64>,
+        beta: f64,
+        stream: &mut Stream,
+    ) -> Vec<f64> {
+        let noise_std = self.noise_variance.sqrt();
+        let mut v = prior;
+        for f0 in &mut v {
+            *f0 = -*f0 - noise_std * stream.normal();
+        }
+        self.factor.solve(&mut v);
+        for (v, alpha) in v.iter_mut().zip(&self.alpha) {
+            *v = alpha + beta * *v;
+        }
+        v.resize(self.columns.padded_len(), 0.0);
+        v
+    }
+
     /// One draw of the latent function at m points, f ~ N(mean, β² cov), by a Cholesky factor of the dense posterior
     /// covariance. Cost O(m³): the reference for the faster samplers.
     ///

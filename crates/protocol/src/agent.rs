@@ -1,6 +1,6 @@
 //! An agent of federated Thompson sampling: evaluates its initial points, then alternates queries and messages.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use fedbo_algorithms::{
     Fts, MessageRejected, Observation, Source, Strategy, StrategyError, Surrogate,
@@ -18,7 +18,8 @@ pub struct AgentPlan {
     pub history: Vec<Observation>,
     /// Initial points in unit-cube coordinates, evaluated before the first message.
     pub initial: Vec<Vec<f64>>,
-    /// Queries by Thompson sampling; 0 for a contributor, who only sends one message.
+    /// Rounds, each with one query by Thompson sampling; 0 for a contributor, who only sends one message. A round that
+    /// the agent missed is not made up for.
     pub n_rounds: u64,
 }
 
@@ -103,6 +104,8 @@ pub struct Agent {
     n_trials: u64,
     seed: Seed,
     state: State,
+    /// What was broadcast during a trial that outlived its round.
+    pending: Option<Broadcast>,
 }
 
 impl Agent {
@@ -124,6 +127,7 @@ impl Agent {
             n_trials: 0,
             seed,
             state: State::Idle,
+            pending: None,
         })
     }
 
@@ -163,6 +167,11 @@ impl Agent {
             (AgentEvent::Broadcast(broadcast), _) if broadcast.round < self.next_round() => {
                 Ok(Vec::new())
             }
+            // The round closed without this agent, which acts on it when its trial has ended.
+            (AgentEvent::Broadcast(broadcast), State::Evaluating(_)) => {
+                self.keep(broadcast);
+                Ok(Vec::new())
+            }
             (AgentEvent::Evaluated { trial, value }, State::Evaluating(running))
                 if running.index == trial =>
             {
@@ -182,7 +191,38 @@ impl Agent {
         }
     }
 
+    /// Keeps a broadcast for later, joined with those kept before: the newest message of each sender counts, unless
+    /// the sender has become a straggler since.
+    fn keep(&mut self, newer: Broadcast) {
+        let Some(kept) = &mut self.pending else {
+            self.pending = Some(newer);
+            return;
+        };
+        if newer.round <= kept.round {
+            return; // delivered again, or overtaken
+        }
+        kept.round = newer.round;
+        let replaced: BTreeSet<u32> = newer
+            .stragglers
+            .iter()
+            .copied()
+            .chain(newer.messages.iter().map(|message| message.sender))
+            .collect();
+        kept.messages
+            .retain(|message| !replaced.contains(&message.sender));
+        kept.messages.extend(newer.messages);
+        let stragglers: BTreeSet<u32> = std::mem::take(&mut kept.stragglers)
+            .into_iter()
+            .chain(newer.stragglers)
+            .collect();
+        kept.stragglers = stragglers.into_iter().collect();
+    }
+
     fn begin_round(&mut self, broadcast: Broadcast) -> Result<Vec<AgentEffect>, AgentError> {
+        if broadcast.round > self.n_rounds {
+            self.state = State::Done;
+            return Ok(vec![AgentEffect::Finished]);
+        }
         let mut effects = Vec::new();
         for straggler in broadcast.stragglers {
             self.strategy.forget(straggler);
@@ -248,6 +288,9 @@ impl Agent {
             self.state = State::Waiting {
                 for_round: round + 1,
             };
+            if let Some(broadcast) = self.pending.take() {
+                effects.extend(self.begin_round(broadcast)?);
+            }
         }
         Ok(effects)
     }
@@ -255,7 +298,7 @@ impl Agent {
     fn next_round(&self) -> u64 {
         match &self.state {
             State::Idle => 0,
-            State::Evaluating(trial) => trial.round + 1,
+            State::Evaluating(trial) => trial.round.saturating_add(1),
             State::Waiting { for_round } => *for_round,
             State::Done => u64::MAX,
         }

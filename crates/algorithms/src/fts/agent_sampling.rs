@@ -3,7 +3,7 @@
 use fedbo_gp::{FeatureMap, GpError, WeightSpaceSample};
 use fedbo_optim::Function;
 
-use super::Inbox;
+use super::{Inbox, in_range};
 use crate::{StrategyError, Surrogate};
 
 /// The distribution over the other agents, restricted to those whose message is at hand and renormalised.
@@ -81,7 +81,7 @@ impl AgentSampling {
                 let root = (surrogate.len() as f64).sqrt();
                 let scored = inbox.iter().map(|(sender, weights)| {
                     let predicted =
-                        WeightSpaceSample::new(map, weights)?.values(surrogate.inputs());
+                        WeightSpaceSample::new(map, &in_range(weights))?.values(surrogate.inputs());
                     Ok((
                         sender,
                         sharpness * root * kendall_tau(&predicted, surrogate.outputs()),

@@ -56,9 +56,9 @@ impl LocalProb {
             Self::Constant(p) => *p,
             Self::List(list) => {
                 let index = usize::try_from(step.max(1) - 1)
-                    .unwrap_or(usize::MAX)
-                    .min(list.len() - 1);
-                list[index]
+                    .unwrap_or(usize::MAX);
+                let last = list.last().copied().unwrap_or(1.0); // no list passes `validate` empty
+                list.get(index).copied().unwrap_or(last)
             }
         }
     }

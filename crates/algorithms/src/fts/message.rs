@@ -19,9 +19,10 @@ pub enum MessageContent {
 pub enum MessageNoise {
     /// A given variance, in the units of the outputs that enter; 1e-6 in the paper (D.2.2).
     Given(f64),
-    /// The noise variance of the agent's own surrogate, at least the given floor.
+    /// The noise variance of the agent's own surrogate, brought to the units of the outputs that enter, at least the
+    /// given floor.
     Own {
-        /// Smallest variance that is used.
+        /// Smallest variance that is used, in the units of the outputs that enter.
         floor: f64,
     },
 }
@@ -89,7 +90,13 @@ impl MessageSettings {
             .collect();
         let noise_variance = match self.noise_variance {
             MessageNoise::Given(variance) => variance,
-            MessageNoise::Own { floor } => surrogate.posterior().noise_variance().max(floor),
+            MessageNoise::Own { floor } => {
+                let unit = |standardizer: Standardizer| {
+                    standardizer.restore(1.0) - standardizer.restore(0.0)
+                };
+                let ratio = surrogate.output_unit() / unit(standardizer);
+                (surrogate.posterior().noise_variance() * ratio * ratio).clamp(floor, f64::MAX)
+            }
         };
         Ok(WeightPosterior::new(map, noise_variance, surrogate.inputs(), &y)?.sample(1.0, stream))
     }

@@ -5,6 +5,7 @@ mod inbox;
 mod local_prob;
 mod message;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
@@ -142,7 +143,7 @@ impl Strategy for Fts {
                     .inbox
                     .get(sender)
                     .unwrap_or_else(|| unreachable!("{sender} has a probability"));
-                let sample = WeightSpaceSample::new(&self.map, omega)?;
+                let sample = WeightSpaceSample::new(&self.map, &in_range(omega))?;
                 return self
                     .own
                     .propose_maximum(&sample, Source::Message { sender }, stream);
@@ -152,14 +153,27 @@ impl Strategy for Fts {
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.own.tell(observed)?;
         for observation in observed {
             if observation.source != Source::Initial {
                 self.n_steps += 1;
             }
-            if let Source::Message { sender } = observation.source {
+            if let Source::Message { sender } | Source::RandomInstead { sender } =
+                observation.source
+            {
                 self.inbox.remove(sender);
             }
         }
-        self.own.tell(observed)
+        Ok(())
     }
+}
+
+/// The weights, divided by the largest if it is so large or small that φ(x)·ω could leave the floating-point range:
+/// neither a maximizer nor an order of values depends on the scale, and no message can stop its receiver.
+pub(crate) fn in_range(weights: &[f64]) -> Cow<'_, [f64]> {
+    let largest = weights.iter().fold(0.0_f64, |m, w| m.max(w.abs()));
+    if largest <= 0.0 || (1e-100..=1e100).contains(&largest) {
+        return Cow::Borrowed(weights);
+    }
+    Cow::Owned(weights.iter().map(|w| w / largest).collect())
 }

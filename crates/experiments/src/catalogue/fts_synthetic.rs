@@ -19,11 +19,10 @@ use fedbo_protocol::{Agent, AgentPlan, AgentUpdate};
 use fedbo_space::{Direction, Point, Value};
 use fedbo_streams::{Purpose, Seed};
 
-use super::jobs::{Job, Session, contribute, run_jobs};
+use super::jobs::{Job, Session, conclude, contribute, run_jobs};
 use super::{Finding, Progress, RunOptions};
 use crate::report::{
-    Clusters, Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest,
-    check_folder, summarize_configurations,
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
 use crate::session::Member;
 use crate::tally::Unit;
@@ -151,7 +150,6 @@ pub(super) fn run(
         shared_y: true,
         references: Vec::new(),
     };
-    Figure::from_rows(&rows, Metric::Regret, &figure).write(&options.out)?;
     let request = SummaryRequest {
         experiment: "fts-synthetic".into(),
         seed: options.seed,
@@ -186,8 +184,7 @@ pub(super) fn run(
         }
         pairs
     };
-    let summary = summarize_configurations(&rows, &request, pairs_of);
-    summary.write(&options.out)?;
+    let summary = conclude(&rows, request, pairs_of, &options.out)?;
     let notes = vec![
         "FTS Fig. 1: with d_n = 0.02 FTS beats TS; M matters little for t_n = 40 and evidently for t_n = 100; with \
          d_n = 1.2 FTS is comparable, and a fast p_t matches TS."

@@ -15,11 +15,10 @@ use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_space::Point;
 use fedbo_streams::{Purpose, Seed};
 
-use super::jobs::{Job, Session, run_jobs};
+use super::jobs::{Job, Session, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
 use crate::report::{
-    Clusters, Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest,
-    check_folder, summarize,
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
 use crate::session::Member;
 use crate::tally::Unit;
@@ -86,25 +85,25 @@ pub(super) fn run(
         shared_y: false,
         references: Vec::new(),
     };
-    Figure::from_rows(&rows, Metric::Best, &figure).write(&options.out)?;
     let request = SummaryRequest {
         experiment: "fts-wine".into(),
         seed: options.seed,
         direction: silos[0].direction(),
         metric: Metric::Best,
         checkpoints: vec![3, 5, 10, 20],
-        pairs: vec![
-            ("fts".into(), "ts".into()),
-            ("fts".into(), "placebo".into()),
-        ],
+        pairs: Vec::new(),
         clusters: Clusters::Runs,
         private: false,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
         figure: Some(figure),
     };
-    let summary = summarize(&rows, &request);
-    summary.write(&options.out)?;
+    let pairs_of = |_: &str| {
+        ["ts", "placebo"]
+            .map(|control| ("fts".into(), control.into()))
+            .into()
+    };
+    let summary = conclude(&rows, request, pairs_of, &options.out)?;
     Ok(Finding {
         summary,
         ended,

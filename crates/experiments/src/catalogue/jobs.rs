@@ -1,6 +1,7 @@
 //! Many independent sessions in parallel, their rows written in one order.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +14,9 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::Progress;
-use crate::report::{ResultsWriter, Row};
+use crate::report::{
+    Figure, ResultsWriter, Row, Summary, SummaryRequest, summarize, summarize_configurations,
+};
 use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
 use crate::tally::{Tally, Unit};
 
@@ -137,6 +140,30 @@ pub(super) fn run_jobs(
         }
     }
     Ok((queue.written, ended))
+}
+
+/// Writes summary and pictures of an experiment's rows. Several configurations are summarised one by one, each with the
+/// pairs (arm, control) that `pairs_of` names for it.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(super) fn conclude(
+    rows: &[Row],
+    request: SummaryRequest,
+    pairs_of: impl Fn(&str) -> Vec<(String, String)>,
+    out: &Path,
+) -> anyhow::Result<Summary> {
+    if let Some(figure) = &request.figure {
+        Figure::from_rows(rows, request.metric, figure).write(out)?;
+    }
+    let summary = if rows.iter().any(|row| row.experiment != request.experiment) {
+        summarize_configurations(rows, &request, pairs_of)
+    } else {
+        let pairs = pairs_of(&request.experiment);
+        summarize(rows, &SummaryRequest { pairs, ..request })
+    };
+    summary.write(out)?;
+    Ok(summary)
 }
 
 /// Rows that wait for the jobs before theirs.
