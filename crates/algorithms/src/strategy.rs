@@ -90,6 +90,9 @@ pub enum StrategyError {
         /// Size of the domain.
         n_points: usize,
     },
+    /// Raw outputs so large that the weights of a message overflow.
+    #[error("the message would hold a number that is not finite: standardize its outputs")]
+    MessageOverflow,
     /// A setting is outside its range.
     #[error("{name} = {value}: expected {expected}")]
     Setting {

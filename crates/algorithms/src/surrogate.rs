@@ -195,9 +195,9 @@ impl Surrogate {
         &self.posterior
     }
 
-    /// Standard deviation of the outputs that the posterior's unit stands for; 1 for raw outputs.
-    pub(crate) fn output_unit(&self) -> f64 {
-        self.standardizer.restore(1.0) - self.standardizer.restore(0.0)
+    /// Whether the posterior is over standardized outputs.
+    pub(crate) fn standardizes(&self) -> bool {
+        self.settings.standardize
     }
 
     /// How functions are drawn.

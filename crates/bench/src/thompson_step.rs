@@ -1,4 +1,4 @@
-//! One Thompson query with given hyperparameters: condition on t observations, draw a function, maximise it on [0,1]^d.
+//! One Thompson query with given hyperparameters: condition on t observations, draw a function, maximise it on `[0,1]^d`.
 
 use anyhow::Result;
 use fedbo_gp::{Family, Kernel, PathwiseSample, Posterior, Prior};

@@ -1,6 +1,7 @@
 //! The latest unused message of every other agent.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use fedbo_gp::MapHash;
 
@@ -40,11 +41,23 @@ pub enum MessageRejected {
 }
 
 /// Messages by sender, in the senders' order.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Inbox {
     n_features: usize,
     map: MapHash,
     messages: BTreeMap<u32, Vec<f64>>,
+}
+
+impl fmt::Debug for Inbox {
+    /// Prints senders and lengths only: weights stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let senders: Vec<u32> = self.messages.keys().copied().collect();
+        write!(
+            f,
+            "Inbox {{ senders: {senders:?}, {} weights each }}",
+            self.n_features
+        )
+    }
 }
 
 impl Inbox {

@@ -1,6 +1,6 @@
 //! What an agent sends: a function drawn from its posterior, as weights of the shared features.
 
-use fedbo_gp::{FeatureMap, GpError, Standardizer, WeightPosterior};
+use fedbo_gp::{FeatureMap, Standardizer, WeightPosterior};
 use fedbo_streams::Stream;
 
 use crate::{StrategyError, Surrogate};
@@ -74,7 +74,7 @@ impl MessageSettings {
         map: &FeatureMap,
         surrogate: &Surrogate,
         stream: &mut Stream,
-    ) -> Result<Vec<f64>, GpError> {
+    ) -> Result<Vec<f64>, StrategyError> {
         if self.content == MessageContent::Placebo {
             return Ok(stream.normals(map.n_features()));
         }
@@ -91,13 +91,25 @@ impl MessageSettings {
         let noise_variance = match self.noise_variance {
             MessageNoise::Given(variance) => variance,
             MessageNoise::Own { floor } => {
-                let unit = |standardizer: Standardizer| {
-                    standardizer.restore(1.0) - standardizer.restore(0.0)
+                let own = surrogate.posterior().noise_variance();
+                let unit = || {
+                    let scale = Standardizer::new(surrogate.outputs());
+                    scale.restore(1.0) - scale.restore(0.0)
                 };
-                let ratio = surrogate.output_unit() / unit(standardizer);
-                (surrogate.posterior().noise_variance() * ratio * ratio).clamp(floor, f64::MAX)
+                let converted = match (surrogate.standardizes(), self.standardize) {
+                    (true, false) => own * unit() * unit(),
+                    (false, true) => own / unit() / unit(),
+                    _ => own,
+                };
+                converted.max(floor).min(f64::MAX)
             }
         };
-        Ok(WeightPosterior::new(map, noise_variance, surrogate.inputs(), &y)?.sample(1.0, stream))
+        let posterior = WeightPosterior::new(map, noise_variance, surrogate.inputs(), &y)?;
+        let weights = posterior.sample(1.0, stream);
+        if weights.iter().all(|w| w.is_finite()) {
+            Ok(weights)
+        } else {
+            Err(StrategyError::MessageOverflow)
+        }
     }
 }

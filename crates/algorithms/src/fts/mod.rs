@@ -123,9 +123,9 @@ impl Fts {
     /// Draws the weight sample ω that this agent sends, M numbers.
     ///
     /// # Errors
-    /// If the weight posterior cannot be built.
+    /// If the weight posterior cannot be built, or a weight would not be finite.
     pub fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
-        Ok(self.message.draw(&self.map, self.own.surrogate(), stream)?)
+        self.message.draw(&self.map, self.own.surrogate(), stream)
     }
 }
 
