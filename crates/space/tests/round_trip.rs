@@ -34,7 +34,7 @@ fn mixed() -> Space {
             spec("categorical", None, None, false, &["a", "b", "c"]),
         ),
     ];
-    Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap()
+    Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).expect("a valid space")
 }
 
 proptest! {

@@ -55,8 +55,7 @@ impl LocalProb {
             Self::InverseSquare => 1.0 - 1.0 / (t * t),
             Self::Constant(p) => *p,
             Self::List(list) => {
-                let index = usize::try_from(step.max(1) - 1)
-                    .unwrap_or(usize::MAX);
+                let index = usize::try_from(step.max(1) - 1).unwrap_or(usize::MAX);
                 let last = list.last().copied().unwrap_or(1.0); // no list passes `validate` empty
                 list.get(index).copied().unwrap_or(last)
             }
