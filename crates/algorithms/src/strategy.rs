@@ -42,7 +42,7 @@ impl fmt::Display for Source {
 /// A query that a strategy asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// Coordinates in [0,1]^d, finite, in the domain.
+    /// Coordinates in `[0,1]^d`, finite, in the domain.
     pub unit: Vec<f64>,
     /// Where it came from.
     pub source: Source,
@@ -51,7 +51,7 @@ pub struct Proposal {
 /// A finished query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// Coordinates in [0,1]^d.
+    /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
     /// The value, to be maximized; `None` if the trial failed.
     pub value: Option<f64>,

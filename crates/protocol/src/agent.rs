@@ -30,7 +30,7 @@ pub struct Trial {
     pub index: u64,
     /// Round of the query; 0 for initial points.
     pub round: u64,
-    /// Coordinates in [0,1]^d.
+    /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
     /// Where the query came from.
     pub source: Source,

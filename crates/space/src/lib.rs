@@ -1,6 +1,6 @@
 //! Search spaces: named parameters, points, and the unit cube that optimizers work in.
 //!
-//! Decides how a float, integer or categorical parameter maps into [0,1]^d and back, and what a valid space is.
+//! Decides how a float, integer or categorical parameter maps into `[0,1]^d` and back, and what a valid space is.
 //! Knows nothing of objectives, surrogates or files. Start at [`Space`].
 
 mod direction;

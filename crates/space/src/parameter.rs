@@ -1,4 +1,4 @@
-//! One parameter of a search space: its declaration, and its map into [0,1] coordinates.
+//! One parameter of a search space: its declaration, and its map into `[0,1]` coordinates.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ pub enum Kind {
         /// Logarithmic scale.
         log: bool,
     },
-    /// A whole number in low..=high; each has an equal share of [0,1], on the log scale if `log` (low ≥ 1).
+    /// A whole number in low..=high; each has an equal share of `[0,1]`, on the log scale if `log` (low ≥ 1).
     Int {
         /// Smallest value.
         low: i64,
@@ -223,7 +223,7 @@ impl Parameter {
         }
     }
 
-    /// Value at the given coordinates; any real number is accepted and clamped into [0,1] first.
+    /// Value at the given coordinates; any real number is accepted and clamped into `[0,1]` first.
     pub(crate) fn decode(&self, unit: &[f64]) -> Value {
         let u = clamp(unit[0]);
         match &self.kind {
@@ -303,12 +303,12 @@ impl Parameter {
     }
 }
 
-/// Clamps into [0,1]; NaN becomes 0.5, the middle.
+/// Clamps into `[0,1]`; NaN becomes 0.5, the middle.
 fn clamp(u: f64) -> f64 {
     if u.is_nan() { 0.5 } else { u.clamp(0.0, 1.0) }
 }
 
-/// Ends of the interval that [0,1] maps to, half a cell beyond the first and the last integer.
+/// Ends of the interval that `[0,1]` maps to, half a cell beyond the first and the last integer.
 #[expect(
     clippy::cast_precision_loss,
     reason = "bounds are checked to lie within ±2^53"

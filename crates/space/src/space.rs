@@ -42,7 +42,7 @@ pub enum SpaceError {
     },
 }
 
-/// A search space: an ordered list of named parameters, seen by optimizers as the unit cube [0,1]^d.
+/// A search space: an ordered list of named parameters, seen by optimizers as the unit cube `[0,1]^d`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
     parameters: Vec<Parameter>,
@@ -94,7 +94,7 @@ impl Space {
         self.parameters.iter().map(Parameter::n_coordinates).sum()
     }
 
-    /// Point at unit-cube coordinates `unit` (length d). Coordinates outside [0,1] are clamped.
+    /// Point at unit-cube coordinates `unit` (length d). Coordinates outside `[0,1]` are clamped.
     ///
     /// # Panics
     /// If `unit` has another length.

@@ -16,7 +16,7 @@ pub enum LocalProb {
 }
 
 impl LocalProb {
-    /// Checks that every probability lies in [0, 1] and a list is not empty.
+    /// Checks that every probability lies in `[0, 1]` and a list is not empty.
     ///
     /// # Errors
     /// The first value that is out of range.
