@@ -1,0 +1,151 @@
+//! Small strategies and domains that the tests share.
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{
+    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
+    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Repeats, Source,
+    SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
+};
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+};
+use fedbo_optim::{MultiStart, Points};
+use fedbo_space::{ParameterSpec, Space};
+use fedbo_streams::{Purpose, Seed};
+use fedbo_testkit::test_stream;
+
+pub(crate) const SEED: u64 = 5;
+
+pub(crate) fn float(low: f64, high: f64, log: bool) -> ParameterSpec {
+    ParameterSpec {
+        kind: "float".into(),
+        low: Some(low),
+        high: Some(high),
+        log: Some(log),
+        choices: None,
+    }
+}
+
+/// The box [0, 1]^dim.
+pub(crate) fn unit_box(dim: usize) -> Domain {
+    let names: Vec<String> = (0..dim).map(|j| format!("x{j}")).collect();
+    let spec = float(0.0, 1.0, false);
+    Domain::Space(Space::from_specs(names.iter().map(|name| (name.as_str(), &spec))).unwrap())
+}
+
+/// `n` equidistant points of [0, 1].
+pub(crate) fn line(n: u32) -> Domain {
+    let end = f64::from(n - 1).max(1.0);
+    Domain::Finite(Arc::new(Points::from_flat(
+        1,
+        (0..n).map(|i| f64::from(i) / end).collect(),
+    )))
+}
+
+pub(crate) fn hyperparameters(dim: usize) -> Hyperparameters {
+    Hyperparameters {
+        kernel: Kernel::isotropic(Family::Matern52, dim, 0.2, 1.0).unwrap(),
+        noise_variance: 1e-4,
+    }
+}
+
+/// Fixed hyperparameters and small searches: fast and without surprises.
+pub(crate) fn own(dim: usize) -> ThompsonSettings {
+    ThompsonSettings {
+        surrogate: SurrogateSettings {
+            hyperparameters: HyperparameterPolicy::Fixed(hyperparameters(dim)),
+            standardize: true,
+            sampler: OwnSampler::Exact(Prior { n_features: 64 }),
+        },
+        maximizer: Maximizer::MultiStart(MultiStart {
+            n_starts: 64,
+            n_candidates: 8,
+            n_refine: 4,
+            ..MultiStart::for_dim(dim)
+        }),
+        ucb_multiplier: UcbMultiplier::Constant(1.0),
+        repeats: Repeats::Allow,
+    }
+}
+
+pub(crate) fn ts(domain: Domain, settings: ThompsonSettings) -> ThompsonSampling {
+    ThompsonSampling::new(domain, settings, Seed::new(SEED)).unwrap()
+}
+
+/// A map of `m` features with length scale 0.2.
+pub(crate) fn map(dim: usize, m: usize) -> Arc<FeatureMap> {
+    let description = FeatureDescription {
+        n_features: m,
+        dim,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::Fixed(0.2),
+    };
+    let mut stream = Seed::new(SEED).stream(Purpose::SharedFeatures, 0, 0);
+    Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
+}
+
+pub(crate) const MESSAGE: MessageSettings = MessageSettings {
+    content: MessageContent::Posterior,
+    noise_variance: MessageNoise::Given(1e-2),
+    standardize: true,
+};
+
+pub(crate) fn fts_with(
+    domain: Domain,
+    own: ThompsonSettings,
+    local_prob: LocalProb,
+    agent_sampling: AgentSampling,
+    message: MessageSettings,
+    map: Arc<FeatureMap>,
+) -> Fts {
+    let settings = FtsSettings {
+        own,
+        local_prob,
+        agent_sampling,
+        message,
+    };
+    Fts::new(domain, settings, map, Seed::new(SEED)).unwrap()
+}
+
+/// An agent on 16 points of a line with 16 shared features: an `ask` takes microseconds.
+pub(crate) fn small_fts(local_prob: LocalProb, agent_sampling: AgentSampling) -> Fts {
+    fts_with(
+        line(16),
+        own(1),
+        local_prob,
+        agent_sampling,
+        MESSAGE,
+        map(1, 16),
+    )
+}
+
+/// Messages of prior draws from these senders.
+pub(crate) fn with_messages(mut fts: Fts, senders: impl IntoIterator<Item = u32>) -> Fts {
+    for sender in senders {
+        let m = fts.map().n_features();
+        let weights = test_stream(1000 + u64::from(sender)).normals(m);
+        let hash = fts.map().hash();
+        fts.receive(sender, hash, &weights).unwrap();
+    }
+    fts
+}
+
+pub(crate) fn observed(unit: &[f64], value: Option<f64>, source: Source) -> Observation {
+    Observation {
+        unit: unit.to_vec(),
+        value,
+        source,
+    }
+}
+
+/// Points of the line with `n` points, told as initial observations of `f`.
+pub(crate) fn initial(xs: &[f64], f: impl Fn(f64) -> f64) -> Vec<Observation> {
+    xs.iter()
+        .map(|x| observed(&[*x], Some(f(*x)), Source::Initial))
+        .collect()
+}
+
+pub(crate) fn count(n: usize) -> f64 {
+    f64::from(u32::try_from(n).unwrap())
+}

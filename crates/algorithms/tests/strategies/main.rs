@@ -1,0 +1,15 @@
+//! Thompson sampling, federated Thompson sampling and their surrogate, by their contracts.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is a failure"
+)]
+
+mod adversarial;
+mod common;
+mod fts;
+mod learned;
+mod messages;
+mod repeats;
+mod surrogate;
+mod thompson;

@@ -1,0 +1,189 @@
+//! The surrogate: observations in any portions, refits on schedule, failures apart.
+
+use fedbo_algorithms::{
+    HyperparameterPolicy, Observation, OwnSampler, Refit, Source, Surrogate, SurrogateSettings,
+};
+use fedbo_gp::{FitCriterion, FitOptions, GpError, Prior};
+use fedbo_optim::{LbfgsbOptions, Points};
+use fedbo_streams::Seed;
+use fedbo_testkit::{test_stream, uniform_points};
+
+use crate::common::{SEED, hyperparameters, observed};
+
+fn settings(hyperparameters: HyperparameterPolicy, standardize: bool) -> SurrogateSettings {
+    SurrogateSettings {
+        hyperparameters,
+        standardize,
+        sampler: OwnSampler::Exact(Prior::default()),
+    }
+}
+
+fn surrogate(settings: SurrogateSettings) -> Surrogate {
+    Surrogate::new(2, settings, None, Seed::new(SEED)).unwrap()
+}
+
+fn fitted(refit: Refit, standardize: bool) -> Surrogate {
+    let options = FitOptions {
+        criterion: FitCriterion::MaximumPosterior,
+        n_restarts: 0,
+        local: LbfgsbOptions {
+            max_iterations: 3,
+            ..FitOptions::default().local
+        },
+        ..FitOptions::default()
+    };
+    let policy = HyperparameterPolicy::Fitted {
+        initial: hyperparameters(2),
+        options,
+        refit,
+    };
+    surrogate(settings(policy, standardize))
+}
+
+fn observations(n: usize) -> Vec<Observation> {
+    let points = uniform_points(n, 2, &mut test_stream(1));
+    points
+        .rows()
+        .map(|x| observed(x, Some(30.0 + (5.0 * x[0]).sin() + x[1]), Source::Own))
+        .collect()
+}
+
+fn means(surrogate: &Surrogate, at: &Points) -> Vec<f64> {
+    at.rows()
+        .map(|x| surrogate.posterior().mean_variance(x).0)
+        .collect()
+}
+
+/// With fixed hyperparameters, 30 observations told one by one, in portions or all at once give posterior means that
+/// agree to 1e-8 (noise variance 1e-4, so errors are amplified 1e4 times at most); one observation less is seen.
+#[test]
+fn portions_do_not_matter() {
+    let at = uniform_points(20, 2, &mut test_stream(2));
+    let all = observations(30);
+    for standardize in [true, false] {
+        let tell = |portion: usize, observations: &[Observation]| {
+            let policy = HyperparameterPolicy::Fixed(hyperparameters(2));
+            let mut surrogate = surrogate(settings(policy, standardize));
+            for part in observations.chunks(portion) {
+                surrogate.tell(part).unwrap();
+            }
+            means(&surrogate, &at)
+        };
+        let at_once = tell(30, &all);
+        let off = |other: &[f64]| {
+            other
+                .iter()
+                .zip(&at_once)
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f64::max)
+        };
+        for portion in [1, 4, 13] {
+            assert!(off(&tell(portion, &all)) < 1e-8, "in portions of {portion}");
+        }
+        assert!(off(&tell(1, &all[..29])) > 1e-8);
+    }
+}
+
+/// Every schedule fires at its documented numbers of observations, told one by one.
+#[test]
+fn refits_happen_on_schedule() {
+    let geometric: Vec<usize> = (2..=20).chain([22, 25, 28, 31, 35, 39]).collect();
+    for (refit, expected) in [
+        (Refit::Every(5), vec![2, 7, 12, 17, 22, 27, 32, 37]),
+        (Refit::Every(0), (2..=40).collect()),
+        (Refit::At(vec![3, 9, 10]), vec![3, 9, 10]),
+        (Refit::At(Vec::new()), Vec::new()),
+        (Refit::Geometric, geometric),
+    ] {
+        let mut surrogate = fitted(refit.clone(), true);
+        let mut fired = Vec::new();
+        for observation in observations(40) {
+            let before = surrogate.diagnostics().n_fits;
+            surrogate.tell(&[observation]).unwrap();
+            if surrogate.diagnostics().n_fits > before {
+                fired.push(surrogate.len());
+            }
+        }
+        assert_eq!(fired, expected, "{refit:?}");
+    }
+}
+
+/// Observations told at once that pass several marks of a schedule cause one fit; failed trials count for none.
+#[test]
+fn a_portion_causes_one_fit_at_most() {
+    let mut surrogate = fitted(Refit::At(vec![3, 9, 14]), true);
+    surrogate.tell(&observations(10)).unwrap();
+    assert_eq!(surrogate.diagnostics().n_fits, 1);
+    let failures: Vec<Observation> = (0..10)
+        .map(|i| observed(&[0.1 * f64::from(i), 0.5], None, Source::Own))
+        .collect();
+    surrogate.tell(&failures).unwrap();
+    assert_eq!((surrogate.diagnostics().n_fits, surrogate.len()), (1, 10));
+}
+
+/// A fit that cannot begin (raw outputs whose squares overflow) is counted and leaves the hyperparameters; a fit that can
+/// is not counted as failed.
+#[test]
+fn failed_fits_are_counted() {
+    let mut surrogate = fitted(Refit::Every(1), false);
+    let huge: Vec<Observation> = observations(5)
+        .into_iter()
+        .enumerate()
+        .map(|(i, o)| Observation {
+            value: Some(if i % 2 == 0 { 1e200 } else { -1e200 }),
+            ..o
+        })
+        .collect();
+    surrogate.tell(&huge).unwrap();
+    let seen = surrogate.diagnostics();
+    assert_eq!((seen.n_fits, seen.n_failed_fits), (1, 1));
+    assert_eq!(surrogate.posterior().kernel(), &hyperparameters(2).kernel);
+    let mut fine = fitted(Refit::Every(1), true);
+    fine.tell(&huge).unwrap();
+    assert_eq!(fine.diagnostics().n_failed_fits, 0);
+    assert_ne!(fine.posterior().kernel(), &hyperparameters(2).kernel);
+}
+
+/// NaN and infinite values are failures (INV-23): kept apart, never scaled with, and the posterior stays what it was.
+#[test]
+fn values_that_are_not_finite_count_as_failures() {
+    let at = uniform_points(5, 2, &mut test_stream(2));
+    let mut surrogate = fitted(Refit::Geometric, true);
+    surrogate.tell(&observations(6)).unwrap();
+    let before = means(&surrogate, &at);
+    for (i, value) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY]
+        .into_iter()
+        .enumerate()
+    {
+        surrogate
+            .tell(&[observed(&[0.3, 0.4], Some(value), Source::Own)])
+            .unwrap();
+        assert_eq!((surrogate.len(), surrogate.failed().len()), (6, i + 1));
+    }
+    assert_eq!(means(&surrogate, &at), before);
+    assert!(surrogate.outputs().iter().all(|y| y.is_finite()));
+}
+
+/// An input that is not finite is a typed error that changes nothing: the next observation is taken as if it had not been.
+#[test]
+fn a_refused_portion_changes_nothing() {
+    let at = uniform_points(5, 2, &mut test_stream(2));
+    let all = observations(4);
+    let told = |with_error: bool| {
+        let policy = HyperparameterPolicy::Fixed(hyperparameters(2));
+        let mut surrogate = surrogate(settings(policy, true));
+        surrogate.tell(&all[..3]).unwrap();
+        if with_error {
+            let bad = [
+                observed(&[0.9, 0.9], Some(1e9), Source::Own),
+                observed(&[0.1, f64::NAN], Some(1.0), Source::Own),
+            ];
+            let refused = surrogate.tell(&bad);
+            assert_eq!(refused, Err(GpError::NotFinite { index: 1 }));
+            assert_eq!((surrogate.len(), surrogate.failed().len()), (3, 0));
+        }
+        surrogate.tell(&all[3..]).unwrap();
+        means(&surrogate, &at)
+    };
+    assert_eq!(told(true), told(false));
+}

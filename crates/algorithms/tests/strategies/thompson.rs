@@ -1,0 +1,89 @@
+//! Thompson sampling as an optimizer.
+
+use std::f64::consts::PI;
+use std::sync::Arc;
+
+use fedbo_algorithms::{
+    Domain, OwnSampler, Repeats, Source, Strategy, ThompsonSettings,
+};
+use fedbo_optim::Points;
+use fedbo_testkit::{test_stream, uniform_points};
+
+use crate::common::{observed, own, ts, unit_box};
+
+/// Branin on the unit square, to be maximized; its maximum is −0.397887.
+fn branin(u: &[f64]) -> f64 {
+    let (a, b) = (15.0 * u[0] - 5.0, 15.0 * u[1]);
+    let bend = b - 5.1 / (4.0 * PI * PI) * a * a + 5.0 / PI * a - 6.0;
+    -(bend * bend + 10.0 * (1.0 - 1.0 / (8.0 * PI)) * a.cos() + 10.0)
+}
+
+/// With default settings, 4 equal initial points and 16 queries, Thompson sampling ends with a better value on Branin
+/// than random search in at least 17 of 20 paired runs (p = 0.0013 if neither were better), by the median below 1 from
+/// the maximum.
+#[test]
+fn thompson_sampling_beats_random_search_on_branin() {
+    let (mut n_better, mut regrets) = (0, Vec::new());
+    for run in 0..20 {
+        let mut stream = test_stream(3000 + run);
+        let start = uniform_points(4, 2, &mut stream);
+        let best_of = |points: &Points| points.rows().map(branin).fold(f64::NEG_INFINITY, f64::max);
+        let random = best_of(&start).max(best_of(&uniform_points(16, 2, &mut stream)));
+        let mut strategy = ts(unit_box(2), ThompsonSettings::default_for(2));
+        for x in start.rows() {
+            strategy
+                .tell(&[observed(x, Some(branin(x)), Source::Initial)])
+                .unwrap();
+        }
+        let mut best = best_of(&start);
+        for _ in 0..16 {
+            let found = strategy.ask(&mut stream).unwrap();
+            let value = branin(&found.unit);
+            best = best.max(value);
+            strategy
+                .tell(&[observed(&found.unit, Some(value), found.source)])
+                .unwrap();
+        }
+        n_better += u32::from(best > random);
+        regrets.push(-0.397_887 - best);
+        assert_eq!(strategy.surrogate().diagnostics().n_failed_fits, 0);
+    }
+    regrets.sort_by(f64::total_cmp);
+    eprintln!("{n_better} {regrets:?}");
+    assert!(n_better >= 17, "better in {n_better} of 20 runs");
+    assert!(regrets[10] < 1.0, "{regrets:?}");
+}
+
+/// On a finite domain every proposal is one of its points to the last bit, with either sampler and every rule for repeats.
+#[test]
+fn proposals_lie_in_the_finite_domain() {
+    let points = uniform_points(40, 3, &mut test_stream(8));
+    for sampler in [own(3).surrogate.sampler, OwnSampler::Features(50)] {
+        for repeats in [Repeats::Allow, Repeats::Avoid, Repeats::Randomize] {
+            let mut settings = own(3);
+            settings.surrogate.sampler = sampler;
+            settings.repeats = repeats;
+            let mut strategy = ts(Domain::Finite(Arc::new(points.clone())), settings);
+            for trial in 0..25 {
+                let found = strategy.ask(&mut test_stream(trial)).unwrap();
+                assert!(points.rows().any(|x| x == found.unit), "{found:?}");
+                let value = Some((7.0 * found.unit[0]).sin() + found.unit[1]);
+                strategy
+                    .tell(&[observed(&found.unit, value, found.source)])
+                    .unwrap();
+            }
+        }
+    }
+}
+
+/// `ask` reads state only: asking leaves the next answer as it was.
+#[test]
+fn asking_changes_nothing() {
+    let mut strategy = ts(unit_box(2), own(2));
+    strategy
+        .tell(&[observed(&[0.2, 0.7], Some(1.0), Source::Initial)])
+        .unwrap();
+    let first = strategy.ask(&mut test_stream(4)).unwrap();
+    assert_ne!(strategy.ask(&mut test_stream(5)).unwrap().unit, first.unit);
+    assert_eq!(strategy.ask(&mut test_stream(4)).unwrap(), first);
+}
