@@ -88,6 +88,9 @@ pub enum SessionError {
     /// An agent failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
+    /// Nobody has anything to do although a plan is not done: members plan different numbers of rounds.
+    #[error("the federation stands still: members plan different numbers of rounds")]
+    Stalled,
     /// The observer failed, for instance because the disk is full.
     #[error(transparent)]
     Observer(#[from] anyhow::Error),
@@ -217,6 +220,12 @@ pub fn run_session(
         }
         if let Some(broadcast) = broadcast.take() {
             begin_round(&mut seats, &broadcast, observer)?;
+        }
+        if seats
+            .iter()
+            .all(|seat| seat.next.is_none() && seat.upload.is_none())
+        {
+            return Err(SessionError::Stalled);
         }
     }
 }

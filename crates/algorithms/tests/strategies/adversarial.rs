@@ -70,7 +70,10 @@ fn values() -> Vec<Case> {
         ("one -1e308", sink),
         ("max alternating", some(&alternating)),
         ("1e15 plus small", some(&small)),
-        ("NaN and infinities", some(&[f64::NAN, f64::INFINITY, 1.0, f64::NEG_INFINITY])),
+        (
+            "NaN and infinities",
+            some(&[f64::NAN, f64::INFINITY, 1.0, f64::NEG_INFINITY]),
+        ),
         ("all NaN", some(&[f64::NAN; 8])),
         ("first NaN", some(&[f64::NAN, 1.0, 2.0])),
         ("90 % failed", ninety),
@@ -166,16 +169,36 @@ fn domains() -> Vec<Case> {
     };
     cases.extend([
         finite("of one point", &[0.25], vec![], true),
-        finite("of one point, visited", &[0.25], vec![(vec![0.25], Some(1.0))], false),
-        finite("of one point, failed", &[0.25], vec![(vec![0.25], None)], false),
-        finite("with duplicates", &[0.5, 0.5, 0.5, 0.1], vec![(vec![0.5], Some(1.0))], true),
+        finite(
+            "of one point, visited",
+            &[0.25],
+            vec![(vec![0.25], Some(1.0))],
+            false,
+        ),
+        finite(
+            "of one point, failed",
+            &[0.25],
+            vec![(vec![0.25], None)],
+            false,
+        ),
+        finite(
+            "with duplicates",
+            &[0.5, 0.5, 0.5, 0.1],
+            vec![(vec![0.5], Some(1.0))],
+            true,
+        ),
         finite(
             "all visited",
             &[0.0, 0.5, 1.0],
             [0.0, 0.5, 1.0].map(|x| (vec![x], Some(x))).to_vec(),
             false,
         ),
-        finite("observed elsewhere", &[0.0, 1.0], vec![(vec![0.3], Some(1.0))], false),
+        finite(
+            "observed elsewhere",
+            &[0.0, 1.0],
+            vec![(vec![0.3], Some(1.0))],
+            false,
+        ),
     ]);
     cases
 }
@@ -184,13 +207,8 @@ fn domains() -> Vec<Case> {
 fn surrogates(dim: usize) -> Vec<(String, SurrogateSettings)> {
     let fixed = |lengthscale, outputscale, noise_variance| {
         HyperparameterPolicy::Fixed(Hyperparameters {
-            kernel: Kernel::isotropic(
-                Family::SquaredExponential,
-                dim,
-                lengthscale,
-                outputscale,
-            )
-            .unwrap(),
+            kernel: Kernel::isotropic(Family::SquaredExponential, dim, lengthscale, outputscale)
+                .unwrap(),
             noise_variance,
         })
     };
@@ -300,7 +318,10 @@ fn adversarial_strategies() {
             if let Ok(weights) = &message {
                 assert!(weights.iter().all(|w| w.is_finite()), "{about}");
             }
-            assert!(message.is_ok() || !case.must_succeed, "{about}: {message:?}");
+            assert!(
+                message.is_ok() || !case.must_succeed,
+                "{about}: {message:?}"
+            );
         }
     }
     assert!(n_proposals > 1500, "{n_proposals} proposals only");
@@ -327,7 +348,10 @@ fn impossible_domains_are_refused() {
         let made = fedbo_algorithms::ThompsonSampling::new(domain, own(1), Seed::new(SEED));
         assert!(matches!(
             made,
-            Err(StrategyError::Setting { name: "finite domain", .. })
+            Err(StrategyError::Setting {
+                name: "finite domain",
+                ..
+            })
         ));
     }
 }

@@ -92,10 +92,7 @@ fn a_message_proposes_the_maximizer_of_its_function() {
     let best = (0..16)
         .max_by(|a, b| values[*a].total_cmp(&values[*b]))
         .unwrap();
-    assert_eq!(
-        fts.ask(&mut test_stream(0)).unwrap().unit,
-        points.row(best)
-    );
+    assert_eq!(fts.ask(&mut test_stream(0)).unwrap().unit, points.row(best));
 }
 
 /// Line 3: with p_t = 1 no stream ever uses one of the messages at hand, with p_t = 0 every stream does.
@@ -159,8 +156,12 @@ fn used_messages_are_removed_and_fresh_ones_restore_their_sender() {
     follows(&tally(&fts, &senders, 3000), &[0.4, 0.6, 0.0, 0.0]).unwrap();
     fts.tell(&[observed(&[0.4], None, used(1))]).unwrap();
     assert!(tally(&fts, &senders, 300)[0] > 299.5);
-    fts.tell(&[observed(&[0.6], Some(1.0), Source::RandomInstead { sender: 0 })])
-        .unwrap();
+    fts.tell(&[observed(
+        &[0.6],
+        Some(1.0),
+        Source::RandomInstead { sender: 0 },
+    )])
+    .unwrap();
     assert!(fts.inbox().is_empty() && tally(&fts, &senders, 300)[3] > 299.5);
     let mut fts = with_messages(fts, [1]);
     assert!(tally(&fts, &senders, 300)[1] > 299.5);
@@ -259,14 +260,7 @@ fn the_scale_of_a_message_does_not_matter() {
         AgentSampling::Uniform,
         AgentSampling::Learned { sharpness: 2.0 },
     ] {
-        let mut fts = fts_with(
-            line(16),
-            own(1),
-            NEVER_OWN,
-            sampling,
-            MESSAGE,
-            map(1, 16),
-        );
+        let mut fts = fts_with(line(16), own(1), NEVER_OWN, sampling, MESSAGE, map(1, 16));
         fts.tell(&initial(&[0.0, 3.0 / (points - 1.0), 1.0], f64::sin))
             .unwrap();
         let hash = fts.map().hash();
@@ -278,11 +272,7 @@ fn the_scale_of_a_message_does_not_matter() {
         for scale in [f64::MAX, 1e200, 1e-200, 1e-300] {
             let scaled: Vec<f64> = weights.iter().map(|w| w * scale).collect();
             fts.receive(0, hash, &scaled).unwrap();
-            assert_eq!(
-                fts.ask(&mut test_stream(1)).unwrap(),
-                expected,
-                "{scale:e}"
-            );
+            assert_eq!(fts.ask(&mut test_stream(1)).unwrap(), expected, "{scale:e}");
         }
         for degenerate in [vec![0.0; 16], vec![5e-324; 16], vec![f64::MAX; 16]] {
             fts.receive(0, hash, &degenerate).unwrap();

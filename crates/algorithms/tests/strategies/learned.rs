@@ -80,7 +80,13 @@ fn probabilities_follow_the_rank_correlation() {
                 .collect();
             let truth: Vec<f64> = PLACES[..t]
                 .iter()
-                .map(|place| value(&map, fts.inbox().get(TARGET).unwrap(), f64::from(*place) / 30.0))
+                .map(|place| {
+                    value(
+                        &map,
+                        fts.inbox().get(TARGET).unwrap(),
+                        f64::from(*place) / 30.0,
+                    )
+                })
                 .collect();
             let mut balance = 0.0;
             for i in 0..t {

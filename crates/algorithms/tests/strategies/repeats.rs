@@ -14,7 +14,7 @@ fn strategy(domain: Domain, repeats: Repeats) -> ThompsonSampling {
     ts(domain, settings)
 }
 
-/// |x − 0.4| on [0, 1]: its maximum is the corner 1, its other local maximum the corner 0.
+/// |x − 0.495| on [0, 1]: its maximum is the corner 1, its other local maximum the corner 0.
 struct Valley;
 
 impl Function for Valley {
@@ -23,12 +23,12 @@ impl Function for Valley {
     }
 
     fn values(&self, points: &Points) -> Vec<f64> {
-        points.rows().map(|x| (x[0] - 0.4).abs()).collect()
+        points.rows().map(|x| (x[0] - 0.495).abs()).collect()
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        gradient[0] = (point[0] - 0.4).signum();
-        (point[0] - 0.4).abs()
+        gradient[0] = (point[0] - 0.495).signum();
+        (point[0] - 0.495).abs()
     }
 }
 
@@ -84,7 +84,10 @@ fn a_finite_domain_is_exhausted_after_its_last_point() {
         let mut visited = Vec::new();
         for trial in 0..12 {
             let found = strategy.ask(&mut test_stream(trial)).unwrap();
-            assert!(!visited.contains(&found.unit), "{repeats:?} repeats a point");
+            assert!(
+                !visited.contains(&found.unit),
+                "{repeats:?} repeats a point"
+            );
             let value = (trial % 4 != 0).then_some(found.unit[0]);
             strategy
                 .tell(&[observed(&found.unit, value, found.source)])
@@ -114,9 +117,7 @@ fn allow_repeats_what_succeeded_only() {
         assert!(found.unit[0] > 0.7, "{found:?} has failed");
     }
     for x in [0.8, 1.0] {
-        strategy
-            .tell(&[observed(&[x], None, Source::Own)])
-            .unwrap();
+        strategy.tell(&[observed(&[x], None, Source::Own)]).unwrap();
     }
     assert_eq!(
         strategy.ask(&mut test_stream(0)),
@@ -151,9 +152,7 @@ fn failed_points_are_not_proposed_again_and_again() {
             if value.is_none() {
                 failed.push(x.clone());
             }
-            strategy
-                .tell(&[observed(&x, value, found.source)])
-                .unwrap();
+            strategy.tell(&[observed(&x, value, found.source)]).unwrap();
             visited.push(x);
         }
         assert!(failed.len() < 30, "nothing succeeded with {maximizer:?}");

@@ -3,7 +3,7 @@
 use fedbo_algorithms::{
     HyperparameterPolicy, Observation, OwnSampler, Refit, Source, Surrogate, SurrogateSettings,
 };
-use fedbo_gp::{FitCriterion, FitOptions, GpError, Prior};
+use fedbo_gp::{Family, FitCriterion, FitOptions, GpError, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{LbfgsbOptions, Points};
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
@@ -186,4 +186,26 @@ fn a_refused_portion_changes_nothing() {
         means(&surrogate, &at)
     };
     assert_eq!(told(true), told(false));
+}
+
+/// Where no posterior can be built (a signal variance so large that two equal inputs have no factor), `tell` is a typed
+/// error, one observation or several, and leaves the observations and the posterior in step.
+#[test]
+fn a_failed_posterior_changes_nothing() {
+    let policy = HyperparameterPolicy::Fixed(Hyperparameters {
+        kernel: Kernel::isotropic(Family::Matern52, 2, 0.2, f64::MAX).unwrap(),
+        noise_variance: 0.0,
+    });
+    let mut surrogate = surrogate(settings(policy, true));
+    let again = observed(&[0.1, 0.1], Some(1.0), Source::Own);
+    surrogate.tell(std::slice::from_ref(&again)).unwrap();
+    for portion in [1, 2, 1] {
+        let refused = surrogate.tell(&vec![again.clone(); portion]);
+        assert!(
+            matches!(refused, Err(GpError::NotPositiveDefinite(_))),
+            "{refused:?}"
+        );
+        assert_eq!((surrogate.len(), surrogate.inputs().len()), (1, 1));
+        assert_eq!(surrogate.posterior().len(), 1);
+    }
 }

@@ -3,9 +3,7 @@
 use std::f64::consts::PI;
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Domain, OwnSampler, Repeats, Source, Strategy, ThompsonSettings,
-};
+use fedbo_algorithms::{Domain, OwnSampler, Repeats, Source, Strategy, ThompsonSettings};
 use fedbo_optim::Points;
 use fedbo_testkit::{test_stream, uniform_points};
 
@@ -18,9 +16,9 @@ fn branin(u: &[f64]) -> f64 {
     -(bend * bend + 10.0 * (1.0 - 1.0 / (8.0 * PI)) * a.cos() + 10.0)
 }
 
-/// With default settings, 4 equal initial points and 16 queries, Thompson sampling ends with a better value on Branin
-/// than random search in at least 17 of 20 paired runs (p = 0.0013 if neither were better), by the median below 1 from
-/// the maximum.
+/// With default settings, 4 equal initial points and 30 queries, Thompson sampling ends with a better value on Branin
+/// than random search in at least 17 of 20 paired runs (p = 0.0013 if neither were better), by the median below 0.3
+/// from the maximum.
 #[test]
 fn thompson_sampling_beats_random_search_on_branin() {
     let (mut n_better, mut regrets) = (0, Vec::new());
@@ -28,7 +26,7 @@ fn thompson_sampling_beats_random_search_on_branin() {
         let mut stream = test_stream(3000 + run);
         let start = uniform_points(4, 2, &mut stream);
         let best_of = |points: &Points| points.rows().map(branin).fold(f64::NEG_INFINITY, f64::max);
-        let random = best_of(&start).max(best_of(&uniform_points(16, 2, &mut stream)));
+        let random = best_of(&start).max(best_of(&uniform_points(30, 2, &mut stream)));
         let mut strategy = ts(unit_box(2), ThompsonSettings::default_for(2));
         for x in start.rows() {
             strategy
@@ -36,7 +34,7 @@ fn thompson_sampling_beats_random_search_on_branin() {
                 .unwrap();
         }
         let mut best = best_of(&start);
-        for _ in 0..16 {
+        for _ in 0..30 {
             let found = strategy.ask(&mut stream).unwrap();
             let value = branin(&found.unit);
             best = best.max(value);
@@ -49,9 +47,8 @@ fn thompson_sampling_beats_random_search_on_branin() {
         assert_eq!(strategy.surrogate().diagnostics().n_failed_fits, 0);
     }
     regrets.sort_by(f64::total_cmp);
-    eprintln!("{n_better} {regrets:?}");
     assert!(n_better >= 17, "better in {n_better} of 20 runs");
-    assert!(regrets[10] < 1.0, "{regrets:?}");
+    assert!(regrets[10] < 0.3, "{regrets:?}");
 }
 
 /// On a finite domain every proposal is one of its points to the last bit, with either sampler and every rule for repeats.

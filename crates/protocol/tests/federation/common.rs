@@ -1,0 +1,95 @@
+//! A small agent: 12 points of a line, 8 shared features.
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{
+    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
+    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Repeats, Source,
+    SurrogateSettings, ThompsonSettings, UcbMultiplier,
+};
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+};
+use fedbo_optim::{MultiStart, Points};
+use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
+use fedbo_streams::{Purpose, Seed};
+
+pub(crate) const N_FEATURES: usize = 8;
+
+pub(crate) fn map() -> Arc<FeatureMap> {
+    let description = FeatureDescription {
+        n_features: N_FEATURES,
+        dim: 1,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::Fixed(0.2),
+    };
+    let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
+}
+
+/// With probability `local_prob` its own posterior, otherwise a message.
+pub(crate) fn strategy(local_prob: f64) -> Fts {
+    let domain = Domain::Finite(Arc::new(Points::from_flat(
+        1,
+        (0..12).map(|i| f64::from(i) / 11.0).collect(),
+    )));
+    let hyperparameters = Hyperparameters {
+        kernel: Kernel::isotropic(Family::Matern52, 1, 0.2, 1.0).unwrap(),
+        noise_variance: 1e-2,
+    };
+    let settings = FtsSettings {
+        own: ThompsonSettings {
+            surrogate: SurrogateSettings {
+                hyperparameters: HyperparameterPolicy::Fixed(hyperparameters),
+                standardize: true,
+                sampler: OwnSampler::Exact(Prior::default()),
+            },
+            maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)),
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            repeats: Repeats::Allow,
+        },
+        local_prob: LocalProb::Constant(local_prob),
+        agent_sampling: AgentSampling::Uniform,
+        message: MessageSettings {
+            content: MessageContent::Posterior,
+            noise_variance: MessageNoise::Given(1e-2),
+            standardize: true,
+        },
+    };
+    Fts::new(domain, settings, map(), Seed::new(2)).unwrap()
+}
+
+/// An agent with this many initial points and rounds.
+pub(crate) fn agent(id: u32, n_initial: u32, n_rounds: u64, local_prob: f64, seed: u64) -> Agent {
+    let plan = AgentPlan {
+        id,
+        history: vec![Observation {
+            unit: vec![3.0 / 11.0],
+            value: Some(0.1),
+            source: Source::Initial,
+        }],
+        initial: (0..n_initial).map(|i| vec![f64::from(i) / 11.0]).collect(),
+        n_rounds,
+    };
+    Agent::new(strategy(local_prob), plan, Seed::new(seed)).unwrap()
+}
+
+/// A message that is good, with `first` among its weights.
+pub(crate) fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
+    let mut weights = vec![0.5; N_FEATURES];
+    weights[0] = first;
+    AgentUpdate {
+        sender,
+        round,
+        map: map().hash(),
+        weights,
+    }
+}
+
+pub(crate) fn broadcast(round: u64, messages: Vec<AgentUpdate>, stragglers: &[u32]) -> Broadcast {
+    Broadcast {
+        round,
+        messages,
+        stragglers: stragglers.to_vec(),
+    }
+}

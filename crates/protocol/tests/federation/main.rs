@@ -1,0 +1,11 @@
+//! Rounds of federated Thompson sampling: the agent's machine by its events, and whole federations in virtual time.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is a failure"
+)]
+
+mod agent;
+mod common;
+mod simulation;
+mod virtual_time;

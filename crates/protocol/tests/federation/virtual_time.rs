@@ -1,0 +1,239 @@
+//! A federation in virtual time: messages are lost, late, doubled and reordered, agents stall. The driver is a queue of
+//! dated events; all randomness comes from one stream.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use fedbo_algorithms::Source;
+use fedbo_protocol::{
+    Agent, AgentEffect, AgentEvent, AgentUpdate, Broadcast, Relay, RelayEffect, Tick, Trial,
+};
+use fedbo_streams::Stream;
+use fedbo_testkit::test_stream;
+
+use crate::common::{N_FEATURES, agent, map};
+
+/// What happens to messages and agents.
+#[derive(Clone, Debug)]
+pub(crate) struct Weather {
+    pub(crate) seed: u64,
+    pub(crate) n_participants: u32,
+    pub(crate) n_contributors: u32,
+    pub(crate) n_initial: u32,
+    pub(crate) n_rounds: u64,
+    /// Probabilities.
+    pub(crate) upload_loss: f64,
+    pub(crate) broadcast_loss: f64,
+    pub(crate) doubling: f64,
+    pub(crate) stalling: f64,
+    pub(crate) failing: f64,
+    /// Longest delay of a message.
+    pub(crate) delay: usize,
+    pub(crate) timeout: Tick,
+}
+
+enum Event {
+    Upload(AgentUpdate),
+    Broadcast(u32, Broadcast),
+    Evaluated(u32, u64),
+}
+
+/// What an agent did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seat {
+    pub(crate) trials: Vec<Trial>,
+    pub(crate) upload_rounds: Vec<u64>,
+    pub(crate) finished: bool,
+    /// Rounds of broadcasts that reached it.
+    pub(crate) heard: BTreeSet<u64>,
+}
+
+/// What happened altogether.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) seats: BTreeMap<u32, Seat>,
+    pub(crate) broadcasts: Vec<Broadcast>,
+    /// Every effect with its time, weights included.
+    pub(crate) trace: Vec<String>,
+}
+
+struct Run {
+    weather: Weather,
+    luck: Stream,
+    queue: BinaryHeap<Reverse<(Tick, u64)>>,
+    /// By number; of events at one instant the first to be sent comes first.
+    events: BTreeMap<u64, Event>,
+    next_event: u64,
+    agents: BTreeMap<u32, Agent>,
+    relay: Relay,
+    outcome: Outcome,
+}
+
+impl Run {
+    fn at(&mut self, time: Tick, event: Event) {
+        let id = self.next_event;
+        self.next_event += 1;
+        self.queue.push(Reverse((time, id)));
+        self.events.insert(id, event);
+    }
+
+    fn delay(&mut self) -> Tick {
+        1 + self.luck.below(self.weather.delay) as Tick
+    }
+
+    /// Sends a message: lost, once or twice, each copy with a delay of its own.
+    fn send(&mut self, now: Tick, loss: f64, make: impl Fn() -> Event) {
+        if self.luck.bernoulli(loss) {
+            return;
+        }
+        let copies = 1 + usize::from(self.luck.bernoulli(self.weather.doubling));
+        for _ in 0..copies {
+            let time = now + self.delay();
+            self.at(time, make());
+        }
+    }
+
+    fn agent_effects(&mut self, id: u32, now: Tick, effects: Vec<AgentEffect>) {
+        for effect in effects {
+            let mut line = format!("{now} agent {id}: {effect:?}");
+            let seat = self.outcome.seats.get_mut(&id).unwrap();
+            match effect {
+                AgentEffect::Evaluate(trial) => {
+                    seat.trials.push(trial.clone());
+                    let mut duration = 1 + self.luck.below(40) as Tick;
+                    if self.luck.bernoulli(self.weather.stalling) {
+                        duration += 3 * self.weather.timeout;
+                    }
+                    self.at(now + duration, Event::Evaluated(id, trial.index));
+                }
+                AgentEffect::Upload(update) => {
+                    seat.upload_rounds.push(update.round);
+                    line += &format!(" {:?}", update.weights);
+                    let loss = self.weather.upload_loss;
+                    self.send(now, loss, || Event::Upload(update.clone()));
+                }
+                AgentEffect::Finished => seat.finished = true,
+                AgentEffect::Refused(rejected) => panic!("{rejected}"),
+            }
+            self.outcome.trace.push(line);
+        }
+    }
+
+    fn relay_effects(&mut self, now: Tick, effects: Vec<RelayEffect>) {
+        for effect in effects {
+            self.outcome.trace.push(format!("{now} relay: {effect:?}"));
+            match effect {
+                RelayEffect::Broadcast(broadcast) => {
+                    self.outcome.broadcasts.push(broadcast.clone());
+                    let ids: Vec<u32> = self.agents.keys().copied().collect();
+                    for id in ids {
+                        let loss = self.weather.broadcast_loss;
+                        self.send(now, loss, || Event::Broadcast(id, broadcast.clone()));
+                    }
+                }
+                RelayEffect::Refuse(rejected) => panic!("{rejected}"),
+            }
+        }
+    }
+
+    fn happen(&mut self, now: Tick, event: Event) {
+        match event {
+            Event::Upload(update) => {
+                let effects = self.relay.receive(update, now);
+                self.relay_effects(now, effects);
+            }
+            Event::Broadcast(id, broadcast) => {
+                let seat = self.outcome.seats.get_mut(&id).unwrap();
+                let again = !seat.heard.insert(broadcast.round);
+                let agent = self.agents.get_mut(&id).unwrap();
+                let effects = agent.handle(AgentEvent::Broadcast(broadcast)).unwrap();
+                assert!(
+                    !again || effects.is_empty(),
+                    "a broadcast delivered again has effects: {effects:?}"
+                );
+                self.agent_effects(id, now, effects);
+            }
+            Event::Evaluated(id, trial) => {
+                let value = (!self.luck.bernoulli(self.weather.failing)).then(|| {
+                    let unit = &self.outcome.seats[&id].trials.last().unwrap().unit;
+                    (f64::from(id) + 6.0 * unit[0]).sin()
+                });
+                let agent = self.agents.get_mut(&id).unwrap();
+                let effects = agent
+                    .handle(AgentEvent::Evaluated { trial, value })
+                    .unwrap();
+                self.agent_effects(id, now, effects);
+            }
+        }
+    }
+}
+
+/// Runs a federation until all agents are done, or 10 rounds after the last of the plan; then what is under way arrives.
+///
+/// # Panics
+/// If an agent returns an error, a good message is refused, or a repeated broadcast has an effect.
+pub(crate) fn simulate(weather: &Weather) -> Outcome {
+    let n_agents = weather.n_participants + weather.n_contributors;
+    let participants: Vec<u32> = (0..weather.n_participants).collect();
+    let contributors = (weather.n_participants..n_agents).collect();
+    let agents: BTreeMap<u32, Agent> = (0..n_agents)
+        .map(|id| {
+            let contributes = id >= weather.n_participants;
+            let (n_initial, n_rounds) = if contributes {
+                (0, 0)
+            } else {
+                (weather.n_initial, weather.n_rounds)
+            };
+            (id, agent(id, n_initial, n_rounds, 0.5, weather.seed))
+        })
+        .collect();
+    let mut run = Run {
+        luck: test_stream(weather.seed),
+        queue: BinaryHeap::new(),
+        events: BTreeMap::new(),
+        next_event: 0,
+        relay: Relay::new(
+            participants,
+            contributors,
+            N_FEATURES,
+            map().hash(),
+            Some(weather.timeout),
+            0,
+        ),
+        outcome: Outcome {
+            seats: agents.keys().map(|id| (*id, Seat::default())).collect(),
+            broadcasts: Vec::new(),
+            trace: Vec::new(),
+        },
+        agents,
+        weather: weather.clone(),
+    };
+    for id in 0..n_agents {
+        let effects = run.agents.get_mut(&id).unwrap().start().unwrap();
+        run.agent_effects(id, 0, effects);
+    }
+    loop {
+        let all_done = run.outcome.seats.values().all(|seat| seat.finished);
+        let open = !all_done && run.relay.round() < weather.n_rounds + 10;
+        let deadline = run.relay.deadline().filter(|_| open);
+        let next = run.queue.peek().map(|Reverse((time, _))| *time);
+        match (next, deadline) {
+            (None, None) => return run.outcome,
+            (time, Some(deadline)) if time.is_none_or(|time| deadline < time) => {
+                let effects = run.relay.tick(deadline);
+                assert!(!effects.is_empty(), "a deadline passes without a broadcast");
+                run.relay_effects(deadline, effects);
+            }
+            _ => {
+                let Reverse((now, id)) = run.queue.pop().unwrap();
+                let event = run.events.remove(&id).unwrap();
+                run.happen(now, event);
+            }
+        }
+    }
+}
+
+/// Whether a trial belongs to the initial design.
+pub(crate) fn is_initial(trial: &Trial) -> bool {
+    trial.source == Source::Initial
+}
