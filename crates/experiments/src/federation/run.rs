@@ -181,6 +181,7 @@ impl From<SessionError> for RunError {
         match error {
             SessionError::Agent(error) => Self::Agent(error),
             // What our own observer answered comes back as it was.
+            stalled @ SessionError::Stalled => Self::Other(stalled.into()),
             SessionError::Observer(error) => error.downcast::<Self>().unwrap_or_else(Self::Other),
         }
     }
