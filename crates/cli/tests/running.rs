@@ -338,7 +338,7 @@ fn results_of_another_file_are_not_gone_on_from() {
     let refused = |from: &str, to: &str, arms: &str, part: &str| {
         sandbox.write("g.toml", &text.replacen(from, to, 1));
         let ran = sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", arms]);
-        ran.expect(2, &["cannot go on from results/test/results.csv", part]);
+        ran.expect(2, &["cannot go on from results/test/", part]);
         let after = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
         assert_eq!(before, after);
     };
@@ -347,11 +347,22 @@ fn results_of_another_file_are_not_gone_on_from() {
         "seed = 3",
         "seed = 4",
         "fts,ts",
-        "seed, space, agents or options have changed",
+        "[federation] of the file has changed since",
     );
     refused("rounds = 2", "rounds = 1", "fts,ts", "iterations -1 to 1");
     refused("\"a\"", "\"z\"", "fts,ts", "no agent \"a\"");
-    refused("high = 9", "high = 99", "fts,ts", "have changed");
+    refused(
+        "high = 9",
+        "high = 99",
+        "fts,ts",
+        "[space] of the file has changed",
+    );
+    refused(
+        "[space.",
+        "[fts]\nlocal_prob = 0.5\n[space.",
+        "fts,ts",
+        "[fts] of the file has changed",
+    );
     // More rounds are a way to go on.
     sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 3"));
     sandbox
@@ -412,4 +423,36 @@ fn the_examples_run() {
         assert!(!ran.stderr.contains("failed"), "{}", ran.stderr);
         assert_eq!(sandbox.results(name).len(), 1 + n_rows);
     }
+}
+
+/// Rows of two runs in one file would be lost work for both.
+#[test]
+fn two_runs_do_not_share_a_folder() {
+    let sandbox = Sandbox::new();
+    let slow = "sleep 2; echo 1";
+    sandbox.write("f.toml", &federation(1, "", &[("a", slow), ("b", slow)]));
+    let child = sandbox.start(&["run", "f.toml"]);
+    wait_until(|| sandbox.path("results/test/results.csv").exists());
+    sandbox
+        .fedbo(&["run", "f.toml", "--overwrite"])
+        .expect(2, &["another run is writing into results/test"]);
+    interrupt(&child, rustix::process::Signal::INT);
+    finished(child).expect(130, &[]);
+    let summary = std::fs::read_to_string(sandbox.path("results/test/summary.json"));
+    assert!(
+        summary
+            .expect("a summary")
+            .contains("\"interrupted\": true")
+    );
+}
+
+#[test]
+fn agents_that_cannot_fit_into_memory_are_refused() {
+    let sandbox = Sandbox::new();
+    let names: Vec<String> = (0..2000).map(|i| format!("a{i}")).collect();
+    let agents: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), PARABOLA)).collect();
+    sandbox.write("f.toml", &federation(1, "", &agents));
+    sandbox
+        .fedbo(&["run", "f.toml"])
+        .expect(2, &["2000 agents", "GB of memory", "features.count"]);
 }

@@ -210,7 +210,7 @@ pub(super) fn run(
             })
             .collect()
     };
-    let summary = conclude(&rows, request, pairs_of, &options.out)?;
+    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
     let notes = beside_the_authors(folder, &summary)?;
     Ok(Finding {
         summary,

@@ -184,9 +184,9 @@ pub(super) fn run(
         }
         pairs
     };
-    let summary = conclude(&rows, request, pairs_of, &options.out)?;
+    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
     let notes = vec![
-        "FTS Fig. 1: with d_n = 0.02 FTS beats TS; M matters little for t_n = 40 and evidently for t_n = 100; with \
+        "What the paper reports (FTS Fig. 1): with d_n = 0.02 FTS beats TS; M matters little for t_n = 40 and evidently for t_n = 100; with \
          d_n = 1.2 FTS is comparable, and a fast p_t matches TS."
             .to_owned(),
     ];

@@ -103,7 +103,7 @@ pub(super) fn run(
             .map(|control| ("fts".into(), control.into()))
             .into()
     };
-    let summary = conclude(&rows, request, pairs_of, &options.out)?;
+    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
     Ok(Finding {
         summary,
         ended,

@@ -149,6 +149,7 @@ pub(super) fn run_jobs(
 /// If a file cannot be written.
 pub(super) fn conclude(
     rows: &[Row],
+    ended: Ended,
     request: SummaryRequest,
     pairs_of: impl Fn(&str) -> Vec<(String, String)>,
     out: &Path,
@@ -156,12 +157,16 @@ pub(super) fn conclude(
     if let Some(figure) = &request.figure {
         Figure::from_rows(rows, request.metric, figure).write(out)?;
     }
-    let summary = if rows.iter().any(|row| row.experiment != request.experiment) {
+    let mut summary = if rows.iter().any(|row| row.experiment != request.experiment) {
         summarize_configurations(rows, &request, pairs_of)
     } else {
         let pairs = pairs_of(&request.experiment);
         summarize(rows, &SummaryRequest { pairs, ..request })
     };
+    summary.interrupted = ended == Ended::Interrupted;
+    for part in &mut summary.configurations {
+        part.interrupted = summary.interrupted;
+    }
     summary.write(out)?;
     Ok(summary)
 }

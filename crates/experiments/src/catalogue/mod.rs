@@ -8,7 +8,7 @@ mod jobs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::report::Summary;
+use crate::report::{FolderLock, Summary};
 use crate::session::Ended;
 
 /// What a run of an experiment may choose.
@@ -71,6 +71,7 @@ impl Experiment {
         progress: &dyn Progress,
         stop: &AtomicBool,
     ) -> anyhow::Result<Finding> {
+        let _held = FolderLock::acquire(&options.out)?;
         (self.run)(options, progress, stop)
     }
 }

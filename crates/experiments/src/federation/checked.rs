@@ -26,6 +26,7 @@ use super::file::{
     AgentTable, FeaturesTable, FederationFile, FtsTable, LengthscaleEntry, NumberOrList,
     SurrogateTable, UcbEntry, WordOrNumbers,
 };
+use super::settings_record::SettingsRecord;
 use super::toml_file::{FileError, TomlFile, nearest};
 use crate::session::Decoder;
 
@@ -115,6 +116,8 @@ pub struct Federation {
     fts: FtsSettings,
     /// β_t of the arm `ts`.
     ts_ucb_multiplier: UcbMultiplier,
+    /// What the file says, to be kept with the results.
+    pub(super) settings_record: SettingsRecord,
 }
 
 /// An agent with its objective.
@@ -331,6 +334,8 @@ impl FederationFile {
                 Repeats::Avoid
             },
         };
+        let features = check.features(&self.features, dim)?;
+        check.memory(agents.len(), features.n_features)?;
         Ok(Federation {
             name: name.clone(),
             seed: head.seed.unwrap_or(0),
@@ -338,7 +343,7 @@ impl FederationFile {
             algorithm,
             rounds,
             n_initial,
-            features: check.features(&self.features, dim)?,
+            features,
             fts: FtsSettings {
                 own,
                 local_prob: check.local_prob(fts)?,
@@ -346,6 +351,7 @@ impl FederationFile {
                 message: check.message(fts)?,
             },
             ts_ucb_multiplier,
+            settings_record: SettingsRecord::of(self),
             agents,
             space,
         })
@@ -439,6 +445,23 @@ impl Check<'_> {
                 "add algorithm = \"fts\" (agents learn from each other) or \"ts\" (each alone)";
             self.file.missing_error(&path, remedy)
         })
+    }
+
+    /// Every agent of a process keeps the latest message of every other: refuses what cannot fit.
+    fn memory(&self, n_agents: usize, n_features: usize) -> Result<(), FileError> {
+        const BYTES_MAX: f64 = 4.0e9;
+        // Measured: the broadcast being taken in adds about half of what the inboxes hold.
+        let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * n_features as f64 + 80.0);
+        if bytes <= BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "{n_agents} agents that keep {n_features} numbers of each other would need about {:.0} GB of memory in one \
+             process, which stops at {:.0}; name fewer agents, or lower features.count",
+            bytes / 1e9,
+            BYTES_MAX / 1e9
+        );
+        Err(self.file.error(&["agents", "0"], message))
     }
 
     fn agent_names(&self, agents: &[AgentTable], algorithm: Algorithm) -> Result<(), FileError> {

@@ -7,6 +7,7 @@ mod checked;
 mod file;
 mod replay;
 mod run;
+mod settings_record;
 mod toml_file;
 
 pub use checked::{AgentObjective, Algorithm, Arm, Federation, FederationAgent};

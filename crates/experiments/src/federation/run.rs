@@ -16,8 +16,8 @@ use fedbo_streams::{Purpose, Seed};
 use super::checked::{Arm, Federation};
 use super::replay::{Recorded, Replayed, Staging};
 use crate::report::{
-    Clusters, Figure, FigureSpec, Metric, PanelBy, ReportError, ResultsWriter, Row, Scale, Summary,
-    SummaryRequest, check_folder, summarize,
+    Clusters, Figure, FigureSpec, FolderLock, Metric, PanelBy, ReportError, ResultsWriter, Row,
+    Scale, Summary, SummaryRequest, check_folder, summarize,
 };
 use crate::session::{Ended, Member, Observer, SessionError, TrialRecord, run_session};
 use crate::tally::{Tally, Unit};
@@ -221,6 +221,7 @@ pub fn run_federation(
         .build()
         .map_err(|error| RunError::Threads(error.to_string()))?;
 
+    let _held = FolderLock::acquire(&options.out)?;
     let mut book = Book::open(federation, options, &arms)?;
     let names: Vec<String> = federation.agents.iter().map(|a| a.name.clone()).collect();
     let mut wall_seconds = BTreeMap::new();
@@ -248,7 +249,7 @@ pub fn run_federation(
         }
     }
     let rows = book.close(&options.out)?;
-    let summary = report(federation, options, &arms, &rows, wall_seconds)?;
+    let summary = report(federation, options, &arms, &rows, wall_seconds, ended)?;
     Ok(RunReport {
         summary,
         ended,
@@ -355,7 +356,11 @@ impl Book {
         let recorded = match options.existing {
             Existing::Resume => {
                 check_folder(&folder, true)?;
-                Recorded::read(&folder, federation, arms)?
+                let recorded = Recorded::read(&folder, federation, arms)?;
+                if recorded.is_some() {
+                    federation.settings_record.compare(&folder)?;
+                }
+                recorded
             }
             Existing::Refuse | Existing::Overwrite => None,
         };
@@ -365,10 +370,9 @@ impl Book {
         } else {
             // With `Resume` there are no results here, at most an empty file.
             let overwrite = options.existing != Existing::Refuse;
-            (
-                ResultsWriter::create(&folder, &parameters, overwrite)?,
-                None,
-            )
+            let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
+            federation.settings_record.write(&folder)?;
+            (writer, None)
         };
         let mut book = Self {
             writer,
@@ -456,6 +460,7 @@ fn report(
     arms: &[Arm],
     rows: &[Row],
     wall_seconds: BTreeMap<String, f64>,
+    ended: Ended,
 ) -> Result<Summary, RunError> {
     let by_regret = federation.knows_regret();
     let metric = if by_regret {
@@ -498,14 +503,15 @@ fn report(
             .iter()
             .map(|control| (first.name().to_owned(), control.name().to_owned()))
             .collect(),
-        // One run: no two values are independent of each other but for the agents' own objectives.
-        clusters: Clusters::Units,
+        // Agents that learn from each other are one value together: a single run has no standard error.
+        clusters: Clusters::Runs,
         private: false,
         privacy: BTreeMap::new(),
         wall_seconds,
         figure: Some(figure.clone()),
     };
-    let summary = summarize(rows, &request);
+    let mut summary = summarize(rows, &request);
+    summary.interrupted = ended == Ended::Interrupted;
     summary.write(&options.out)?;
     Figure::from_rows(rows, metric, &figure).write(&options.out)?;
     Ok(summary)

@@ -29,6 +29,12 @@ pub enum ReportError {
         /// What the operating system answered.
         cause: std::io::Error,
     },
+    /// Another run is writing into the folder.
+    #[error("another run is writing into {}; wait for it, or choose another folder", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The folder holds results already, and overwriting was not asked for.
     #[error("{} holds the results of another run; choose another folder or allow overwriting it", path.display())]
     ResultsExist {
@@ -48,7 +54,7 @@ pub enum ReportError {
         found: String,
     },
     /// A line has too few or too many fields: usually one that was cut off.
-    #[error("{}, line {line}: {found} fields, the header has {expected}", path.display())]
+    #[error("{}, line {line}: {found} fields, the header has {expected}; if the run was cut off there, `fedbo run FILE --resume` mends it", path.display())]
     FieldCount {
         /// The file.
         path: PathBuf,

@@ -5,6 +5,7 @@
 
 mod curves;
 mod error;
+mod folder;
 mod metric;
 mod plot;
 mod row;
@@ -14,6 +15,8 @@ mod trace;
 
 pub use curves::{Curve, CurvePoint, curves};
 pub use error::ReportError;
+pub use folder::FolderLock;
+pub(crate) use folder::write_whole;
 pub use metric::Metric;
 pub use plot::{Figure, FigureSpec, Panel, PanelBy, Reference, Scale};
 pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};

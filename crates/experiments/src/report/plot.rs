@@ -19,6 +19,7 @@ use self::canvas::{Canvas, PIXELS_PER_UNIT, TextMetrics};
 use self::layout::Layout;
 use super::curves::{Curve, curves};
 use super::error::ReportError;
+use super::folder::write_whole;
 use super::metric::Metric;
 use super::row::Row;
 
@@ -195,10 +196,7 @@ impl Figure {
             height / PIXELS_PER_UNIT
         );
         let svg = svg.replacen(&fine, &shown, 1);
-        std::fs::write(path, svg).map_err(|cause| ReportError::Write {
-            path: path.to_owned(),
-            cause,
-        })
+        write_whole(path, svg.as_bytes())
     }
 
     /// Writes the picture as PNG.
@@ -228,16 +226,15 @@ impl Figure {
         let coarse = average_blocks(&fine, width as usize, factor as usize);
         let size = (width / factor, height / factor);
 
-        // The encoder's errors do not tell a read-only folder from a bad picture: open the file first.
-        std::fs::File::create(path).map_err(|cause| ReportError::Write {
-            path: path.to_owned(),
-            cause,
-        })?;
-        let mut backend = BitMapBackend::new(path, size);
-        let encoded = backend
-            .blit_bitmap((0, 0), size, &coarse)
-            .and_then(|()| backend.present());
-        encoded.map_err(|error| draw_error(path, error.to_string()))
+        let mut encoded = Vec::new();
+        let mut encoder = png::Encoder::new(&mut encoded, size.0, size.1);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        encoder
+            .write_header()
+            .and_then(|mut writer| writer.write_image_data(&coarse))
+            .map_err(|error| draw_error(path, error.to_string()))?;
+        write_whole(path, &encoded)
     }
 
     fn layout(&self, path: &Path) -> Result<Layout, ReportError> {

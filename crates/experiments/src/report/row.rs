@@ -600,7 +600,7 @@ mod tests {
         assert!(bad_status.contains("column status"), "{bad_status}");
         let cut = message(&format!("{header}{good}e,ts,a,0,2,ow"));
         assert!(
-            cut.ends_with("line 3: 6 fields, the header has 12"),
+            cut.ends_with("line 3: 6 fields, the header has 12; if the run was cut off there, `fedbo run FILE --resume` mends it"),
             "{cut}"
         );
         let renamed = message(&header.replace("regret", "loss"));

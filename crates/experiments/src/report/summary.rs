@@ -7,6 +7,7 @@ use fedbo_objective::Direction;
 use serde::{Deserialize, Serialize};
 
 use super::error::ReportError;
+use super::folder::write_whole;
 use super::metric::Metric;
 use super::plot::FigureSpec;
 use super::row::Row;
@@ -16,6 +17,9 @@ use super::trace::{Trace, Unit, arm_names, traces};
 pub const SUMMARY_FILE: &str = "summary.json";
 /// Version of the summary's layout; raised when a field changes its meaning or goes.
 pub const SUMMARY_SCHEMA_VERSION: u32 = 1;
+
+/// Fewest values by which a difference may count: two that happen to agree have no spread.
+const VALUES_MIN: usize = 3;
 
 /// Mean and standard error of n values.
 ///
@@ -141,6 +145,9 @@ pub struct Summary {
     /// Whether what the agents sent was protected by differential privacy; left out of the file where it was not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
+    /// Whether the run was interrupted: its arms hold what was finished by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// The arms, in the order of the file.
     pub arms: Vec<ArmSummary>,
     /// Paired differences: for each pair the checkpoints, then the end.
@@ -158,7 +165,7 @@ pub struct Summary {
 pub struct ArmSummary {
     /// Name of the arm.
     pub arm: String,
-    /// Number of units, with a value or without.
+    /// Number of units, with a value or without. How many values stand behind an estimate is in its own `n`.
     pub n: usize,
     /// The metric at the end of each unit; none when no trial succeeded.
     #[serde(rename = "final")]
@@ -214,7 +221,7 @@ pub struct Difference {
     pub gain: bool,
 }
 
-/// A difference counts when it exceeds two standard errors.
+/// A difference counts when it exceeds two standard errors of at least [`VALUES_MIN`] values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -231,7 +238,7 @@ impl Verdict {
         let Some(Estimate {
             mean,
             standard_error: Some(standard_error),
-            ..
+            n: VALUES_MIN..,
         }) = estimate
         else {
             return Self::Unclear;
@@ -255,10 +262,11 @@ impl Summary {
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         let path = folder.join(SUMMARY_FILE);
         let text = serde_json::to_string_pretty(self).map(|text| text + "\n");
-        let written = text
-            .map_err(std::io::Error::from)
-            .and_then(|text| std::fs::write(&path, text));
-        written.map_err(|cause| ReportError::Write { path, cause })
+        let text = text.map_err(|error| ReportError::Write {
+            path: path.clone(),
+            cause: error.into(),
+        })?;
+        write_whole(&path, text.as_bytes())
     }
 
     /// Reads the `summary.json` of a folder.
@@ -329,6 +337,7 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
         metric: request.metric,
         clusters: request.clusters,
         private: request.private,
+        interrupted: false,
         arms,
         differences,
         configurations: Vec::new(),

@@ -150,7 +150,7 @@ fn table(summary: &Summary, form: Form) -> Table {
     for arm in &summary.arms {
         let mut row = vec![
             cell(&arm.arm),
-            arm.n.to_string(),
+            arm.last.map_or(0, |last| last.n).to_string(),
             join(estimate(arm.last, false), ""),
         ];
         if form.checkpoints {
@@ -322,7 +322,9 @@ fn seconds(value: f64) -> String {
 
 fn notes(summary: &Summary) -> String {
     let mut notes = match summary.clusters {
-        Clusters::Units => "Mean ± standard error over n units (agent, run).".to_owned(),
+        Clusters::Units => {
+            "Mean ± standard error over n agents and runs that have a value.".to_owned()
+        }
         Clusters::Runs => {
             "Mean ± standard error over runs, each the mean of its agents.".to_owned()
         }
@@ -341,6 +343,9 @@ fn notes(summary: &Summary) -> String {
         .filter(|each| each.iteration.is_none())
         .map(|each| each.dropped)
         .sum();
+    if summary.interrupted {
+        notes += " Interrupted: what was finished by then.";
+    }
     if dropped > 0 {
         notes += &format!(" {dropped} unpaired units left out.");
     }

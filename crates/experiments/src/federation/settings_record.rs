@@ -1,0 +1,75 @@
+//! What a federation's file said when its results were begun, so that a run is not resumed under other settings.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::file::FederationFile;
+use super::run::RunError;
+use crate::report::{ReportError, write_whole};
+
+/// Name of the record in the results folder.
+const SETTINGS_FILE: &str = "settings.json";
+
+/// The file's tables as text, but for what may change from one session to the next: `rounds` and time limits.
+///
+/// The text is for comparison only; another version of the program may write another one, and then refuses to resume.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SettingsRecord(BTreeMap<String, String>);
+
+impl SettingsRecord {
+    pub(super) fn of(file: &FederationFile) -> Self {
+        let mut head = file.federation.clone().unwrap_or_default();
+        head.rounds = None;
+        let mut agents = file.agents.clone();
+        for agent in &mut agents {
+            agent.timeout_s = None;
+        }
+        let tables = [
+            ("federation", format!("{head:?}")),
+            ("features", format!("{:?}", file.features)),
+            ("surrogate", format!("{:?}", file.surrogate)),
+            ("fts", format!("{:?}", file.fts)),
+            ("ts", format!("{:?}", file.ts)),
+            ("space", format!("{:?}", file.space)),
+            ("agents", format!("{agents:?}")),
+        ];
+        Self(tables.map(|(name, text)| (name.to_owned(), text)).into())
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<(), ReportError> {
+        let path = folder.join(SETTINGS_FILE);
+        let text = serde_json::to_string_pretty(&self.0).map_err(|error| ReportError::Write {
+            path: path.clone(),
+            cause: error.into(),
+        })?;
+        write_whole(&path, text.as_bytes())
+    }
+
+    /// Makes sure that the results in a folder were begun under these settings.
+    pub(super) fn compare(&self, folder: &Path) -> Result<(), RunError> {
+        let path = folder.join(SETTINGS_FILE);
+        let refuse = |path: PathBuf, message: String| Err(RunError::AnotherRun { path, message });
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(cause) => return Err(ReportError::Read { path, cause }.into()),
+        };
+        let old: BTreeMap<String, String> = match serde_json::from_str(&text) {
+            Ok(old) => old,
+            Err(error) => return refuse(path, format!("it is not readable: {error}")),
+        };
+        match self
+            .0
+            .iter()
+            .find(|(table, text)| old.get(*table) != Some(text))
+        {
+            None => Ok(()),
+            Some((table, _)) => refuse(
+                path,
+                format!(
+                    "[{table}] of the file has changed since; only rounds and timeout_s may. Put it back, or begin \
+                     anew with --overwrite or in another folder with --out"
+                ),
+            ),
+        }
+    }
+}
