@@ -3,6 +3,7 @@
 //! Decides what a file may say and what a run of it leaves behind. Rounds are played by [`crate::run_session`], results
 //! written by [`crate::report`]. Start at [`Federation::load`], then [`run_federation`].
 
+mod check;
 mod checked;
 mod file;
 mod replay;

@@ -221,7 +221,7 @@ pub struct Difference {
     pub gain: bool,
 }
 
-/// A difference counts when it exceeds two standard errors of at least [`VALUES_MIN`] values.
+/// A difference counts when it exceeds two standard errors of at least three values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

@@ -1,0 +1,759 @@
+//! Checks a `federation.toml`: every value, in words that name the key, what stands there and the way out.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fedbo_algorithms::{
+    AgentSampling, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer, MessageNoise,
+    MessageSettings, OwnSampler, Refit, Repeats, StrategyError, SurrogateSettings,
+    ThompsonSettings, UcbMultiplier,
+};
+use fedbo_gp::{
+    Family, FeatureDescription, FitOptions, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+};
+use fedbo_objective::{CommandObjective, CommandSpec};
+use fedbo_optim::MultiStart;
+use fedbo_problems::{Problem, ProblemSpec, problem};
+use fedbo_space::{Direction, Kind, Parameter, Space, SpaceError};
+
+use super::checked::{AgentObjective, Algorithm, Federation, FederationAgent};
+use super::file::{
+    AgentTable, FeaturesTable, FederationFile, FtsTable, LengthscaleEntry, NumberOrList,
+    SurrogateTable, UcbEntry, WordOrNumbers,
+};
+use super::settings_record::SettingsRecord;
+use super::toml_file::{FileError, TomlFile, nearest};
+
+/// Algorithms of other versions, so that their names get an honest answer.
+const TO_COME: [&str; 2] = ["dp-fts-de", "distributed-ts"];
+const N_ROUNDS_MAX: u64 = 1_000_000;
+const N_INITIAL_MAX: usize = 10_000;
+const N_FEATURES_MAX: usize = 100_000;
+const NAME_CHARS_MAX: usize = 100;
+
+impl FederationFile {
+    /// Checks everything that can be checked before a run; `file` is where the data came from.
+    ///
+    /// # Errors
+    /// The first thing that cannot be used.
+    pub fn validate(&self, file: &TomlFile) -> Result<Federation, FileError> {
+        let check = Check { file };
+        if self.version.is_some_and(|version| version != 1) {
+            return Err(file.value_error(
+                &["version"],
+                "1, the only version of this file's layout so far",
+            ));
+        }
+        let Some(head) = &self.federation else {
+            let remedy = "begin the file with [federation] and its name, algorithm and rounds";
+            return Err(file.missing_error(&["federation"], remedy));
+        };
+        let Some(name) = &head.name else {
+            let remedy = "add name = \"...\", which also names the results folder";
+            return Err(file.missing_error(&["federation", "name"], remedy));
+        };
+        check.folder_name(name)?;
+        let algorithm = check.algorithm(head.algorithm.as_deref())?;
+        let direction = check.word(
+            &["federation", "direction"],
+            head.direction.as_deref(),
+            &[
+                ("maximize", Direction::Maximize),
+                ("minimize", Direction::Minimize),
+            ],
+        )?;
+        let rounds = head.rounds.ok_or_else(|| {
+            let remedy = "add rounds = .., the queries of each agent after its initial points";
+            file.missing_error(&["federation", "rounds"], remedy)
+        })?;
+        if !(1..=N_ROUNDS_MAX).contains(&rounds) {
+            let expected = format!("a whole number from 1 to {N_ROUNDS_MAX}");
+            return Err(file.value_error(&["federation", "rounds"], expected));
+        }
+        let n_initial = check.count(
+            &["federation", "initial"],
+            head.initial.unwrap_or(3),
+            N_INITIAL_MAX,
+        )?;
+
+        check.agent_names(&self.agents, algorithm)?;
+        let problems = self
+            .agents
+            .iter()
+            .enumerate()
+            .map(|(index, agent)| check.problem(index, agent, head.seed.unwrap_or(0)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let space = check.space(self, &problems)?;
+        check.directions(&self.agents, &problems, direction)?;
+        let agents = self
+            .agents
+            .iter()
+            .zip(problems)
+            .enumerate()
+            .map(|(index, (agent, problem))| {
+                let objective = match problem {
+                    Some(problem) => AgentObjective::Problem(problem),
+                    None => AgentObjective::Command(check.command(index, agent, &space)?),
+                };
+                let name = agent.name.clone().unwrap_or_default();
+                Ok(FederationAgent { name, objective })
+            })
+            .collect::<Result<Vec<_>, FileError>>()?;
+
+        let dim = space.dim();
+        let noisy = head.noisy.unwrap_or(false);
+        let (fts, fts_ucb) = (&self.fts, ["fts", "ucb_multiplier"]);
+        let ucb_multiplier = check.ucb_multiplier(&fts_ucb, fts.ucb_multiplier)?;
+        let ts_ucb = ["ts", "ucb_multiplier"];
+        let ts_ucb_multiplier = match self.ts.ucb_multiplier {
+            Some(entry) => check.ucb_multiplier(&ts_ucb, Some(entry))?,
+            None => ucb_multiplier,
+        };
+        let own = ThompsonSettings {
+            surrogate: check.surrogate(&self.surrogate, dim)?,
+            maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
+            ucb_multiplier,
+            repeats: if noisy {
+                Repeats::Allow
+            } else {
+                Repeats::Avoid
+            },
+        };
+        let features = check.features(&self.features, dim)?;
+        check.memory(agents.len(), features.n_features)?;
+        Ok(Federation {
+            name: name.clone(),
+            seed: head.seed.unwrap_or(0),
+            direction: direction.unwrap_or(Direction::Maximize),
+            algorithm,
+            rounds,
+            n_initial,
+            features,
+            fts: FtsSettings {
+                own,
+                local_prob: check.local_prob(fts)?,
+                agent_sampling: check.agent_sampling(fts, agents.len())?,
+                message: check.message(fts)?,
+            },
+            ts_ucb_multiplier,
+            settings_record: SettingsRecord::of(self),
+            agents,
+            space,
+        })
+    }
+}
+
+/// Checks parts of a file and says where they stand.
+struct Check<'a> {
+    file: &'a TomlFile,
+}
+
+impl Check<'_> {
+    /// The meaning of a word, none if it is not given.
+    fn word<T: Copy>(
+        &self,
+        path: &[&str],
+        given: Option<&str>,
+        known: &[(&str, T)],
+    ) -> Result<Option<T>, FileError> {
+        let Some(given) = given else {
+            return Ok(None);
+        };
+        let found = known.iter().find(|(word, _)| *word == given);
+        if let Some((_, meaning)) = found {
+            return Ok(Some(*meaning));
+        }
+        let words: Vec<String> = known.iter().map(|(word, _)| format!("{word:?}")).collect();
+        let mut expected = match words.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => words.concat(),
+        };
+        if let Some(near) = nearest(given, known.iter().map(|(word, _)| *word)) {
+            expected += &format!(" (did you mean {near:?}?)");
+        }
+        Err(self.file.value_error(path, expected))
+    }
+
+    fn count(&self, path: &[&str], given: usize, max: usize) -> Result<usize, FileError> {
+        if (1..=max).contains(&given) {
+            Ok(given)
+        } else {
+            let expected = format!("a whole number from 1 to {max}");
+            Err(self.file.value_error(path, expected))
+        }
+    }
+
+    fn positive(&self, path: &[&str], given: f64) -> Result<f64, FileError> {
+        if given.is_normal() && given > 0.0 {
+            Ok(given)
+        } else {
+            let expected = "a finite number above 0";
+            Err(self.file.value_error(path, expected))
+        }
+    }
+
+    /// A setting that an algorithm has checked.
+    fn setting<T>(&self, path: &[&str], checked: Result<T, StrategyError>) -> Result<T, FileError> {
+        checked.map_err(|error| match error {
+            StrategyError::Setting { expected, .. } => self.file.value_error(path, expected),
+            other => self.file.error(path, other.to_string()),
+        })
+    }
+
+    fn folder_name(&self, name: &str) -> Result<(), FileError> {
+        let usable = !name.trim().is_empty()
+            && name.chars().count() <= NAME_CHARS_MAX
+            && !name.starts_with(['.', '-'])
+            && !name
+                .chars()
+                .any(|c| c.is_control() || c == '/' || c == '\\');
+        if usable {
+            return Ok(());
+        }
+        let expected = format!(
+            "a name that can be a folder's: 1 to {NAME_CHARS_MAX} characters, no slash, no dot or dash in front"
+        );
+        Err(self.file.value_error(&["federation", "name"], expected))
+    }
+
+    fn algorithm(&self, given: Option<&str>) -> Result<Algorithm, FileError> {
+        let path = ["federation", "algorithm"];
+        if let Some(known) = given.filter(|given| TO_COME.contains(given)) {
+            let message = format!(
+                "federation.algorithm = {known:?} is not available in this version; it has \"fts\" and \"ts\""
+            );
+            return Err(self.file.error(&path, message));
+        }
+        let known = [("fts", Algorithm::Fts), ("ts", Algorithm::Ts)];
+        self.word(&path, given, &known)?.ok_or_else(|| {
+            let remedy =
+                "add algorithm = \"fts\" (agents learn from each other) or \"ts\" (each alone)";
+            self.file.missing_error(&path, remedy)
+        })
+    }
+
+    /// Every agent of a process keeps the latest message of every other: refuses what cannot fit.
+    fn memory(&self, n_agents: usize, n_features: usize) -> Result<(), FileError> {
+        const BYTES_MAX: f64 = 4.0e9;
+        // Measured: the broadcast being taken in adds about half of what the inboxes hold.
+        let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * n_features as f64 + 80.0);
+        if bytes <= BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "{n_agents} agents that keep {n_features} numbers of each other would need about {:.0} GB of memory in one \
+             process, which stops at {:.0}; name fewer agents, or lower features.count",
+            bytes / 1e9,
+            BYTES_MAX / 1e9
+        );
+        Err(self.file.error(&["agents", "0"], message))
+    }
+
+    fn agent_names(&self, agents: &[AgentTable], algorithm: Algorithm) -> Result<(), FileError> {
+        if agents.is_empty() {
+            let remedy = "add a table [[agents]] with a name and a command or problem for each";
+            return Err(self.file.missing_error(&["agents"], remedy));
+        }
+        if agents.len() == 1 && algorithm == Algorithm::Fts {
+            let message = "there is 1 agent, and algorithm = \"fts\" needs at least 2 to learn from each other; \
+                           add an [[agents]] table, or set algorithm = \"ts\"";
+            return Err(self.file.error(&["agents", "0"], message));
+        }
+        let mut seen = BTreeSet::new();
+        for (index, agent) in agents.iter().enumerate() {
+            let index = index.to_string();
+            let path = ["agents", index.as_str(), "name"];
+            let Some(name) = &agent.name else {
+                let remedy = "add name = \"...\", unlike all others";
+                return Err(self.file.missing_error(&path, remedy));
+            };
+            if name.trim().is_empty()
+                || name.chars().count() > NAME_CHARS_MAX
+                || name.chars().any(char::is_control)
+            {
+                let expected =
+                    format!("1 to {NAME_CHARS_MAX} characters without control characters");
+                return Err(self.file.value_error(&path, expected));
+            }
+            if !seen.insert(name) {
+                let expected = "a name that no other agent has";
+                return Err(self.file.value_error(&path, expected));
+            }
+        }
+        Ok(())
+    }
+
+    /// An agent's built-in problem; none if it has a command.
+    fn problem(
+        &self,
+        index: usize,
+        agent: &AgentTable,
+        seed: u64,
+    ) -> Result<Option<Arc<dyn Problem>>, FileError> {
+        let index = index.to_string();
+        let at = |key| ["agents", index.as_str(), key];
+        let label = format!("agent {:?}", agent.name.as_deref().unwrap_or_default());
+        let of_command = [
+            ("directory", agent.directory.is_some()),
+            ("timeout_s", agent.timeout_s.is_some()),
+        ];
+        let of_problem = [
+            ("silo", agent.silo.is_some()),
+            ("n_silos", agent.n_silos.is_some()),
+            ("field", agent.field.is_some()),
+            ("dim", agent.dim.is_some()),
+            ("noise_std", agent.noise_std.is_some()),
+            ("data", agent.data.is_some()),
+        ];
+        let unused = |keys: &[(&'static str, bool)], owner: &str| {
+            keys.iter()
+                .find(|(_, given)| *given)
+                .map_or(Ok(()), |(key, _)| {
+                    let message =
+                        format!("{label}: {key} has no effect without a {owner}; remove it");
+                    Err(self.file.error(&at(key), message))
+                })
+        };
+        match (&agent.command, &agent.problem) {
+            (Some(_), Some(_)) => {
+                let message =
+                    format!("{label} has both a command and a problem; remove one of them");
+                Err(self.file.error(&at("problem"), message))
+            }
+            (None, None) => {
+                let message = format!(
+                    "{label} has nothing to tune; give it command = [\"program\", ..] or problem = \"..\""
+                );
+                Err(self.file.error(&["agents", index.as_str()], message))
+            }
+            (Some(_), None) => unused(&of_problem, "problem").map(|()| None),
+            (None, Some(name)) => {
+                unused(&of_command, "command")?;
+                let spec = ProblemSpec {
+                    name: name.clone(),
+                    dim: agent.dim,
+                    noise_std: agent.noise_std,
+                    silo: agent.silo,
+                    n_silos: agent.n_silos,
+                    field: agent.field,
+                    data: agent
+                        .data
+                        .as_ref()
+                        .map(|data| self.file.folder().join(data)),
+                    // A seed is an option of noisy problems only.
+                    seed: agent.noise_std.map(|_| seed),
+                };
+                let found = problem(&spec);
+                found
+                    .map(Some)
+                    .map_err(|error| self.file.error(&at("problem"), format!("{label}: {error}")))
+            }
+        }
+    }
+
+    fn space(
+        &self,
+        file: &FederationFile,
+        problems: &[Option<Arc<dyn Problem>>],
+    ) -> Result<Space, FileError> {
+        let label = |index: usize| {
+            let name = file.agents[index].name.as_deref().unwrap_or_default();
+            format!("agent {name:?}")
+        };
+        if file.space.is_empty() {
+            let mut own: Option<(usize, &Space)> = None;
+            for (index, problem) in problems.iter().enumerate() {
+                let Some(problem) = problem else {
+                    let remedy = format!(
+                        "{} runs a command, so add a table [space.NAME] for each parameter",
+                        label(index)
+                    );
+                    return Err(self.file.missing_error(&["space"], remedy));
+                };
+                match own {
+                    None => own = Some((index, problem.space())),
+                    Some((first, space)) if space != problem.space() => {
+                        let message = format!(
+                            "{} and {} have problems with different spaces ({} and {}); a federation has one space",
+                            label(first),
+                            label(index),
+                            parameter_names(space),
+                            parameter_names(problem.space())
+                        );
+                        let index = index.to_string();
+                        return Err(self.file.error(&["agents", &index, "problem"], message));
+                    }
+                    Some(_) => {}
+                }
+            }
+            let (_, space) = own.unwrap_or_else(|| unreachable!("there is at least one agent"));
+            return Ok(space.clone());
+        }
+        let mut parameters = Vec::with_capacity(file.space.len());
+        for name in self.file.keys_in_order(&["space"]) {
+            if let Some(spec) = file.space.get(&name) {
+                let parameter = Parameter::from_spec(&name, spec);
+                parameters.push(parameter.map_err(|error| self.parameter_error(&name, error))?);
+            }
+        }
+        let space = Space::new(parameters)
+            .map_err(|error| self.file.error(&["space"], error.to_string()))?;
+        for (index, problem) in problems.iter().enumerate() {
+            if let Some(problem) = problem {
+                self.understood(&label(index), problem.as_ref(), &space)?;
+            }
+        }
+        Ok(space)
+    }
+
+    fn parameter_error(&self, name: &str, error: SpaceError) -> FileError {
+        match &error {
+            SpaceError::Parameter { key, expected, .. } if key != "name" => {
+                let path = ["space", name, key.as_str()];
+                self.file.value_error(&path, expected.clone())
+            }
+            _ => self.file.error(&["space", name], error.to_string()),
+        }
+    }
+
+    /// Checks that a problem can evaluate every point of a space.
+    fn understood(
+        &self,
+        label: &str,
+        problem: &dyn Problem,
+        space: &Space,
+    ) -> Result<(), FileError> {
+        let own = problem.space();
+        let refuse = |path: &[&str], what: String| {
+            let message = format!(
+                "{label}: problem {} {what}; its own parameters are {} (leave [space] out to use them)",
+                problem.name(),
+                parameter_ranges(own)
+            );
+            Err(self.file.error(path, message))
+        };
+        for needed in own.parameters() {
+            if !space.parameters().iter().any(|p| p.name() == needed.name()) {
+                return refuse(&["space"], format!("needs parameter {}", needed.name()));
+            }
+        }
+        for given in space.parameters() {
+            let path = ["space", given.name()];
+            let Some(needed) = own.parameters().iter().find(|p| p.name() == given.name()) else {
+                return refuse(&path, format!("has no parameter {}", given.name()));
+            };
+            let inside = match (range(needed), range(given)) {
+                (Some((low, high)), Some((from, to))) => low <= from && to <= high,
+                _ => needed == given,
+            };
+            if !inside {
+                let what = format!("cannot evaluate all of space.{}", given.name());
+                return refuse(&path, what);
+            }
+        }
+        Ok(())
+    }
+
+    fn directions(
+        &self,
+        agents: &[AgentTable],
+        problems: &[Option<Arc<dyn Problem>>],
+        given: Option<Direction>,
+    ) -> Result<(), FileError> {
+        let word = |direction| match direction {
+            Direction::Maximize => "maximize",
+            Direction::Minimize => "minimize",
+        };
+        for (agent, problem) in agents.iter().zip(problems) {
+            let Some(problem) = problem else { continue };
+            if given.unwrap_or(Direction::Maximize) != problem.direction() {
+                let wanted = word(problem.direction());
+                let stands = match given {
+                    Some(given) => format!("federation.direction = {:?}", word(given)),
+                    None => "federation.direction is not given, which means \"maximize\"".into(),
+                };
+                let message = format!(
+                    "{stands}, but problem {} of agent {:?} is one to {wanted}; set direction = \"{wanted}\"",
+                    problem.name(),
+                    agent.name.as_deref().unwrap_or_default()
+                );
+                return Err(self.file.error(&["federation", "direction"], message));
+            }
+        }
+        Ok(())
+    }
+
+    fn command(
+        &self,
+        index: usize,
+        agent: &AgentTable,
+        space: &Space,
+    ) -> Result<CommandSpec, FileError> {
+        let index = index.to_string();
+        let at = |key| ["agents", index.as_str(), key];
+        let timeout = match agent.timeout_s {
+            None => None,
+            Some(seconds) => {
+                let usable = seconds > 0.0 && Duration::try_from_secs_f64(seconds).is_ok();
+                if !usable {
+                    let expected = "a number of seconds above 0 (leave the key out for no limit)";
+                    return Err(self.file.value_error(&at("timeout_s"), expected));
+                }
+                // A billionth of a second at least, as zero would mean that no time is left.
+                Some(Duration::from_secs_f64(seconds).max(Duration::from_nanos(1)))
+            }
+        };
+        let folder = self.file.folder();
+        let directory = agent.directory.as_ref().map(|own| folder.join(own));
+        let spec = CommandSpec {
+            argv: agent.command.clone().unwrap_or_default(),
+            directory: Some(directory.unwrap_or_else(|| folder.to_owned())),
+            timeout,
+        };
+        let checked = CommandObjective::new(&spec, space, Arc::new(AtomicBool::new(false)));
+        checked.map(|_| spec).map_err(|error| {
+            let text = error.to_string();
+            let text = text.strip_prefix("objective.").unwrap_or(&text);
+            let name = agent.name.as_deref().unwrap_or_default();
+            self.file
+                .error(&at("command"), format!("agent {name:?}: {text}"))
+        })
+    }
+
+    fn features(&self, given: &FeaturesTable, dim: usize) -> Result<FeatureDescription, FileError> {
+        let n_features = self.count(
+            &["features", "count"],
+            given.count.unwrap_or(100),
+            N_FEATURES_MAX,
+        )?;
+        let path = ["features", "lengthscale"];
+        let lengthscale = match given.lengthscale {
+            None => LengthscaleLaw::LogNormal {
+                median: default_lengthscale(dim),
+                spread: 0.5,
+            },
+            Some(LengthscaleEntry::Fixed(lengthscale)) => {
+                LengthscaleLaw::Fixed(self.positive(&path, lengthscale)?)
+            }
+            Some(LengthscaleEntry::Mixture { median, spread }) => {
+                // A spread of 5 is a factor of e^5 either way.
+                if !(median.is_normal() && median > 0.0 && (0.0..=5.0).contains(&spread)) {
+                    let expected = "a median above 0 and a spread between 0 and 5";
+                    return Err(self.file.value_error(&path, expected));
+                }
+                LengthscaleLaw::LogNormal { median, spread }
+            }
+        };
+        let path = ["features", "kernel"];
+        let family = self.family(&path, given.kernel.as_deref())?;
+        Ok(FeatureDescription {
+            n_features,
+            dim,
+            family: family.unwrap_or(Family::SquaredExponential),
+            lengthscale,
+        })
+    }
+
+    fn family(&self, path: &[&str], given: Option<&str>) -> Result<Option<Family>, FileError> {
+        let known = [
+            ("matern-5/2", Family::Matern52),
+            ("matern-3/2", Family::Matern32),
+            ("squared-exponential", Family::SquaredExponential),
+        ];
+        self.word(path, given, &known)
+    }
+
+    fn surrogate(
+        &self,
+        given: &SurrogateTable,
+        dim: usize,
+    ) -> Result<SurrogateSettings, FileError> {
+        let path = ["surrogate", "kernel"];
+        let family = self.family(&path, given.kernel.as_deref())?;
+        let family = family.unwrap_or(Family::Matern52);
+        let kernel = |lengthscales, outputscale| {
+            Kernel::new(family, lengthscales, outputscale)
+                .unwrap_or_else(|error| unreachable!("checked to be above 0: {error}"))
+        };
+        let hyperparameters = match &given.lengthscale {
+            None => {
+                for (key, set) in [
+                    ("outputscale", given.outputscale.is_some()),
+                    ("noise_variance", given.noise_variance.is_some()),
+                ] {
+                    if set {
+                        let message = format!(
+                            "surrogate.{key} is fitted unless surrogate.lengthscale is given too; \
+                             add lengthscale, or remove {key}"
+                        );
+                        return Err(self.file.error(&["surrogate", key], message));
+                    }
+                }
+                HyperparameterPolicy::Fitted {
+                    initial: Hyperparameters {
+                        kernel: kernel(vec![default_lengthscale(dim); dim], 1.0),
+                        noise_variance: 1e-2,
+                    },
+                    options: FitOptions::default(),
+                    refit: Refit::Geometric,
+                }
+            }
+            Some(entry) => {
+                let path = ["surrogate", "lengthscale"];
+                let lengthscales = match entry {
+                    NumberOrList::Number(number) => vec![*number; dim],
+                    NumberOrList::List(list) if list.len() == dim => list.clone(),
+                    NumberOrList::List(_) => {
+                        let expected =
+                            format!("a number, or {dim} numbers, one a coordinate of the space");
+                        return Err(self.file.value_error(&path, expected));
+                    }
+                };
+                for lengthscale in &lengthscales {
+                    self.positive(&path, *lengthscale)?;
+                }
+                let positive = |key: &'static str, value: Option<f64>, default| {
+                    value.map_or(Ok(default), |value| {
+                        self.positive(&["surrogate", key], value)
+                    })
+                };
+                let outputscale = positive("outputscale", given.outputscale, 1.0)?;
+                HyperparameterPolicy::Fixed(Hyperparameters {
+                    kernel: kernel(lengthscales, outputscale),
+                    noise_variance: positive("noise_variance", given.noise_variance, 1e-4)?,
+                })
+            }
+        };
+        Ok(SurrogateSettings {
+            hyperparameters,
+            standardize: given.standardize.unwrap_or(true),
+            sampler: OwnSampler::Exact(Prior::default()),
+        })
+    }
+
+    fn ucb_multiplier(
+        &self,
+        path: &[&str],
+        given: Option<UcbEntry>,
+    ) -> Result<UcbMultiplier, FileError> {
+        let multiplier = match given {
+            None => UcbMultiplier::Constant(1.0),
+            Some(UcbEntry::Constant(number)) => UcbMultiplier::Constant(number),
+            Some(UcbEntry::Theorem1 {
+                norm_bound,
+                failure_prob,
+            }) => UcbMultiplier::Theorem1 {
+                norm_bound,
+                failure_prob,
+            },
+        };
+        self.setting(path, multiplier.validate())
+    }
+
+    fn local_prob(&self, given: &FtsTable) -> Result<LocalProb, FileError> {
+        let path = ["fts", "local_prob"];
+        let schedule = match &given.local_prob {
+            None => LocalProb::InverseSqrt,
+            Some(WordOrNumbers::Number(p)) => LocalProb::Constant(*p),
+            Some(WordOrNumbers::List(list)) => LocalProb::List(list.clone()),
+            Some(WordOrNumbers::Word(word)) => {
+                let word: String = word.chars().filter(|c| !c.is_whitespace()).collect();
+                let known = [
+                    ("1-1/sqrt(t)", LocalProb::InverseSqrt),
+                    ("1-1/t^2", LocalProb::InverseSquare),
+                ];
+                let found = known.into_iter().find(|(name, _)| *name == word);
+                let expected =
+                    "\"1-1/sqrt(t)\", \"1-1/t^2\", a probability, or a list of probabilities";
+                found
+                    .ok_or_else(|| self.file.value_error(&path, expected))?
+                    .1
+            }
+        };
+        self.setting(&path, schedule.validate())
+    }
+
+    fn agent_sampling(
+        &self,
+        given: &FtsTable,
+        n_agents: usize,
+    ) -> Result<AgentSampling, FileError> {
+        let path = ["fts", "agent_sampling"];
+        let expected = format!(
+            "\"learned\", \"uniform\", or a list of {n_agents} weights, one an agent in the file's order"
+        );
+        let sampling = match &given.agent_sampling {
+            None => AgentSampling::Learned {
+                sharpness: given.sharpness.unwrap_or(2.0),
+            },
+            Some(WordOrNumbers::Word(word)) if word == "learned" => AgentSampling::Learned {
+                sharpness: given.sharpness.unwrap_or(2.0),
+            },
+            Some(WordOrNumbers::Word(word)) if word == "uniform" => AgentSampling::Uniform,
+            Some(WordOrNumbers::List(list)) if list.len() == n_agents => {
+                AgentSampling::Given(list.clone())
+            }
+            Some(_) => return Err(self.file.value_error(&path, expected)),
+        };
+        let learned = matches!(sampling, AgentSampling::Learned { .. });
+        if given.sharpness.is_some() && !learned {
+            let message =
+                "fts.sharpness has no effect unless agent_sampling = \"learned\"; remove it";
+            return Err(self.file.error(&["fts", "sharpness"], message));
+        }
+        let path = if learned { ["fts", "sharpness"] } else { path };
+        self.setting(&path, sampling.validate())
+    }
+
+    fn message(&self, given: &FtsTable) -> Result<MessageSettings, FileError> {
+        let standard = MessageSettings::default();
+        let noise_variance = given
+            .message_noise
+            .map_or(standard.noise_variance, MessageNoise::Given);
+        let settings = MessageSettings {
+            noise_variance,
+            standardize: given.standardize.unwrap_or(standard.standardize),
+            ..standard
+        };
+        self.setting(&["fts", "message_noise"], settings.validate())
+    }
+}
+
+/// 0.3 √d, the start of every fit (`SurrogateSettings::default_for`).
+fn default_lengthscale(dim: usize) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "input dimensions are far below 2^53"
+    )]
+    let root = (dim as f64).sqrt();
+    0.3 * root
+}
+
+/// Bounds of a parameter that is a number.
+fn range(parameter: &Parameter) -> Option<(f64, f64)> {
+    match parameter.kind() {
+        Kind::Float { low, high, .. } => Some((*low, *high)),
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "bounds are checked to lie within ±2^53"
+        )]
+        Kind::Int { low, high, .. } => Some((*low as f64, *high as f64)),
+        Kind::Categorical { .. } => None,
+    }
+}
+
+fn parameter_names(space: &Space) -> String {
+    let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
+    names.join(", ")
+}
+
+fn parameter_ranges(space: &Space) -> String {
+    let shown = |parameter: &Parameter| match range(parameter) {
+        Some((low, high)) => format!("{} in [{low}, {high}]", parameter.name()),
+        None => parameter.name().to_owned(),
+    };
+    let shown: Vec<String> = space.parameters().iter().map(shown).collect();
+    shown.join(", ")
+}
