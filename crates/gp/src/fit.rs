@@ -23,7 +23,7 @@ pub enum FitCriterion {
     /// ln p(y | X) alone.
     MaximumLikelihood,
     /// ln p(y | X) plus log priors, for standardized outputs in `[0,1]^d`:
-    /// ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (Hvarfner et al. 2024, eq. (6): length scales grow with √d),
+    /// ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales grow with √d),
     /// a² ~ LogNormal(0, 1), σ² ~ LogNormal(−4, 1). Densities are those of the parameter, not of its logarithm.
     MaximumPosterior,
 }

@@ -21,7 +21,7 @@ impl Default for Prior {
 }
 
 /// A draw f ~ GP(mean, β² cov) of a posterior (Wilson et al. 2020, "Efficiently sampling functions from Gaussian process
-/// posteriors", eq. (13), widened by β as in FTS Algorithm 1 line 4).
+/// posteriors", decoupled sampling, widened by β as in FTS Algorithm 1 line 4).
 ///
 /// f(x) = β f₀(x) + k(x, X) v,   v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε),   f₀ = φ·ω₀ a draw of the prior
 #[derive(Clone, Debug)]

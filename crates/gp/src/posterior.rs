@@ -195,7 +195,7 @@ impl Posterior {
     }
 
     /// v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε) with ε ~ N(0, I), so that β f₀(x) + k(x, X) v is a draw of N(mean, β² cov)
-    /// when f₀ is one of the prior (Wilson et al. 2020, eq. (13)). `prior` holds f₀(X); v is padded to the kernel's row
+    /// when f₀ is one of the prior (Wilson et al. 2020). `prior` holds f₀(X); v is padded to the kernel's row
     /// length. Cost O(n²).
     pub(crate) fn path_coefficients(
         &self,
