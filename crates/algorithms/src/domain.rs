@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use fedbo_optim::{Direct, Function, MultiStart, Points, rank};
+use fedbo_optim::{Direct, Function, MultiStart, Points, rank, sobol};
 use fedbo_space::Space;
 use fedbo_streams::Stream;
 
 use crate::StrategyError;
+use crate::snapped_search::{SnappedSearch, enumerated};
 
 /// The set of possible queries, in unit-cube coordinates.
 #[derive(Clone, Debug)]
@@ -39,6 +40,24 @@ impl Domain {
     }
 }
 
+impl Domain {
+    /// Points that cover the domain: all of a finite one.
+    pub(crate) fn cover(&self) -> Points {
+        match self {
+            Self::Space(space) => sobol(space.dim(), 256, 0),
+            Self::Finite(points) => points.as_ref().clone(),
+        }
+    }
+
+    /// All points of a discrete space, if they are 100 000 at most.
+    pub(crate) fn enumerated(&self) -> Option<Points> {
+        match self {
+            Self::Space(space) => enumerated(space),
+            Self::Finite(points) => Some(points.as_ref().clone()),
+        }
+    }
+}
+
 /// How a function is maximized over a [`Domain::Space`]; a finite domain is always scanned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Maximizer {
@@ -46,9 +65,41 @@ pub enum Maximizer {
     MultiStart(MultiStart),
     /// DIRECT, as in FTS (footnote 4).
     Direct(Direct),
+    /// [`Maximizer::MultiStart`] whose maxima are snapped, improved by changes of single integers and choices with the
+    /// floats climbing in between, and ranked by the function at the snapped points.
+    Snapped(MultiStart),
 }
 
+/// Observations up to which the search for an acquisition function's maximum is not cut back.
+const FULL_SEARCH: usize = 400;
+
 impl Maximizer {
+    /// The same search, cut back where n observations make an evaluation so dear, O(n²), that a query would take seconds.
+    pub(crate) fn within(&self, n: usize) -> Self {
+        let cut = |search: &MultiStart| {
+            let share = FULL_SEARCH.max(1) * FULL_SEARCH;
+            let scaled = |count: usize, least: usize| {
+                (count * share / (n * n).max(share)).clamp(least.min(count), count)
+            };
+            let mut local = search.local;
+            if n > FULL_SEARCH {
+                local.max_iterations = scaled(local.max_iterations, 10);
+            }
+            MultiStart {
+                n_starts: scaled(search.n_starts, 64),
+                n_candidates: scaled(search.n_candidates, 4),
+                n_refine: scaled(search.n_refine, 1),
+                local,
+                ..*search
+            }
+        };
+        match self {
+            Self::MultiStart(search) => Self::MultiStart(cut(search)),
+            Self::Snapped(search) => Self::Snapped(cut(search)),
+            Self::Direct(search) => Self::Direct(search.clone()),
+        }
+    }
+
     /// Candidate queries for the maximum of `function`, best first, all finite and in the domain.
     ///
     /// `extra` are further starts for the multi-start search.
@@ -72,6 +123,14 @@ impl Maximizer {
                         .map(|maximum| maximum.x)
                         .collect(),
                     Self::Direct(search) => vec![search.maximize(function)?.x],
+                    Self::Snapped(search) => {
+                        let search = SnappedSearch {
+                            function,
+                            space,
+                            search,
+                        };
+                        return search.candidates(extra, stream);
+                    }
                 };
                 Ok(Candidates(
                     found.iter().map(|unit| space.snap(unit)).collect(),

@@ -3,25 +3,40 @@
 //! Decides where to query next; the caller owns the loop, the objective and the clock. Knows nothing of files, threads
 //! or of how messages travel. Values are maximized here; a caller that minimizes negates.
 //!
-//! Start at [`Strategy`], then [`ThompsonSampling`] and [`Fts`].
+//! Start at [`Strategy`], then [`LogEi`], [`ThompsonSampling`] and [`Fts`].
 
 mod domain;
+mod expected_improvement;
 mod fts;
+mod gp_ucb;
 mod information_gain;
+mod log_ei;
+mod proposer;
+mod random_search;
+mod snapped_search;
+mod sobol_search;
 mod strategy;
 mod surrogate;
 mod thompson;
+mod trials;
 mod ucb_multiplier;
 
 pub use domain::{Domain, Maximizer};
+pub use expected_improvement::{LogImprovement, expected_improvement, log_expected_improvement};
+pub use fedbo_optim::Points;
 pub use fts::{
     AgentSampling, Fts, FtsSettings, Inbox, LocalProb, MessageContent, MessageNoise,
     MessageRejected, MessageSettings,
 };
+pub use gp_ucb::{GpUcb, GpUcbSettings};
 pub use information_gain::information_gain_bound;
+pub use log_ei::{Incumbent, LogEi, LogEiSettings};
+pub use random_search::RandomSearch;
+pub use sobol_search::SobolSearch;
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};
 pub use surrogate::{
     Diagnostics, HyperparameterPolicy, OwnSampler, Refit, Surrogate, SurrogateSettings,
 };
-pub use thompson::{Repeats, ThompsonSampling, ThompsonSettings};
+pub use thompson::{ThompsonSampling, ThompsonSettings};
+pub use trials::Repeats;
 pub use ucb_multiplier::UcbMultiplier;

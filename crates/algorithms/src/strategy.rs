@@ -3,22 +3,25 @@
 use std::fmt;
 
 use fedbo_gp::GpError;
-use fedbo_optim::OptimError;
+use fedbo_optim::{OptimError, Points};
 use fedbo_streams::Stream;
+
+use crate::Surrogate;
 
 /// Where a query came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The initial design, before any surrogate.
     Initial,
-    /// The maximizer of a function drawn from the agent's own posterior.
+    /// The own model: the maximizer of a function drawn from the own posterior, or of an acquisition function.
     Own,
     /// The maximizer of a function that another agent sent.
     Message {
         /// Index of the sender.
         sender: u32,
     },
-    /// A uniformly random point, in place of one that was already evaluated or has failed.
+    /// A point that no model chose: of random search, of a Sobol sequence, or a uniformly random one in place of one that
+    /// was already evaluated, is running or has failed.
     Random,
     /// The same, where another agent's function had been chosen: its message counts as used.
     RandomInstead {
@@ -61,11 +64,17 @@ pub struct Observation {
 
 /// A sequential decision rule that maximizes. The caller owns the loop.
 pub trait Strategy: Send {
-    /// Proposes a query. Reads state only, so equal streams give equal proposals.
+    /// Proposes a query. Reads state only, so equal streams and equal `pending` give equal proposals.
+    ///
+    /// `pending` (p×d, may be empty) are the coordinates of trials that are running. None of them is proposed again unless
+    /// repeats are allowed; deterministic acquisition functions also take account of what they will teach.
     ///
     /// # Errors
-    /// If no finite proposal exists.
-    fn ask(&self, stream: &mut Stream) -> Result<Proposal, StrategyError>;
+    /// If no finite proposal exists, or every point of a discrete domain is used up.
+    ///
+    /// # Panics
+    /// If `pending` has another dimension than the domain.
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError>;
 
     /// Adds finished observations, in any order; each trial counts once. A failed trial, or a value that is not finite,
     /// never reaches the surrogate, and its point is not proposed again.
@@ -73,6 +82,11 @@ pub trait Strategy: Send {
     /// # Errors
     /// If the surrogate cannot be conditioned; nothing is added then.
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
+
+    /// Its model of the objective, if it has one.
+    fn surrogate(&self) -> Option<&Surrogate> {
+        None
+    }
 }
 
 /// Why a strategy could not go on.
@@ -84,11 +98,21 @@ pub enum StrategyError {
     /// The maximisation failed.
     #[error("no query can be proposed: {0}")]
     Maximization(#[from] OptimError),
-    /// Every point of a finite domain was evaluated or failed.
+    /// Every point of a discrete domain was evaluated, is running or has failed.
     #[error("all {n_points} points of the domain are used up")]
     Exhausted {
         /// Size of the domain.
         n_points: usize,
+    },
+    /// More observations than an exact Gaussian process is conditioned on: see [`crate::Surrogate::MAX_OBSERVATIONS`].
+    #[error(
+        "{n_observations} successful observations: strategies with a Gaussian process take up to {limit}; go on with random or Sobol search"
+    )]
+    TooManyObservations {
+        /// Successful observations so far.
+        n_observations: usize,
+        /// The limit.
+        limit: usize,
     },
     /// Raw outputs so large that the weights of a message overflow.
     #[error("the message would hold a number that is not finite: standardize its outputs")]

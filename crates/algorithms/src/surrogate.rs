@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedbo_gp::{
     Family, FitCriterion, FitOptions, Fitted, GpError, Hyperparameters, JointSampler, Kernel,
-    Posterior, Prior, Standardizer, fit,
+    LogNormal, Posterior, Prior, Standardizer, fit,
 };
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed};
@@ -21,11 +21,33 @@ pub enum Refit {
     /// Each time up to 20 observations, then when n has grown by a tenth: the total cost stays within a constant factor
     /// of the last fit's.
     Geometric,
+    /// At 2, 3, …, 20 observations, then at counts that grow by a tenth, up to [`Refit::LAST_SCHEDULED`]; every fit starts
+    /// from the initial hyperparameters and sees the first so many observations, whose posterior is then built, and later
+    /// ones are appended one by one.
+    ///
+    /// So the surrogate is a function of the ordered list of observations alone, to the last bit, however they were told.
+    /// A fit that fails leaves the initial hyperparameters until the next. A fit sees 500 observations at most: the
+    /// better half of them the best ones, the rest spread evenly over the others. Random restarts end at 100 observations.
+    Scheduled,
 }
 
 impl Refit {
+    /// The last count of observations at which [`Refit::Scheduled`] fits and builds the posterior anew.
+    pub const LAST_SCHEDULED: usize = 2000;
+
+    /// The last count of [`Refit::Scheduled`] up to n, 0 if there is none.
+    fn scheduled(n: usize) -> usize {
+        let (mut last, mut next) = (0, 2);
+        while next <= n.min(Self::LAST_SCHEDULED) {
+            last = next;
+            next += if next < 20 { 1 } else { next.div_ceil(10) };
+        }
+        last
+    }
+
     fn is_due(&self, last: usize, n: usize) -> bool {
         match self {
+            Self::Scheduled => Self::scheduled(n) > last,
             Self::At(list) => n > last && list.iter().any(|at| (last + 1..=n).contains(at)),
             Self::Every(k) => n >= 2 && (last == 0 || n >= last + (*k).max(1)),
             Self::Geometric => {
@@ -132,7 +154,16 @@ pub struct Surrogate {
     diagnostics: Diagnostics,
 }
 
+/// Observations that one fit of [`Refit::Scheduled`] sees at most.
+const MAX_FITTED: usize = 500;
+/// Observations from which on such a fit has no random restarts.
+const LAST_RESTARTED: usize = 100;
+
 impl Surrogate {
+    /// Successful observations beyond which strategies with a Gaussian process propose nothing more; the posterior then
+    /// stays as it was.
+    pub const MAX_OBSERVATIONS: usize = 5000;
+
     /// A surrogate without observations. `finite_domain` is the domain of joint sampling, if there is one; `seed` feeds
     /// the restarts of hyperparameter fits.
     ///
@@ -193,6 +224,19 @@ impl Surrogate {
     /// The posterior over the standardized (or raw) function.
     pub fn posterior(&self) -> &Posterior {
         &self.posterior
+    }
+
+    /// Posterior mean and standard deviation of the latent function at `unit` (d), in the units of what was told. Cost O(n²).
+    pub fn predict(&self, unit: &[f64]) -> (f64, f64) {
+        let (mean, variance) = self.posterior.mean_variance(unit);
+        let std = self.standardizer.restore_std(variance.sqrt());
+        (self.standardizer.restore(mean), std)
+    }
+
+    /// Standard deviation of the noise, in the units of what was told.
+    pub fn noise_std(&self) -> f64 {
+        self.standardizer
+            .restore_std(self.posterior.noise_variance().sqrt())
     }
 
     /// Whether the posterior is over standardized outputs.
@@ -260,6 +304,14 @@ impl Surrogate {
             .iter()
             .map(|v| self.standardizer.standardize(*v))
             .collect();
+        if self.outputs.len() > Self::MAX_OBSERVATIONS {
+            return Ok(());
+        }
+        if self.settings.is_scheduled() {
+            self.follow_schedule(y)?;
+            self.note_jitter();
+            return Ok(());
+        }
         let refitted = self.refit_if_due(&y);
         // One new observation extends the factor; `append` leaves the posterior as it was if it fails.
         if refitted || self.outputs.len() > before + 1 {
@@ -268,9 +320,92 @@ impl Surrogate {
             self.posterior.append(self.inputs.row(before), y[before])?;
             self.posterior.set_outputs(y)?;
         }
+        self.note_jitter();
+        Ok(())
+    }
+
+    fn note_jitter(&mut self) {
         let relative = self.posterior.factor().jitter() / self.posterior.kernel().outputscale();
         self.diagnostics.largest_jitter = self.diagnostics.largest_jitter.max(relative);
+    }
+
+    /// [`Refit::Scheduled`] for the outputs y in the posterior's units.
+    fn follow_schedule(&mut self, y: Vec<f64>) -> Result<(), GpError> {
+        let n_fitted = Refit::scheduled(y.len());
+        let base = if n_fitted > self.last_fit {
+            let h = self.fit_first(n_fitted);
+            let (inputs, outputs) = (self.first_inputs(0, n_fitted), y[..n_fitted].to_vec());
+            let initial = self.settings.initial();
+            let fitted =
+                Posterior::new(h.kernel, h.noise_variance, inputs.clone(), outputs.clone());
+            match fitted {
+                Ok(posterior) => posterior,
+                Err(_) => {
+                    self.diagnostics.n_rejected_fits += 1;
+                    Posterior::new(
+                        initial.kernel.clone(),
+                        initial.noise_variance,
+                        inputs,
+                        outputs,
+                    )?
+                }
+            }
+        } else if y.len() == self.posterior.len() + 1 {
+            let last = y.len() - 1;
+            self.posterior.append(self.inputs.row(last), y[last])?;
+            return self.posterior.set_outputs(y);
+        } else {
+            self.posterior.clone()
+        };
+        let first = base.len();
+        let mut posterior = base.extended(&self.first_inputs(first, y.len()), &y[first..])?;
+        posterior.set_outputs(y)?;
+        self.replace_posterior(posterior)?;
+        self.last_fit = n_fitted;
         Ok(())
+    }
+
+    /// Inputs `from`..`to`.
+    fn first_inputs(&self, from: usize, to: usize) -> Points {
+        let dim = self.inputs.dim();
+        Points::from_flat(dim, self.inputs.as_flat()[from * dim..to * dim].to_vec())
+    }
+
+    /// Hyperparameters from the first m observations and nothing else; the initial ones if the fit fails.
+    fn fit_first(&mut self, m: usize) -> Hyperparameters {
+        let HyperparameterPolicy::Fitted {
+            initial, options, ..
+        } = &self.settings.hyperparameters
+        else {
+            return self.settings.initial().clone();
+        };
+        let standardizer = if self.settings.standardize {
+            Standardizer::new(&self.outputs[..m])
+        } else {
+            Standardizer::RAW
+        };
+        let seen = representative(&self.outputs[..m], MAX_FITTED);
+        let inputs = Points::from_rows(
+            self.inputs.dim(),
+            seen.iter().map(|index| self.inputs.row(*index)),
+        );
+        let y: Vec<f64> = seen
+            .iter()
+            .map(|index| standardizer.standardize(self.outputs[*index]))
+            .collect();
+        let mut options = options.clone();
+        if m > LAST_RESTARTED {
+            options.n_restarts = 0;
+        }
+        let mut stream = self.seed.stream(Purpose::HyperparameterFit, m as u64, 0);
+        self.diagnostics.n_fits += 1;
+        match fit(initial, &inputs, &y, &options, &mut stream) {
+            Ok(fitted) => fitted.hyperparameters,
+            Err(_) => {
+                self.diagnostics.n_failed_fits += 1;
+                initial.clone()
+            }
+        }
     }
 
     /// Refits when the schedule says so; true if there are new hyperparameters, which are then in `self.posterior`'s
@@ -305,6 +440,11 @@ impl Surrogate {
 
     fn condition(&mut self, h: &Hyperparameters, y: Vec<f64>) -> Result<(), GpError> {
         let posterior = Posterior::new(h.kernel.clone(), h.noise_variance, self.inputs.clone(), y)?;
+        self.replace_posterior(posterior)
+    }
+
+    /// Takes a posterior, with the finite domain's sampler for its kernel.
+    fn replace_posterior(&mut self, posterior: Posterior) -> Result<(), GpError> {
         if let Some(joint) = &self.joint
             && joint.kernel() != posterior.kernel()
         {
@@ -329,7 +469,62 @@ impl Surrogate {
     }
 }
 
+/// Up to `limit` indices in ascending order: half of the limit the largest outputs (of equal ones the first), the rest
+/// spread evenly over the other indices.
+fn representative(outputs: &[f64], limit: usize) -> Vec<usize> {
+    let n = outputs.len();
+    if n <= limit {
+        return (0..n).collect();
+    }
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|a, b| outputs[*b].total_cmp(&outputs[*a]).then(a.cmp(b)));
+    let mut others = order.split_off(limit / 2);
+    others.sort_unstable();
+    let n_spread = limit - limit / 2;
+    order.extend((0..n_spread).map(|i| others[i * others.len() / n_spread]));
+    order.sort_unstable();
+    order
+}
+
 impl SurrogateSettings {
+    fn is_scheduled(&self) -> bool {
+        matches!(
+            self.hyperparameters,
+            HyperparameterPolicy::Fitted {
+                refit: Refit::Scheduled,
+                ..
+            }
+        )
+    }
+
+    /// Settings for one party's study: as [`SurrogateSettings::default_for`], with [`Refit::Scheduled`].
+    ///
+    /// With `noisy` the noise variance has the usual prior. Without, the objective answers the same at the same point:
+    /// the noise variance is a small number for the factorization's sake.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn for_study(dim: usize, noisy: bool) -> Self {
+        let mut settings = Self::default_for(dim);
+        if let HyperparameterPolicy::Fitted {
+            initial,
+            options,
+            refit,
+        } = &mut settings.hyperparameters
+        {
+            *refit = Refit::Scheduled;
+            if !noisy {
+                initial.noise_variance = 1e-6;
+                options.noise_bounds = (1e-8, 1e-3);
+                options.noise_prior = LogNormal {
+                    location: 1e-6_f64.ln(),
+                    variance: 1.0,
+                };
+            }
+        }
+        settings
+    }
+
     /// The hyperparameters before any fit.
     pub fn initial(&self) -> &Hyperparameters {
         match &self.hyperparameters {

@@ -8,6 +8,7 @@ use fedbo_algorithms::{
     AgentSampling, Domain, Fts, FtsSettings, LocalProb, MessageSettings, Observation, Proposal,
     Source, Strategy, ThompsonSettings,
 };
+use fedbo_optim::Points;
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_streams::{Purpose, Seed};
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
                 strategy.receive(*sender, map.hash(), weights)?;
             }
             let mut stream = seed.stream(Purpose::Proposal, u64::from(agent), round);
-            let proposal = strategy.ask(&mut stream)?;
+            let proposal = strategy.ask(&Points::new(strategy.domain().dim()), &mut stream)?;
             strategy.tell(&[observe(agent, proposal)])?;
         }
     }

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use fedbo_experiments::federation::{FileError, RunError};
-use fedbo_experiments::report::ReportError;
+use fedbo_config::FileError;
+use fedbo_experiments::federation::RunError;
 use fedbo_problems::{DataError, ProblemError};
+use fedbo_report::ReportError;
 
 use crate::console::OutputClosed;
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use fedbo_experiments::catalogue::Progress;
 use fedbo_experiments::federation::{ArmStart, RunProgress};
-use fedbo_experiments::report::Row;
 use fedbo_objective::{Direction, Outcome};
 use fedbo_protocol::UpdateRejected;
+use fedbo_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::{self, BARS};

@@ -1,11 +1,10 @@
-//! Whole federations in one process: sessions, declared experiments, result tables and pictures.
+//! Whole federations in one process: sessions and declared experiments.
 //!
-//! Decides how the machines of `fedbo-protocol` are driven, which arms an experiment compares and what is reported.
-//! Files are written by [`report`]; the command line is another crate.
+//! Decides how the machines of `fedbo-protocol` are driven, and which arms an experiment compares.
+//! Results are written by `fedbo-report`; the command line is another crate.
 
 pub mod catalogue;
 pub mod federation;
-pub mod report;
 mod session;
 mod tally;
 

@@ -2,10 +2,10 @@
 
 use fedbo_algorithms::Source;
 use fedbo_objective::Outcome;
-use fedbo_space::Direction;
+use fedbo_space::{Direction, Point};
 
-use crate::report::Row;
 use crate::session::TrialRecord;
+use fedbo_report::Row;
 
 /// What a [`Tally`] writes into every row.
 #[derive(Clone, Debug)]
@@ -51,18 +51,37 @@ impl Tally {
         self.best
     }
 
-    /// The row of a trial. `true_value` is the objective without noise at its point, where it is known; `name_of` gives
-    /// the names of message senders.
+    /// The row of an agent's trial. `true_value` is the objective without noise at its point, where it is known; `name_of`
+    /// gives the names of message senders.
     pub fn row(
         &mut self,
         record: &TrialRecord,
         true_value: Option<f64>,
         name_of: impl Fn(u32) -> String,
     ) -> Row {
-        let value = match record.outcome {
-            Outcome::Value(value) => Some(value),
-            Outcome::Failed(_) | Outcome::Interrupted => None,
+        let source = match &record.trial.source {
+            Source::Message { sender } => format!("message:{}", name_of(*sender)),
+            other => other.to_string(),
         };
+        let ended = match &record.outcome {
+            Outcome::Value(value) => Ok(Some(*value)),
+            Outcome::Failed(failure) => Err(failure.to_string()),
+            Outcome::Interrupted => Ok(None),
+        };
+        self.next(&record.point, source, ended, true_value, record.ask_seconds)
+    }
+
+    /// The row of the next trial: its point, where it came from, its value or why it failed, the objective without noise
+    /// there, and the seconds that the proposal took.
+    pub fn next(
+        &mut self,
+        point: &Point,
+        source: String,
+        ended: Result<Option<f64>, String>,
+        true_value: Option<f64>,
+        ask_seconds: f64,
+    ) -> Row {
+        let value = ended.as_ref().ok().copied().flatten();
         if let Some(value) = value
             && self
                 .best
@@ -83,22 +102,18 @@ impl Tally {
             agent: self.unit.agent.clone(),
             run: self.unit.run,
             iteration,
-            source: match &record.trial.source {
-                Source::Message { sender } => format!("message:{}", name_of(*sender)),
-                other => other.to_string(),
-            },
-            parameters: record
-                .point
+            source,
+            parameters: point
                 .iter()
                 .map(|(name, value)| (name.to_owned(), value.to_string()))
                 .collect(),
             value,
             best: self.best,
             regret: self.least_regret,
-            ask_seconds: record.ask_seconds,
-            status: match &record.outcome {
-                Outcome::Failed(failure) => Row::failed_status(failure),
-                Outcome::Value(_) | Outcome::Interrupted => Row::ok_status(),
+            ask_seconds,
+            status: match ended {
+                Err(reason) => Row::failed_status(reason),
+                Ok(_) => Row::ok_status(),
             },
         }
     }
@@ -108,7 +123,7 @@ impl Tally {
 mod tests {
     use fedbo_objective::Failure;
     use fedbo_protocol::Trial;
-    use fedbo_space::{Point, Value};
+    use fedbo_space::Value;
 
     use super::*;
 

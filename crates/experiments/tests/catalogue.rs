@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_experiments::Ended;
 use fedbo_experiments::catalogue::{Finding, Progress, RunOptions, find};
-use fedbo_experiments::report::{RESULTS_FILE, Summary, read_results};
+use fedbo_report::{RESULTS_FILE, Summary, read_results};
 
 struct Quiet;
 

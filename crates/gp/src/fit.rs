@@ -24,8 +24,28 @@ pub enum FitCriterion {
     MaximumLikelihood,
     /// ln p(y | X) plus log priors, for standardized outputs in `[0,1]^d`:
     /// ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales grow with √d),
-    /// a² ~ LogNormal(0, 1), σ² ~ LogNormal(−4, 1). Densities are those of the parameter, not of its logarithm.
+    /// a² ~ LogNormal(0, 1), and σ² as given by [`FitOptions::noise_prior`]. Densities are those of the parameter, not of its logarithm.
     MaximumPosterior,
+}
+
+/// A log-normal distribution: the logarithm is normal with this mean and variance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogNormal {
+    /// Mean of the logarithm.
+    pub location: f64,
+    /// Variance of the logarithm.
+    pub variance: f64,
+}
+
+impl LogNormal {
+    /// The logarithm of the density at e^t, without its constant, and its derivative in t.
+    fn ln_density(self, t: f64) -> (f64, f64) {
+        let off = t - self.location;
+        (
+            -t - off.powi(2) / (2.0 * self.variance),
+            -1.0 - off / self.variance,
+        )
+    }
 }
 
 /// How a fit searches.
@@ -43,12 +63,14 @@ pub struct FitOptions {
     pub outputscale_bounds: (f64, f64),
     /// Bounds of σ².
     pub noise_bounds: (f64, f64),
+    /// Prior of σ² for [`FitCriterion::MaximumPosterior`].
+    pub noise_prior: LogNormal,
     /// When a local search ends.
     pub local: LbfgsbOptions,
 }
 
 impl Default for FitOptions {
-    /// Priors on, one length scale a dimension, two restarts.
+    /// Priors on, σ² ~ LogNormal(−4, 1), one length scale a dimension, two restarts.
     fn default() -> Self {
         Self {
             criterion: FitCriterion::MaximumPosterior,
@@ -57,6 +79,10 @@ impl Default for FitOptions {
             lengthscale_bounds: (1e-2, 1e2),
             outputscale_bounds: (1e-3, 1e3),
             noise_bounds: (1e-6, 10.0),
+            noise_prior: LogNormal {
+                location: -4.0,
+                variance: 1.0,
+            },
             local: LbfgsbOptions {
                 max_iterations: 200,
                 gradient_tolerance: 1e-5,
@@ -225,16 +251,23 @@ impl Problem<'_> {
                 reason = "input dimensions are far below 2^53"
             )]
             let d = self.dim as f64;
-            let lengthscale_prior = (2.0_f64.sqrt() + 0.5 * d.ln(), 3.0);
+            let lengthscale_prior = LogNormal {
+                location: 2.0_f64.sqrt() + 0.5 * d.ln(),
+                variance: 3.0,
+            };
+            let outputscale_prior = LogNormal {
+                location: 0.0,
+                variance: 1.0,
+            };
             for (i, t) in theta.iter().enumerate() {
-                let (mean, variance) = match i.checked_sub(n) {
+                let prior = match i.checked_sub(n) {
                     None => lengthscale_prior,
-                    Some(0) => (0.0, 1.0),
-                    Some(_) => (-4.0, 1.0),
+                    Some(0) => outputscale_prior,
+                    Some(_) => self.options.noise_prior,
                 };
-                // ln LogNormal(e^t; mean, variance) without its constant.
-                value += -t - (t - mean).powi(2) / (2.0 * variance);
-                gradient[i] += -1.0 - (t - mean) / variance;
+                let (density, slope) = prior.ln_density(*t);
+                value += density;
+                gradient[i] += slope;
             }
         }
         Ok(value)

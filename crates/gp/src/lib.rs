@@ -16,17 +16,19 @@ mod lanes;
 pub mod linalg;
 mod pathwise;
 mod posterior;
+mod prediction;
 mod standardizer;
 mod weights;
 
 pub use evidence::{Evidence, evidence};
 pub use features::{FeatureDescription, FeatureMap, LengthscaleLaw, MapHash};
-pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, fit};
+pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit};
 pub use joint::JointSampler;
 pub use kernel::{Columns, Family, Kernel};
 pub use linalg::NotPositiveDefinite;
 pub use pathwise::{PathwiseSample, Prior};
 pub use posterior::Posterior;
+pub use prediction::Prediction;
 pub use standardizer::Standardizer;
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 

@@ -205,10 +205,16 @@ impl SpdFactor {
         square.pack()
     }
 
-    /// L⁻¹ B for an n×m matrix given as m columns of length n, in place. Cost O(n² m).
-    pub(crate) fn solve_lower_columns(&self, columns: &mut [Vec<f64>]) {
+    /// L in the backend's layout, for many solves of [`solve_lower_block`]. Cost O(n²).
+    pub(crate) fn unpacked(&self) -> Square {
         let mut square = Square::new(self.size());
         square.unpack(&self.lower);
+        square
+    }
+
+    /// L⁻¹ B for an n×m matrix given as m columns of length n, in place. Cost O(n² m).
+    pub(crate) fn solve_lower_columns(&self, columns: &mut [Vec<f64>]) {
+        let square = self.unpacked();
         let mut rhs = Mat::<f64>::zeros(self.size(), columns.len());
         for (j, column) in columns.iter().enumerate() {
             rhs.col_as_slice_mut(j).copy_from_slice(column);
@@ -222,6 +228,20 @@ impl SpdFactor {
             column.copy_from_slice(rhs.col_as_slice(j));
         }
     }
+}
+
+/// B ← L⁻¹ B for whole columns of length n, one after the other in `columns`. Cost O(n²) a column.
+pub(crate) fn solve_lower_block(factor: &Square, columns: &mut [f64]) {
+    let n = factor.n;
+    if n == 0 {
+        return;
+    }
+    let m = columns.len() / n;
+    faer::linalg::triangular_solve::solve_lower_triangular_in_place(
+        factor.as_ref(),
+        MatMut::from_column_major_slice_mut(columns, n, m),
+        Par::Seq,
+    );
 }
 
 /// Rows that [`Square::unpack`] and [`Square::pack`] copy together, so that both sides are read by whole cache lines.

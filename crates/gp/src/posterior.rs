@@ -83,6 +83,13 @@ impl Posterior {
         if !(y.is_finite() && x.iter().all(|v| v.is_finite())) {
             return Err(GpError::NotFinite { index: self.len() });
         }
+        self.push(x, y)?;
+        self.refresh_alpha();
+        Ok(())
+    }
+
+    /// Adds one observation without the new α.
+    fn push(&mut self, x: &[f64], y: f64) -> Result<(), GpError> {
         let mut row = self.kernel.row(x, &self.columns);
         row.truncate(self.len());
         row.push(self.kernel.outputscale() + self.noise_variance);
@@ -96,8 +103,30 @@ impl Posterior {
         self.inputs.push(x);
         self.columns = Columns::new(&self.inputs);
         self.y.push(y);
-        self.refresh_alpha();
         Ok(())
+    }
+
+    /// Adds m observations in order, to the last bit as if each had been [`Posterior::append`]ed. Cost O(n² m).
+    ///
+    /// # Errors
+    /// As [`Posterior::new`].
+    ///
+    /// # Panics
+    /// If shapes differ.
+    pub fn extended(mut self, inputs: &Points, y: &[f64]) -> Result<Self, GpError> {
+        assert_eq!(
+            inputs.len(),
+            y.len(),
+            "{} inputs and {} outputs",
+            inputs.len(),
+            y.len()
+        );
+        check_finite(inputs, y)?;
+        for (x, y) in inputs.rows().zip(y) {
+            self.push(x, *y)?;
+        }
+        self.refresh_alpha();
+        Ok(self)
     }
 
     /// Replaces the outputs, inputs unchanged, for instance after they were standardized anew. Cost O(n²).
@@ -160,8 +189,22 @@ impl Posterior {
         &self.factor
     }
 
+    /// The largest mean at an observed input, max_i (y − (σ² + jitter) α)_i; −∞ without observations. Cost O(n).
+    pub fn largest_mean(&self) -> f64 {
+        let ridge = self.noise_variance + self.factor.jitter();
+        let means = self.y.iter().zip(&self.alpha).map(|(y, a)| y - ridge * a);
+        means.fold(f64::NEG_INFINITY, f64::max)
+    }
+
     pub(crate) fn columns(&self) -> &Columns {
         &self.columns
+    }
+
+    /// Posterior mean of the latent function at x. Cost O(n).
+    pub fn mean(&self, x: &[f64]) -> f64 {
+        let mut cross = self.kernel.row(x, &self.columns);
+        cross.truncate(self.len());
+        lanes::wide_dot(&cross, &self.alpha)
     }
 
     /// Posterior mean and variance of the latent function at x; the variance is never below 0. Cost O(n²).

@@ -48,6 +48,11 @@ impl Standardizer {
         (y / self.scale - self.mean) / self.std
     }
 
+    /// A standard deviation in standard units back in the outputs' own.
+    pub fn restore_std(&self, std: f64) -> f64 {
+        std * self.std * self.scale
+    }
+
     /// A standardized value back in the outputs' own units.
     pub fn restore(&self, z: f64) -> f64 {
         (z * self.std + self.mean) * self.scale

@@ -21,6 +21,12 @@ pub enum Failure {
         /// What is wrong with it.
         message: String,
     },
+    /// The objective itself says that it failed.
+    #[error("the objective reported: {message}")]
+    Reported {
+        /// What it said.
+        message: String,
+    },
     /// A model inside the objective could not be fitted or scored.
     #[error("the model of this objective gave no score: {message}")]
     Model {
@@ -97,6 +103,7 @@ impl Failure {
             Self::NotFinite(_) => "not-finite",
             Self::Panicked { .. } => "panicked",
             Self::BadPoint { .. } => "bad-point",
+            Self::Reported { .. } => "reported",
             Self::Model { .. } => "model",
             Self::Spawn { .. } => "spawn",
             Self::Lost { .. } => "lost",

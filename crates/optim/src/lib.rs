@@ -16,7 +16,7 @@ mod testing;
 pub use direct::{Direct, GlobalMaximum};
 pub use error::OptimError;
 pub use lbfgsb::{Lbfgsb, LbfgsbOptions, LocalMaximum, maximize_in_box};
-pub use multistart::{Maxima, MultiStart, sobol};
+pub use multistart::{Maxima, MultiStart, sobol, sobol_point};
 pub use points::Points;
 pub use scan::{Scan, rank, scan};
 

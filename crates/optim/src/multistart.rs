@@ -211,18 +211,29 @@ pub fn sobol(dim: usize, n_points: usize, seed: u32) -> Points {
     Points::from_flat(dim, data)
 }
 
+/// Point `index` of the sequence of [`sobol`], d numbers.
+pub fn sobol_point(dim: usize, index: usize, seed: u32) -> Vec<f64> {
+    let mut point = Vec::with_capacity(dim);
+    push_sobol(&mut point, dim, index, seed);
+    point
+}
+
 fn extend_sobol(data: &mut Vec<f64>, dim: usize, n_points: usize, seed: u32) {
+    for index in 0..n_points {
+        push_sobol(data, dim, index, seed);
+    }
+}
+
+fn push_sobol(data: &mut Vec<f64>, dim: usize, index: usize, seed: u32) {
     let n_sets = sobol_burley::NUM_DIMENSION_SETS_4D as usize;
-    for point in 0..n_points {
-        let (index, lap) = (small(point % SOBOL_LENGTH), small(point / SOBOL_LENGTH));
-        for set in 0..dim.div_ceil(4) {
-            let block = small(set / n_sets);
-            let scramble = seed
-                .wrapping_add(lap.wrapping_mul(0x9e37_79b9))
-                .wrapping_add(block.wrapping_mul(0x85eb_ca6b));
-            let four = sobol_burley::sample_4d(index, small(set % n_sets), scramble);
-            data.extend(four.iter().take(dim - 4 * set).map(|&v| f64::from(v)));
-        }
+    let (index, lap) = (small(index % SOBOL_LENGTH), small(index / SOBOL_LENGTH));
+    for set in 0..dim.div_ceil(4) {
+        let block = small(set / n_sets);
+        let scramble = seed
+            .wrapping_add(lap.wrapping_mul(0x9e37_79b9))
+            .wrapping_add(block.wrapping_mul(0x85eb_ca6b));
+        let four = sobol_burley::sample_4d(index, small(set % n_sets), scramble);
+        data.extend(four.iter().take(dim - 4 * set).map(|&v| f64::from(v)));
     }
 }
 

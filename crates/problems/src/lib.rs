@@ -8,6 +8,7 @@ mod functions;
 mod gp_functions;
 mod landmine;
 pub mod landmine_archive;
+mod mixed;
 mod problem;
 mod svm;
 mod table;
@@ -19,6 +20,7 @@ pub use gp_functions::{
     GridFamily, GridObservations, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE,
 };
 pub use landmine::{LandmineField, LandmineSvm, N_FIELDS, read_fields};
+pub use mixed::MixedSurface;
 pub use problem::{PROBLEM_NAMES, Problem, ProblemError, ProblemSpec, problem};
 pub use svm::{Labelled, SplitSvm, SvmError};
 pub use table::DataError;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use fedbo_algorithms::{
-    Fts, MessageRejected, Observation, Source, Strategy, StrategyError, Surrogate,
+    Fts, MessageRejected, Observation, Points, Source, Strategy, StrategyError, Surrogate,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -244,7 +244,7 @@ impl Agent {
             .stream(Purpose::Proposal, u64::from(self.id), broadcast.round);
         let proposal = self
             .strategy
-            .ask(&mut stream)
+            .ask(&Points::new(self.strategy.domain().dim()), &mut stream)
             .map_err(|source| self.failed(source))?;
         effects.push(self.evaluate(broadcast.round, proposal.unit, proposal.source));
         Ok(effects)

@@ -1,5 +1,7 @@
 //! One parameter of a search space: its declaration, and its map into `[0,1]` coordinates.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{SpaceError, Value};
@@ -19,6 +21,58 @@ pub struct ParameterSpec {
     pub log: Option<bool>,
     /// The choices' names (categorical).
     pub choices: Option<Vec<String>>,
+}
+
+impl ParameterSpec {
+    /// A real number in [low, high].
+    pub fn float(low: f64, high: f64) -> Self {
+        Self::range("float", low, high, None)
+    }
+
+    /// A real number in [low, high] on a logarithmic scale.
+    pub fn log_float(low: f64, high: f64) -> Self {
+        Self::range("float", low, high, Some(true))
+    }
+
+    /// A whole number in low..=high (within ±2^53).
+    pub fn int(low: i64, high: i64) -> Self {
+        Self::range("int", whole(low), whole(high), None)
+    }
+
+    /// A whole number in low..=high (low ≥ 1) on a logarithmic scale.
+    pub fn log_int(low: i64, high: i64) -> Self {
+        Self::range("int", whole(low), whole(high), Some(true))
+    }
+
+    /// One of some names.
+    pub fn categorical<S: Into<String>>(choices: impl IntoIterator<Item = S>) -> Self {
+        Self {
+            kind: "categorical".to_owned(),
+            low: None,
+            high: None,
+            log: None,
+            choices: Some(choices.into_iter().map(Into::into).collect()),
+        }
+    }
+
+    fn range(kind: &str, low: f64, high: f64, log: Option<bool>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            low: Some(low),
+            high: Some(high),
+            log,
+            choices: None,
+        }
+    }
+}
+
+/// A bound as the declaration holds it; one beyond ±2^53 is refused when the declaration is checked.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "what lies within ±2^53 is exact, the rest is refused"
+)]
+fn whole(bound: i64) -> f64 {
+    bound as f64
 }
 
 /// The checked range of a parameter.
@@ -47,6 +101,17 @@ pub enum Kind {
         /// The names, all different.
         choices: Vec<String>,
     },
+}
+
+impl fmt::Display for Kind {
+    /// The range in words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Float { low, high, .. } => write!(f, "a number from {low:?} to {high:?}"),
+            Self::Int { low, high, .. } => write!(f, "a whole number from {low} to {high}"),
+            Self::Categorical { choices } => write!(f, "one of {}", choices.join(", ")),
+        }
+    }
 }
 
 /// A named parameter with a checked range.
@@ -261,12 +326,53 @@ impl Parameter {
         }
     }
 
+    /// The value that a text stands for.
+    ///
+    /// # Errors
+    /// If it is none of this parameter's values.
+    pub fn parse(&self, text: &str) -> Result<Value, SpaceError> {
+        let text = text.trim();
+        let value = match &self.kind {
+            Kind::Categorical { .. } => Some(Value::Choice(text.to_owned())),
+            Kind::Int { .. } => text
+                .parse()
+                .map(Value::Int)
+                .or_else(|_| text.parse().map(Value::Float))
+                .ok(),
+            Kind::Float { .. } => text.parse().map(Value::Float).ok(),
+        };
+        let value = value.ok_or_else(|| self.outside(text))?;
+        self.normalize(&value)
+    }
+
+    /// A value as this parameter has it: integers as integers, floats as floats.
+    pub(crate) fn normalize(&self, value: &Value) -> Result<Value, SpaceError> {
+        let value = match (&self.kind, value) {
+            (Kind::Float { .. }, Value::Int(v)) => Value::Float(whole(*v)),
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "whole and within ±2^53, as checked"
+            )]
+            (Kind::Int { .. }, Value::Float(v)) if v.fract() == 0.0 && v.abs() <= MAX_INT => {
+                Value::Int(*v as i64)
+            }
+            (_, other) => other.clone(),
+        };
+        self.encode(&value, &mut Vec::new())?;
+        Ok(value)
+    }
+
+    fn outside(&self, found: &str) -> SpaceError {
+        SpaceError::Value {
+            name: self.name.clone(),
+            found: found.to_owned(),
+            range: self.kind.to_string(),
+        }
+    }
+
     /// Coordinates of a value, appended to `unit`.
     pub(crate) fn encode(&self, value: &Value, unit: &mut Vec<f64>) -> Result<(), SpaceError> {
-        let outside = || SpaceError::Value {
-            name: self.name.clone(),
-            found: value.to_string(),
-        };
+        let outside = || self.outside(&value.to_string());
         match (&self.kind, value) {
             (Kind::Float { low, high, log }, Value::Float(_) | Value::Int(_)) => {
                 let v = value

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The value of one parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,9 +69,56 @@ impl Point {
     }
 }
 
+impl Point {
+    /// The value of a float or int parameter: for objectives, which know their own space.
+    ///
+    /// # Panics
+    /// If there is no such parameter, or it is categorical.
+    pub fn number(&self, name: &str) -> f64 {
+        match self.get(name).and_then(Value::as_f64) {
+            Some(value) => value,
+            None => panic!("the point has no number called {name:?}"),
+        }
+    }
+
+    /// The choice of a categorical parameter.
+    ///
+    /// # Panics
+    /// If there is no such parameter, or it is none of names.
+    pub fn choice(&self, name: &str) -> &str {
+        match self.get(name) {
+            Some(Value::Choice(choice)) => choice,
+            _ => panic!("the point has no choice called {name:?}"),
+        }
+    }
+}
+
 impl Serialize for Point {
     /// A JSON object, one key a parameter.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Point {
+    /// A JSON object; its keys keep their order. Whether it is a point of some space is for [`crate::Space::encode`] to say.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Point;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object with one value a parameter")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Point, A::Error> {
+                let mut entries = Vec::with_capacity(map.size_hint().unwrap_or(0).min(1024));
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Point::new(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries)
     }
 }

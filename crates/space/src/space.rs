@@ -1,6 +1,6 @@
 //! A search space and its two maps, [`Space::decode`] and [`Space::encode`].
 
-use crate::{Parameter, ParameterSpec, Point};
+use crate::{Kind, Parameter, ParameterSpec, Point};
 
 /// Why a space or a value is not valid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -27,18 +27,28 @@ pub enum SpaceError {
         expected: String,
     },
     /// A value lies outside its parameter's range, or is of the wrong type.
-    #[error("parameter {name}: the value {found} is not in its range")]
+    #[error("parameter {name} = {found}, expected {range}")]
     Value {
         /// The parameter.
         name: String,
         /// The value.
         found: String,
+        /// Its range, in words.
+        range: String,
     },
     /// A point does not name exactly the parameters of the space.
     #[error("the point lacks parameter {name}")]
     Missing {
         /// The missing parameter.
         name: String,
+    },
+    /// A point names a parameter that the space does not have.
+    #[error("there is no parameter {name}; the space has {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The parameters of the space, separated by commas.
+        known: String,
     },
 }
 
@@ -94,6 +104,18 @@ impl Space {
         self.parameters.iter().map(Parameter::n_coordinates).sum()
     }
 
+    /// Number of different points, `None` if a parameter is a float; saturates at `u64::MAX`.
+    pub fn n_points(&self) -> Option<u64> {
+        self.parameters.iter().try_fold(1_u64, |n, parameter| {
+            let n_values = match parameter.kind() {
+                Kind::Float { .. } => return None,
+                Kind::Int { low, high, .. } => low.abs_diff(*high).saturating_add(1),
+                Kind::Categorical { choices } => choices.len() as u64,
+            };
+            Some(n.saturating_mul(n_values))
+        })
+    }
+
     /// Point at unit-cube coordinates `unit` (length d). Coordinates outside `[0,1]` are clamped.
     ///
     /// # Panics
@@ -131,6 +153,48 @@ impl Space {
             parameter.encode(value, &mut unit)?;
         }
         Ok(unit)
+    }
+
+    /// A point that somebody wrote, in the space's order and types: `3` becomes `3.0` where the parameter is a float, and
+    /// `3.0` becomes `3` where it is an integer. The values are otherwise as given.
+    ///
+    /// # Errors
+    /// If a parameter is missing, unknown or given twice, or a value is out of range.
+    pub fn normalize(&self, point: &Point) -> Result<Point, SpaceError> {
+        let mut seen: Vec<&str> = Vec::new();
+        for (name, _) in point.iter() {
+            if seen.contains(&name) {
+                let name = name.to_owned();
+                return Err(SpaceError::Duplicate { name });
+            }
+            self.parameter(name)?;
+            seen.push(name);
+        }
+        let entries = self.parameters.iter().map(|parameter| {
+            let name = parameter.name().to_owned();
+            match point.get(parameter.name()) {
+                Some(value) => Ok((name, parameter.normalize(value)?)),
+                None => Err(SpaceError::Missing { name }),
+            }
+        });
+        Ok(Point::new(entries.collect::<Result<_, _>>()?))
+    }
+
+    /// The parameter called `name`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn parameter(&self, name: &str) -> Result<&Parameter, SpaceError> {
+        let found = self.parameters.iter().find(|each| each.name() == name);
+        found.ok_or_else(|| SpaceError::Unknown {
+            name: name.to_owned(),
+            known: self
+                .parameters
+                .iter()
+                .map(Parameter::name)
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
     }
 
     /// The coordinates that stand for what `unit` decodes to: integers at the middle of their cell, choices one-hot.

@@ -30,6 +30,8 @@ pub enum Purpose {
     Run,
     /// An agent of a federation.
     Agent,
+    /// Points at which the effect of parameters on a model is measured.
+    Sensitivity,
     /// Draws inside a test or a benchmark.
     Test,
 }
@@ -48,6 +50,7 @@ impl Purpose {
             Self::History => "history",
             Self::Run => "run",
             Self::Agent => "agent",
+            Self::Sensitivity => "sensitivity",
             Self::Test => "test",
         }
     }

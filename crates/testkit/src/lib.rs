@@ -7,8 +7,10 @@
 mod contracts;
 pub mod dense;
 pub mod statistics;
+mod storage_contract;
 
 pub use contracts::kernel_contract;
+pub use storage_contract::storage_contract;
 
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed, Stream};

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
+use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
 
 pub use agent_sampling::AgentSampling;
@@ -130,7 +131,7 @@ impl Fts {
 }
 
 impl Strategy for Fts {
-    fn ask(&self, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let local = stream.bernoulli(self.local_prob.at(self.n_steps + 1));
         if !local {
             let probabilities =
@@ -144,12 +145,19 @@ impl Strategy for Fts {
                     .get(sender)
                     .unwrap_or_else(|| unreachable!("{sender} has a probability"));
                 let sample = WeightSpaceSample::new(&self.map, &in_range(omega))?;
-                return self
-                    .own
-                    .propose_maximum(&sample, Source::Message { sender }, stream);
+                return self.own.propose_maximum(
+                    &sample,
+                    Source::Message { sender },
+                    pending,
+                    stream,
+                );
             }
         }
-        self.own.propose_own(stream)
+        self.own.propose_own(pending, stream)
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.own.surrogate())
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use fedbo_algorithms::{
     AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
-    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Repeats, Source,
-    SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
+    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Proposal, Repeats,
+    Source, Strategy, StrategyError, SurrogateSettings, ThompsonSampling, ThompsonSettings,
+    UcbMultiplier,
 };
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::{Purpose, Seed, Stream};
 use fedbo_testkit::test_stream;
 
 pub(crate) const SEED: u64 = 5;
@@ -144,6 +145,27 @@ pub(crate) fn initial(xs: &[f64], f: impl Fn(f64) -> f64) -> Vec<Observation> {
     xs.iter()
         .map(|x| observed(&[*x], Some(f(*x)), Source::Initial))
         .collect()
+}
+
+/// Asks with nothing running.
+pub(crate) trait AskAlone: Strategy {
+    fn dim(&self) -> usize;
+
+    fn ask_alone(&self, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        self.ask(&Points::new(self.dim()), stream)
+    }
+}
+
+impl AskAlone for ThompsonSampling {
+    fn dim(&self) -> usize {
+        self.domain().dim()
+    }
+}
+
+impl AskAlone for Fts {
+    fn dim(&self) -> usize {
+        self.domain().dim()
+    }
 }
 
 pub(crate) fn count(n: usize) -> f64 {

@@ -8,7 +8,8 @@ use fedbo_optim::{Direct, Function, Points};
 use fedbo_testkit::{statistics::check_chi_squared, test_stream};
 
 use crate::common::{
-    MESSAGE, count, fts_with, initial, line, map, observed, own, small_fts, unit_box, with_messages,
+    AskAlone, MESSAGE, count, fts_with, initial, line, map, observed, own, small_fts, unit_box,
+    with_messages,
 };
 
 const NEVER_OWN: LocalProb = LocalProb::Constant(0.0);
@@ -17,7 +18,7 @@ const NEVER_OWN: LocalProb = LocalProb::Constant(0.0);
 fn tally(fts: &Fts, senders: &[u32], n: u64) -> Vec<f64> {
     let mut counts = vec![0.0; senders.len() + 1];
     for stream in 0..n {
-        let place = match fts.ask(&mut test_stream(stream)).unwrap().source {
+        let place = match fts.ask_alone(&mut test_stream(stream)).unwrap().source {
             Source::Message { sender } => senders.iter().position(|s| *s == sender).unwrap(),
             Source::Own => senders.len(),
             other => panic!("{other:?}"),
@@ -71,7 +72,7 @@ fn a_message_proposes_the_maximizer_of_its_function() {
                 map.clone(),
             );
             fts.receive(3, map.hash(), &weights).unwrap();
-            let proposal = fts.ask(&mut test_stream(7)).unwrap();
+            let proposal = fts.ask_alone(&mut test_stream(7)).unwrap();
             assert_eq!(proposal.source, Source::Message { sender: 3 });
             let function = WeightSpaceSample::new(&map, &weights).unwrap();
             let found = function.values(&Points::from_rows(dim, [&proposal.unit]))[0];
@@ -92,7 +93,10 @@ fn a_message_proposes_the_maximizer_of_its_function() {
     let best = (0..16)
         .max_by(|a, b| values[*a].total_cmp(&values[*b]))
         .unwrap();
-    assert_eq!(fts.ask(&mut test_stream(0)).unwrap().unit, points.row(best));
+    assert_eq!(
+        fts.ask_alone(&mut test_stream(0)).unwrap().unit,
+        points.row(best)
+    );
 }
 
 /// Line 3: with p_t = 1 no stream ever uses one of the messages at hand, with p_t = 0 every stream does.
@@ -184,10 +188,16 @@ fn stragglers_are_never_chosen() {
 #[test]
 fn an_empty_inbox_falls_back_to_the_own_posterior() {
     let fts = small_fts(NEVER_OWN, AgentSampling::Uniform);
-    assert_eq!(fts.ask(&mut test_stream(1)).unwrap().source, Source::Own);
+    assert_eq!(
+        fts.ask_alone(&mut test_stream(1)).unwrap().source,
+        Source::Own
+    );
     let only_first = small_fts(NEVER_OWN, AgentSampling::Given(vec![1.0]));
     let fts = with_messages(only_first, 1..3);
-    assert_eq!(fts.ask(&mut test_stream(1)).unwrap().source, Source::Own);
+    assert_eq!(
+        fts.ask_alone(&mut test_stream(1)).unwrap().source,
+        Source::Own
+    );
 }
 
 /// A message with another map's hash, another length or a number that is not finite is refused, its sender named, and the
@@ -240,11 +250,11 @@ fn a_message_replaced_by_a_random_point_counts_as_used() {
         map(1, 16),
     );
     let mut fts = with_messages(fts, [6]);
-    let first = fts.ask(&mut test_stream(0)).unwrap();
+    let first = fts.ask_alone(&mut test_stream(0)).unwrap();
     assert_eq!(first.source, Source::Message { sender: 6 });
     fts.tell(&[observed(&first.unit, Some(1.0), Source::Initial)])
         .unwrap();
-    let second = fts.ask(&mut test_stream(0)).unwrap();
+    let second = fts.ask_alone(&mut test_stream(0)).unwrap();
     assert_eq!(second.source, Source::RandomInstead { sender: 6 });
     assert_eq!(second.source.to_string(), "random");
     fts.tell(&[observed(&second.unit, Some(1.0), second.source)])
@@ -268,15 +278,19 @@ fn the_scale_of_a_message_does_not_matter() {
         let largest = weights.iter().fold(0.0_f64, |m, w| m.max(w.abs()));
         weights.iter_mut().for_each(|w| *w /= largest);
         fts.receive(0, hash, &weights).unwrap();
-        let expected = fts.ask(&mut test_stream(1)).unwrap();
+        let expected = fts.ask_alone(&mut test_stream(1)).unwrap();
         for scale in [f64::MAX, 1e200, 1e-200, 1e-300] {
             let scaled: Vec<f64> = weights.iter().map(|w| w * scale).collect();
             fts.receive(0, hash, &scaled).unwrap();
-            assert_eq!(fts.ask(&mut test_stream(1)).unwrap(), expected, "{scale:e}");
+            assert_eq!(
+                fts.ask_alone(&mut test_stream(1)).unwrap(),
+                expected,
+                "{scale:e}"
+            );
         }
         for degenerate in [vec![0.0; 16], vec![5e-324; 16], vec![f64::MAX; 16]] {
             fts.receive(0, hash, &degenerate).unwrap();
-            fts.ask(&mut test_stream(1)).unwrap();
+            fts.ask_alone(&mut test_stream(1)).unwrap();
         }
     }
 }
@@ -293,7 +307,7 @@ fn equal_streams_give_equal_proposals() {
         map(2, 16),
     );
     let fts = with_messages(fts, 0..3);
-    let ask = |n| fts.ask(&mut test_stream(n)).unwrap();
+    let ask = |n| fts.ask_alone(&mut test_stream(n)).unwrap();
     let first: Vec<_> = (0..20).map(ask).collect();
     assert_eq!(first, (0..20).map(ask).collect::<Vec<_>>());
     assert!(first.iter().any(|p| p.source == Source::Own));

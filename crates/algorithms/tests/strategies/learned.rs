@@ -7,7 +7,7 @@ use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::{Function, Points};
 use fedbo_testkit::{statistics::check_chi_squared, test_stream};
 
-use crate::common::{MESSAGE, fts_with, line, map, observed, own, with_messages};
+use crate::common::{AskAlone, MESSAGE, fts_with, line, map, observed, own, with_messages};
 
 const SHARPNESS: f64 = 2.0;
 const TARGET: u32 = 0;
@@ -47,7 +47,7 @@ fn agent(n_observations: usize) -> (Fts, Arc<FeatureMap>) {
 fn counts(fts: &Fts, n: u64) -> [f64; 5] {
     let mut counts = [0.0; 5];
     for stream in 0..n {
-        match fts.ask(&mut test_stream(stream)).unwrap().source {
+        match fts.ask_alone(&mut test_stream(stream)).unwrap().source {
             Source::Message { sender } => counts[sender as usize] += 1.0,
             other => panic!("{other:?}"),
         }

@@ -6,7 +6,7 @@ use fedbo_algorithms::{
 use fedbo_optim::{Direct, Function, MultiStart, Points};
 use fedbo_testkit::test_stream;
 
-use crate::common::{line, observed, own, ts, unit_box};
+use crate::common::{AskAlone, line, observed, own, ts, unit_box};
 
 fn strategy(domain: Domain, repeats: Repeats) -> ThompsonSampling {
     let mut settings = own(domain.dim());
@@ -44,7 +44,7 @@ fn each_rule_treats_an_evaluated_maximizer_as_documented() {
                 .unwrap();
         }
         let found = strategy
-            .propose_maximum(&Valley, Source::Own, &mut test_stream(1))
+            .propose_maximum(&Valley, Source::Own, &Points::new(1), &mut test_stream(1))
             .unwrap();
         (found.unit[0], found.source)
     };
@@ -71,7 +71,7 @@ fn a_random_stand_in_keeps_the_sender() {
         .unwrap();
     let source = Source::Message { sender: 3 };
     let found = strategy
-        .propose_maximum(&Valley, source, &mut test_stream(1))
+        .propose_maximum(&Valley, source, &Points::new(1), &mut test_stream(1))
         .unwrap();
     assert_eq!(found.source, Source::RandomInstead { sender: 3 });
 }
@@ -83,7 +83,7 @@ fn a_finite_domain_is_exhausted_after_its_last_point() {
         let mut strategy = strategy(line(12), repeats);
         let mut visited = Vec::new();
         for trial in 0..12 {
-            let found = strategy.ask(&mut test_stream(trial)).unwrap();
+            let found = strategy.ask_alone(&mut test_stream(trial)).unwrap();
             assert!(
                 !visited.contains(&found.unit),
                 "{repeats:?} repeats a point"
@@ -95,7 +95,7 @@ fn a_finite_domain_is_exhausted_after_its_last_point() {
             visited.push(found.unit);
         }
         assert_eq!(
-            strategy.ask(&mut test_stream(99)),
+            strategy.ask_alone(&mut test_stream(99)),
             Err(StrategyError::Exhausted { n_points: 12 })
         );
     }
@@ -113,14 +113,14 @@ fn allow_repeats_what_succeeded_only() {
             .unwrap();
     }
     for stream in 0..200 {
-        let found = strategy.ask(&mut test_stream(stream)).unwrap();
+        let found = strategy.ask_alone(&mut test_stream(stream)).unwrap();
         assert!(found.unit[0] > 0.7, "{found:?} has failed");
     }
     for x in [0.8, 1.0] {
         strategy.tell(&[observed(&[x], None, Source::Own)]).unwrap();
     }
     assert_eq!(
-        strategy.ask(&mut test_stream(0)),
+        strategy.ask_alone(&mut test_stream(0)),
         Err(StrategyError::Exhausted { n_points: 6 })
     );
 }
@@ -142,7 +142,7 @@ fn failed_points_are_not_proposed_again_and_again() {
         let mut strategy = ts(unit_box(2), settings);
         let (mut visited, mut failed): (Vec<Vec<f64>>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
         for trial in 0..30 {
-            let found = strategy.ask(&mut test_stream(trial)).unwrap();
+            let found = strategy.ask_alone(&mut test_stream(trial)).unwrap();
             let x = found.unit.clone();
             assert!(x.iter().all(|v| (0.0..=1.0).contains(v)), "{x:?}");
             assert!(!visited.contains(&x), "{x:?} again");

@@ -7,7 +7,7 @@ use fedbo_algorithms::{Domain, OwnSampler, Repeats, Source, Strategy, ThompsonSe
 use fedbo_optim::Points;
 use fedbo_testkit::{test_stream, uniform_points};
 
-use crate::common::{observed, own, ts, unit_box};
+use crate::common::{AskAlone, observed, own, ts, unit_box};
 
 /// Branin on the unit square, to be maximized; its maximum is −0.397887.
 fn branin(u: &[f64]) -> f64 {
@@ -35,7 +35,7 @@ fn thompson_sampling_beats_random_search_on_branin() {
         }
         let mut best = best_of(&start);
         for _ in 0..30 {
-            let found = strategy.ask(&mut stream).unwrap();
+            let found = strategy.ask_alone(&mut stream).unwrap();
             let value = branin(&found.unit);
             best = best.max(value);
             strategy
@@ -62,7 +62,7 @@ fn proposals_lie_in_the_finite_domain() {
             settings.repeats = repeats;
             let mut strategy = ts(Domain::Finite(Arc::new(points.clone())), settings);
             for trial in 0..25 {
-                let found = strategy.ask(&mut test_stream(trial)).unwrap();
+                let found = strategy.ask_alone(&mut test_stream(trial)).unwrap();
                 assert!(points.rows().any(|x| x == found.unit), "{found:?}");
                 let value = Some((7.0 * found.unit[0]).sin() + found.unit[1]);
                 strategy
@@ -80,7 +80,10 @@ fn asking_changes_nothing() {
     strategy
         .tell(&[observed(&[0.2, 0.7], Some(1.0), Source::Initial)])
         .unwrap();
-    let first = strategy.ask(&mut test_stream(4)).unwrap();
-    assert_ne!(strategy.ask(&mut test_stream(5)).unwrap().unit, first.unit);
-    assert_eq!(strategy.ask(&mut test_stream(4)).unwrap(), first);
+    let first = strategy.ask_alone(&mut test_stream(4)).unwrap();
+    assert_ne!(
+        strategy.ask_alone(&mut test_stream(5)).unwrap().unit,
+        first.unit
+    );
+    assert_eq!(strategy.ask_alone(&mut test_stream(4)).unwrap(), first);
 }

@@ -6,7 +6,7 @@ mod run;
 
 use std::path::Path;
 
-use fedbo_experiments::report::{ReportError, Summary, closing_table};
+use fedbo_report::{ReportError, Summary, closing_table};
 
 use crate::console;
 use crate::exit::{BadInput, Exit};

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use fedbo_experiments::report::{
-    Figure, FigureSpec, Metric, RESULTS_FILE, SUMMARY_FILE, Summary, read_results,
-};
+use fedbo_report::{Figure, FigureSpec, Metric, RESULTS_FILE, SUMMARY_FILE, Summary, read_results};
 
 use crate::console;
 use crate::exit::{BadInput, Exit};

@@ -27,12 +27,12 @@ use rayon::prelude::*;
 
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::report::{
+use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
+use crate::tally::Unit;
+use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, Summary,
     SummaryRequest, check_folder,
 };
-use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
-use crate::tally::Unit;
 
 /// Target fields whose initial points the authors published, and how many sets of three for each. Run r starts from set
 /// r mod 5, with draws and other agents' histories of its own.
@@ -159,17 +159,15 @@ pub(super) fn run(
     for arm in &arms {
         for &(target, run) in &units {
             let setup = &setup;
-            jobs.push(Job {
-                unit: Unit {
-                    experiment: arm.configuration.into(),
-                    arm: arm.name.into(),
-                    agent: String::new(),
-                    run,
-                },
-                build: Box::new(move || {
-                    session(setup, *arm, target, run, unit_seed(seed, target, run))
-                }),
-            });
+            let unit = Unit {
+                experiment: arm.configuration.into(),
+                arm: arm.name.into(),
+                agent: String::new(),
+                run,
+            };
+            jobs.push(Job::session(unit, move || {
+                session(setup, *arm, target, run, unit_seed(seed, target, run))
+            }));
         }
     }
     progress.stage("fts-landmine", jobs.len());

@@ -21,11 +21,11 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
-};
 use crate::session::Member;
 use crate::tally::Unit;
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+};
 
 /// N, the other agents (FTS section 5.1: 50 in total; the target is one more here, as N + 1 in the problem setting).
 const N_AGENTS: usize = 50;
@@ -124,17 +124,15 @@ pub(super) fn run(
         for run in 0..runs {
             for arm in &panel.arms {
                 let prior = &prior;
-                jobs.push(Job {
-                    unit: Unit {
-                        experiment: panel.name.into(),
-                        arm: arm.name.into(),
-                        agent: "target".into(),
-                        run,
-                    },
-                    build: Box::new(move || {
-                        session(prior, panel, arm, seed.child(Purpose::Run, u64::from(run)))
-                    }),
-                });
+                let unit = Unit {
+                    experiment: panel.name.into(),
+                    arm: arm.name.into(),
+                    agent: "target".into(),
+                    run,
+                };
+                jobs.push(Job::session(unit, move || {
+                    session(prior, panel, arm, seed.child(Purpose::Run, u64::from(run)))
+                }));
             }
         }
     }

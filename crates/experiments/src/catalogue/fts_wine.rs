@@ -17,11 +17,11 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::jobs::{Job, Session, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
-};
 use crate::session::Member;
 use crate::tally::Unit;
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+};
 
 const N_FEATURES: usize = 100;
 const N_INITIAL: usize = 3;
@@ -56,22 +56,20 @@ pub(super) fn run(
     for run in 0..runs {
         for arm in ARMS {
             let silos = &silos;
-            jobs.push(Job {
-                unit: Unit {
-                    experiment: "fts-wine".into(),
-                    arm: arm.0.into(),
-                    agent: String::new(),
-                    run,
-                },
-                build: Box::new(move || {
-                    session(
-                        silos,
-                        arm.1,
-                        arm.2,
-                        seed.child(Purpose::Run, u64::from(run)),
-                    )
-                }),
-            });
+            let unit = Unit {
+                experiment: "fts-wine".into(),
+                arm: arm.0.into(),
+                agent: String::new(),
+                run,
+            };
+            jobs.push(Job::session(unit, move || {
+                session(
+                    silos,
+                    arm.1,
+                    arm.2,
+                    seed.child(Purpose::Run, u64::from(run)),
+                )
+            }));
         }
     }
     progress.stage("fts-wine", jobs.len());

@@ -14,18 +14,43 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::Progress;
-use crate::report::{
-    Figure, ResultsWriter, Row, Summary, SummaryRequest, summarize, summarize_configurations,
-};
 use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
 use crate::tally::{Tally, Unit};
+use fedbo_report::{
+    Figure, ResultsWriter, Row, Summary, SummaryRequest, summarize, summarize_configurations,
+};
 
-/// A session to be run: one configuration, arm and repetition.
+/// Rows of one unit, and whether it came to its end.
+pub(super) type Worked = anyhow::Result<(Vec<Row>, Ended)>;
+
+/// What a job does, with the flag that stops it.
+type Work<'a> = dyn Fn(&Unit, &AtomicBool) -> Worked + Send + Sync + 'a;
+
+/// Independent work: one configuration, arm and repetition.
 pub(super) struct Job<'a> {
     /// Configuration (the `experiment` column), arm, agent and run.
-    pub unit: Unit,
-    /// Makes the session; called on a worker thread.
-    pub build: Box<dyn Fn() -> anyhow::Result<Session> + Send + Sync + 'a>,
+    unit: Unit,
+    /// Called on a worker thread.
+    work: Box<Work<'a>>,
+}
+
+impl<'a> Job<'a> {
+    /// Any work.
+    pub(super) fn new(
+        unit: Unit,
+        work: impl Fn(&Unit, &AtomicBool) -> Worked + Send + Sync + 'a,
+    ) -> Self {
+        let work = Box::new(work);
+        Self { unit, work }
+    }
+
+    /// A session of agents, which `build` makes.
+    pub(super) fn session(
+        unit: Unit,
+        build: impl Fn() -> anyhow::Result<Session> + Send + Sync + 'a,
+    ) -> Self {
+        Self::new(unit, move |unit, stop| run_session_of(unit, build()?, stop))
+    }
 }
 
 /// The objective without noise at a point.
@@ -112,7 +137,7 @@ pub(super) fn run_jobs(
             if stop.load(Ordering::Relaxed) {
                 return Ok(Ended::Interrupted);
             }
-            let (rows, ended) = run_job(job, stop)?;
+            let (rows, ended) = (job.work)(&job.unit, stop)?;
             let rows = if ended == Ended::Complete {
                 rows
             } else {
@@ -207,7 +232,7 @@ impl Queue {
     }
 }
 
-fn run_job(job: &Job<'_>, stop: &AtomicBool) -> anyhow::Result<(Vec<Row>, Ended)> {
+fn run_session_of(unit: &Unit, session: Session, stop: &AtomicBool) -> Worked {
     let Session {
         members,
         contributions,
@@ -217,13 +242,13 @@ fn run_job(job: &Job<'_>, stop: &AtomicBool) -> anyhow::Result<(Vec<Row>, Ended)
         optimum,
         truth,
         name_of,
-    } = (job.build)()?;
+    } = session;
     let mut tallies = BTreeMap::new();
     let mut seats = Vec::with_capacity(members.len());
     for (name, member) in members {
         let unit = Unit {
             agent: name,
-            ..job.unit.clone()
+            ..unit.clone()
         };
         tallies.insert(
             member.agent.id(),

@@ -4,12 +4,13 @@ mod fts_landmine;
 mod fts_synthetic;
 mod fts_wine;
 mod jobs;
+mod single_party;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::report::{FolderLock, Summary};
 use crate::session::Ended;
+use fedbo_report::{FolderLock, Summary};
 
 /// What a run of an experiment may choose.
 #[derive(Clone, Debug)]
@@ -99,6 +100,13 @@ pub fn catalogue() -> &'static [Experiment] {
             needs_data: false,
             default_runs: 20,
             run: fts_wine::run,
+        },
+        Experiment {
+            name: "single-party",
+            about: "One party alone: ts, gp-ucb and log-ei on test functions and a mixed space, 50 evaluations, beside random and Sobol",
+            needs_data: false,
+            default_runs: 10,
+            run: single_party::run,
         },
     ]
 }

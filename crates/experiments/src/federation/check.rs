@@ -2,36 +2,30 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use fedbo_algorithms::{
-    AgentSampling, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer, MessageNoise,
-    MessageSettings, OwnSampler, Refit, Repeats, StrategyError, SurrogateSettings,
-    ThompsonSettings, UcbMultiplier,
+    AgentSampling, FtsSettings, LocalProb, Maximizer, MessageNoise, MessageSettings, Repeats,
+    ThompsonSettings,
 };
-use fedbo_gp::{
-    Family, FeatureDescription, FitOptions, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+use fedbo_config::{
+    Check, CommandKeys, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, WordOrNumbers,
+    default_lengthscale,
 };
-use fedbo_objective::{CommandObjective, CommandSpec};
+use fedbo_gp::{Family, FeatureDescription, LengthscaleLaw};
+use fedbo_objective::CommandSpec;
 use fedbo_optim::MultiStart;
 use fedbo_problems::{Problem, ProblemSpec, problem};
-use fedbo_space::{Direction, Kind, Parameter, Space, SpaceError};
+use fedbo_space::{Direction, Kind, Parameter, Space};
 
 use super::checked::{AgentObjective, Algorithm, Federation, FederationAgent};
-use super::file::{
-    AgentTable, FeaturesTable, FederationFile, FtsTable, LengthscaleEntry, NumberOrList,
-    SurrogateTable, UcbEntry, WordOrNumbers,
-};
+use super::file::{AgentTable, FeaturesTable, FederationFile, FtsTable};
 use super::settings_record::SettingsRecord;
-use super::toml_file::{FileError, TomlFile, nearest};
 
 /// Algorithms of other versions, so that their names get an honest answer.
 const TO_COME: [&str; 2] = ["dp-fts-de", "distributed-ts"];
 const N_ROUNDS_MAX: u64 = 1_000_000;
 const N_INITIAL_MAX: usize = 10_000;
 const N_FEATURES_MAX: usize = 100_000;
-const NAME_CHARS_MAX: usize = 100;
 
 impl FederationFile {
     /// Checks everything that can be checked before a run; `file` is where the data came from.
@@ -39,7 +33,8 @@ impl FederationFile {
     /// # Errors
     /// The first thing that cannot be used.
     pub fn validate(&self, file: &TomlFile) -> Result<Federation, FileError> {
-        let check = Check { file };
+        let check = Check::new(file);
+        let parts = Parts { file, check };
         if self.version.is_some_and(|version| version != 1) {
             return Err(file.value_error(
                 &["version"],
@@ -54,8 +49,8 @@ impl FederationFile {
             let remedy = "add name = \"...\", which also names the results folder";
             return Err(file.missing_error(&["federation", "name"], remedy));
         };
-        check.folder_name(name)?;
-        let algorithm = check.algorithm(head.algorithm.as_deref())?;
+        check.folder_name(&["federation", "name"], name)?;
+        let algorithm = parts.algorithm(head.algorithm.as_deref())?;
         let direction = check.word(
             &["federation", "direction"],
             head.direction.as_deref(),
@@ -78,15 +73,15 @@ impl FederationFile {
             N_INITIAL_MAX,
         )?;
 
-        check.agent_names(&self.agents, algorithm)?;
+        parts.agent_names(&self.agents, algorithm)?;
         let problems = self
             .agents
             .iter()
             .enumerate()
-            .map(|(index, agent)| check.problem(index, agent, head.seed.unwrap_or(0)))
+            .map(|(index, agent)| parts.problem(index, agent, head.seed.unwrap_or(0)))
             .collect::<Result<Vec<_>, _>>()?;
-        let space = check.space(self, &problems)?;
-        check.directions(&self.agents, &problems, direction)?;
+        let space = parts.space(self, &problems)?;
+        parts.directions(&self.agents, &problems, direction)?;
         let agents = self
             .agents
             .iter()
@@ -95,7 +90,7 @@ impl FederationFile {
             .map(|(index, (agent, problem))| {
                 let objective = match problem {
                     Some(problem) => AgentObjective::Problem(problem),
-                    None => AgentObjective::Command(check.command(index, agent, &space)?),
+                    None => AgentObjective::Command(parts.command(index, agent, &space)?),
                 };
                 let name = agent.name.clone().unwrap_or_default();
                 Ok(FederationAgent { name, objective })
@@ -112,7 +107,7 @@ impl FederationFile {
             None => ucb_multiplier,
         };
         let own = ThompsonSettings {
-            surrogate: check.surrogate(&self.surrogate, dim)?,
+            surrogate: check.surrogate(&["surrogate"], &self.surrogate, dim)?,
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
             ucb_multiplier,
             repeats: if noisy {
@@ -121,8 +116,8 @@ impl FederationFile {
                 Repeats::Avoid
             },
         };
-        let features = check.features(&self.features, dim)?;
-        check.memory(agents.len(), features.n_features)?;
+        let features = parts.features(&self.features, dim)?;
+        parts.memory(agents.len(), features.n_features)?;
         Ok(Federation {
             name: name.clone(),
             seed: head.seed.unwrap_or(0),
@@ -133,9 +128,9 @@ impl FederationFile {
             features,
             fts: FtsSettings {
                 own,
-                local_prob: check.local_prob(fts)?,
-                agent_sampling: check.agent_sampling(fts, agents.len())?,
-                message: check.message(fts)?,
+                local_prob: parts.local_prob(fts)?,
+                agent_sampling: parts.agent_sampling(fts, agents.len())?,
+                message: parts.message(fts)?,
             },
             ts_ucb_multiplier,
             settings_record: SettingsRecord::of(self),
@@ -145,79 +140,13 @@ impl FederationFile {
     }
 }
 
-/// Checks parts of a file and says where they stand.
-struct Check<'a> {
+/// Checks the parts that only a federation has.
+struct Parts<'a> {
     file: &'a TomlFile,
+    check: Check<'a>,
 }
 
-impl Check<'_> {
-    /// The meaning of a word, none if it is not given.
-    fn word<T: Copy>(
-        &self,
-        path: &[&str],
-        given: Option<&str>,
-        known: &[(&str, T)],
-    ) -> Result<Option<T>, FileError> {
-        let Some(given) = given else {
-            return Ok(None);
-        };
-        let found = known.iter().find(|(word, _)| *word == given);
-        if let Some((_, meaning)) = found {
-            return Ok(Some(*meaning));
-        }
-        let words: Vec<String> = known.iter().map(|(word, _)| format!("{word:?}")).collect();
-        let mut expected = match words.split_last() {
-            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-            _ => words.concat(),
-        };
-        if let Some(near) = nearest(given, known.iter().map(|(word, _)| *word)) {
-            expected += &format!(" (did you mean {near:?}?)");
-        }
-        Err(self.file.value_error(path, expected))
-    }
-
-    fn count(&self, path: &[&str], given: usize, max: usize) -> Result<usize, FileError> {
-        if (1..=max).contains(&given) {
-            Ok(given)
-        } else {
-            let expected = format!("a whole number from 1 to {max}");
-            Err(self.file.value_error(path, expected))
-        }
-    }
-
-    fn positive(&self, path: &[&str], given: f64) -> Result<f64, FileError> {
-        if given.is_normal() && given > 0.0 {
-            Ok(given)
-        } else {
-            let expected = "a finite number above 0";
-            Err(self.file.value_error(path, expected))
-        }
-    }
-
-    /// A setting that an algorithm has checked.
-    fn setting<T>(&self, path: &[&str], checked: Result<T, StrategyError>) -> Result<T, FileError> {
-        checked.map_err(|error| match error {
-            StrategyError::Setting { expected, .. } => self.file.value_error(path, expected),
-            other => self.file.error(path, other.to_string()),
-        })
-    }
-
-    fn folder_name(&self, name: &str) -> Result<(), FileError> {
-        let usable = !name.trim().is_empty()
-            && name.chars().count() <= NAME_CHARS_MAX
-            && !name.starts_with(['.', '-'])
-            && !name
-                .chars()
-                .any(|c| c.is_control() || c == '/' || c == '\\');
-        if usable {
-            return Ok(());
-        }
-        let expected = format!(
-            "a name that can be a folder's: 1 to {NAME_CHARS_MAX} characters, no slash, no dot or dash in front"
-        );
-        Err(self.file.value_error(&["federation", "name"], expected))
-    }
-
+impl Parts<'_> {
     fn algorithm(&self, given: Option<&str>) -> Result<Algorithm, FileError> {
         let path = ["federation", "algorithm"];
         if let Some(known) = given.filter(|given| TO_COME.contains(given)) {
@@ -227,7 +156,7 @@ impl Check<'_> {
             return Err(self.file.error(&path, message));
         }
         let known = [("fts", Algorithm::Fts), ("ts", Algorithm::Ts)];
-        self.word(&path, given, &known)?.ok_or_else(|| {
+        self.check.word(&path, given, &known)?.ok_or_else(|| {
             let remedy =
                 "add algorithm = \"fts\" (agents learn from each other) or \"ts\" (each alone)";
             self.file.missing_error(&path, remedy)
@@ -391,31 +320,13 @@ impl Check<'_> {
             let (_, space) = own.unwrap_or_else(|| unreachable!("there is at least one agent"));
             return Ok(space.clone());
         }
-        let mut parameters = Vec::with_capacity(file.space.len());
-        for name in self.file.keys_in_order(&["space"]) {
-            if let Some(spec) = file.space.get(&name) {
-                let parameter = Parameter::from_spec(&name, spec);
-                parameters.push(parameter.map_err(|error| self.parameter_error(&name, error))?);
-            }
-        }
-        let space = Space::new(parameters)
-            .map_err(|error| self.file.error(&["space"], error.to_string()))?;
+        let space = self.check.space(&["space"], &file.space)?;
         for (index, problem) in problems.iter().enumerate() {
             if let Some(problem) = problem {
                 self.understood(&label(index), problem.as_ref(), &space)?;
             }
         }
         Ok(space)
-    }
-
-    fn parameter_error(&self, name: &str, error: SpaceError) -> FileError {
-        match &error {
-            SpaceError::Parameter { key, expected, .. } if key != "name" => {
-                let path = ["space", name, key.as_str()];
-                self.file.value_error(&path, expected.clone())
-            }
-            _ => self.file.error(&["space", name], error.to_string()),
-        }
     }
 
     /// Checks that a problem can evaluate every point of a space.
@@ -492,38 +403,17 @@ impl Check<'_> {
         space: &Space,
     ) -> Result<CommandSpec, FileError> {
         let index = index.to_string();
-        let at = |key| ["agents", index.as_str(), key];
-        let timeout = match agent.timeout_s {
-            None => None,
-            Some(seconds) => {
-                let usable = seconds > 0.0 && Duration::try_from_secs_f64(seconds).is_ok();
-                if !usable {
-                    let expected = "a number of seconds above 0 (leave the key out for no limit)";
-                    return Err(self.file.value_error(&at("timeout_s"), expected));
-                }
-                // A billionth of a second at least, as zero would mean that no time is left.
-                Some(Duration::from_secs_f64(seconds).max(Duration::from_nanos(1)))
-            }
+        let owner = format!("agent {:?}", agent.name.as_deref().unwrap_or_default());
+        let keys = CommandKeys {
+            command: agent.command.as_deref().unwrap_or_default(),
+            directory: agent.directory.as_deref(),
+            timeout_s: agent.timeout_s,
         };
-        let folder = self.file.folder();
-        let directory = agent.directory.as_ref().map(|own| folder.join(own));
-        let spec = CommandSpec {
-            argv: agent.command.clone().unwrap_or_default(),
-            directory: Some(directory.unwrap_or_else(|| folder.to_owned())),
-            timeout,
-        };
-        let checked = CommandObjective::new(&spec, space, Arc::new(AtomicBool::new(false)));
-        checked.map(|_| spec).map_err(|error| {
-            let text = error.to_string();
-            let text = text.strip_prefix("objective.").unwrap_or(&text);
-            let name = agent.name.as_deref().unwrap_or_default();
-            self.file
-                .error(&at("command"), format!("agent {name:?}: {text}"))
-        })
+        self.check.command(&["agents", &index], &owner, keys, space)
     }
 
     fn features(&self, given: &FeaturesTable, dim: usize) -> Result<FeatureDescription, FileError> {
-        let n_features = self.count(
+        let n_features = self.check.count(
             &["features", "count"],
             given.count.unwrap_or(100),
             N_FEATURES_MAX,
@@ -535,7 +425,7 @@ impl Check<'_> {
                 spread: 0.5,
             },
             Some(LengthscaleEntry::Fixed(lengthscale)) => {
-                LengthscaleLaw::Fixed(self.positive(&path, lengthscale)?)
+                LengthscaleLaw::Fixed(self.check.positive(&path, lengthscale)?)
             }
             Some(LengthscaleEntry::Mixture { median, spread }) => {
                 // A spread of 5 is a factor of e^5 either way.
@@ -547,109 +437,13 @@ impl Check<'_> {
             }
         };
         let path = ["features", "kernel"];
-        let family = self.family(&path, given.kernel.as_deref())?;
+        let family = self.check.family(&path, given.kernel.as_deref())?;
         Ok(FeatureDescription {
             n_features,
             dim,
             family: family.unwrap_or(Family::SquaredExponential),
             lengthscale,
         })
-    }
-
-    fn family(&self, path: &[&str], given: Option<&str>) -> Result<Option<Family>, FileError> {
-        let known = [
-            ("matern-5/2", Family::Matern52),
-            ("matern-3/2", Family::Matern32),
-            ("squared-exponential", Family::SquaredExponential),
-        ];
-        self.word(path, given, &known)
-    }
-
-    fn surrogate(
-        &self,
-        given: &SurrogateTable,
-        dim: usize,
-    ) -> Result<SurrogateSettings, FileError> {
-        let path = ["surrogate", "kernel"];
-        let family = self.family(&path, given.kernel.as_deref())?;
-        let family = family.unwrap_or(Family::Matern52);
-        let kernel = |lengthscales, outputscale| {
-            Kernel::new(family, lengthscales, outputscale)
-                .unwrap_or_else(|error| unreachable!("checked to be above 0: {error}"))
-        };
-        let hyperparameters = match &given.lengthscale {
-            None => {
-                for (key, set) in [
-                    ("outputscale", given.outputscale.is_some()),
-                    ("noise_variance", given.noise_variance.is_some()),
-                ] {
-                    if set {
-                        let message = format!(
-                            "surrogate.{key} is fitted unless surrogate.lengthscale is given too; \
-                             add lengthscale, or remove {key}"
-                        );
-                        return Err(self.file.error(&["surrogate", key], message));
-                    }
-                }
-                HyperparameterPolicy::Fitted {
-                    initial: Hyperparameters {
-                        kernel: kernel(vec![default_lengthscale(dim); dim], 1.0),
-                        noise_variance: 1e-2,
-                    },
-                    options: FitOptions::default(),
-                    refit: Refit::Geometric,
-                }
-            }
-            Some(entry) => {
-                let path = ["surrogate", "lengthscale"];
-                let lengthscales = match entry {
-                    NumberOrList::Number(number) => vec![*number; dim],
-                    NumberOrList::List(list) if list.len() == dim => list.clone(),
-                    NumberOrList::List(_) => {
-                        let expected =
-                            format!("a number, or {dim} numbers, one a coordinate of the space");
-                        return Err(self.file.value_error(&path, expected));
-                    }
-                };
-                for lengthscale in &lengthscales {
-                    self.positive(&path, *lengthscale)?;
-                }
-                let positive = |key: &'static str, value: Option<f64>, default| {
-                    value.map_or(Ok(default), |value| {
-                        self.positive(&["surrogate", key], value)
-                    })
-                };
-                let outputscale = positive("outputscale", given.outputscale, 1.0)?;
-                HyperparameterPolicy::Fixed(Hyperparameters {
-                    kernel: kernel(lengthscales, outputscale),
-                    noise_variance: positive("noise_variance", given.noise_variance, 1e-4)?,
-                })
-            }
-        };
-        Ok(SurrogateSettings {
-            hyperparameters,
-            standardize: given.standardize.unwrap_or(true),
-            sampler: OwnSampler::Exact(Prior::default()),
-        })
-    }
-
-    fn ucb_multiplier(
-        &self,
-        path: &[&str],
-        given: Option<UcbEntry>,
-    ) -> Result<UcbMultiplier, FileError> {
-        let multiplier = match given {
-            None => UcbMultiplier::Constant(1.0),
-            Some(UcbEntry::Constant(number)) => UcbMultiplier::Constant(number),
-            Some(UcbEntry::Theorem1 {
-                norm_bound,
-                failure_prob,
-            }) => UcbMultiplier::Theorem1 {
-                norm_bound,
-                failure_prob,
-            },
-        };
-        self.setting(path, multiplier.validate())
     }
 
     fn local_prob(&self, given: &FtsTable) -> Result<LocalProb, FileError> {
@@ -672,7 +466,7 @@ impl Check<'_> {
                     .1
             }
         };
-        self.setting(&path, schedule.validate())
+        self.check.setting(&path, schedule.validate())
     }
 
     fn agent_sampling(
@@ -704,7 +498,7 @@ impl Check<'_> {
             return Err(self.file.error(&["fts", "sharpness"], message));
         }
         let path = if learned { ["fts", "sharpness"] } else { path };
-        self.setting(&path, sampling.validate())
+        self.check.setting(&path, sampling.validate())
     }
 
     fn message(&self, given: &FtsTable) -> Result<MessageSettings, FileError> {
@@ -717,18 +511,9 @@ impl Check<'_> {
             standardize: given.standardize.unwrap_or(standard.standardize),
             ..standard
         };
-        self.setting(&["fts", "message_noise"], settings.validate())
+        self.check
+            .setting(&["fts", "message_noise"], settings.validate())
     }
-}
-
-/// 0.3 √d, the start of every fit (`SurrogateSettings::default_for`).
-fn default_lengthscale(dim: usize) -> f64 {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "input dimensions are far below 2^53"
-    )]
-    let root = (dim as f64).sqrt();
-    0.3 * root
 }
 
 /// Bounds of a parameter that is a number.

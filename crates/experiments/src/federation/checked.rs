@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::{Domain, FtsSettings, LocalProb, MessageContent, UcbMultiplier};
+use fedbo_config::{FileError, TomlFile};
 use fedbo_gp::FeatureDescription;
 use fedbo_objective::{CommandObjective, CommandSpec, Objective};
 use fedbo_problems::Problem;
@@ -15,7 +16,6 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::file::FederationFile;
 use super::settings_record::SettingsRecord;
-use super::toml_file::{FileError, TomlFile};
 use crate::session::Decoder;
 
 /// What a federation runs.

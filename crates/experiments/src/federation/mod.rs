@@ -1,7 +1,7 @@
 //! `federation.toml`: a whole federation in one file, and its run in one process.
 //!
 //! Decides what a file may say and what a run of it leaves behind. Rounds are played by [`crate::run_session`], results
-//! written by [`crate::report`]. Start at [`Federation::load`], then [`run_federation`].
+//! written by `fedbo-report`. Start at [`Federation::load`], then [`run_federation`].
 
 mod check;
 mod checked;
@@ -9,15 +9,10 @@ mod file;
 mod replay;
 mod run;
 mod settings_record;
-mod toml_file;
 
 pub use checked::{AgentObjective, Algorithm, Arm, Federation, FederationAgent};
-pub use file::{
-    AgentTable, FeaturesTable, FederationFile, FederationTable, FtsTable, LengthscaleEntry,
-    NumberOrList, SurrogateTable, TsTable, UcbEntry, WordOrNumbers,
-};
+pub use file::{AgentTable, FeaturesTable, FederationFile, FederationTable, FtsTable, TsTable};
 pub use run::{
     AgentFailures, ArmStart, Existing, Quiet, RunError, RunOptions, RunProgress, RunReport,
     run_federation,
 };
-pub use toml_file::{FileError, Place, TomlFile};

@@ -13,7 +13,7 @@ use fedbo_space::Point;
 
 use super::checked::{Arm, Federation};
 use super::run::RunError;
-use crate::report::{RESULTS_FILE, ReportError, ResultsWriter, Row, read_results};
+use fedbo_report::{RESULTS_FILE, ReportError, ResultsWriter, Row, read_results};
 
 /// Name of the folder, inside the results folder, of a file that is being replayed into.
 const STAGING: &str = ".resuming";

@@ -15,12 +15,12 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::checked::{Arm, Federation};
 use super::replay::{Recorded, Replayed, Staging};
-use crate::report::{
+use crate::session::{Ended, Member, Observer, SessionError, TrialRecord, run_session};
+use crate::tally::{Tally, Unit};
+use fedbo_report::{
     Clusters, Figure, FigureSpec, FolderLock, Metric, PanelBy, ReportError, ResultsWriter, Row,
     Scale, Summary, SummaryRequest, check_folder, summarize,
 };
-use crate::session::{Ended, Member, Observer, SessionError, TrialRecord, run_session};
-use crate::tally::{Tally, Unit};
 
 /// Most agents that get a panel each.
 const PANELS_MAX: usize = 12;
@@ -407,8 +407,8 @@ impl Book {
     /// All rows that are in the folder now. Where the replay was interrupted, those are the old ones.
     fn close(self, folder: &std::path::Path) -> Result<Vec<Row>, RunError> {
         if self.staging.is_some() {
-            let path = folder.join(crate::report::RESULTS_FILE);
-            return Ok(crate::report::read_results(&path)?);
+            let path = folder.join(fedbo_report::RESULTS_FILE);
+            return Ok(fedbo_report::read_results(&path)?);
         }
         Ok(self.rows)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::FederationFile;
 use super::run::RunError;
-use crate::report::{ReportError, write_whole};
+use fedbo_report::{ReportError, write_whole};
 
 /// Name of the record in the results folder.
 const SETTINGS_FILE: &str = "settings.json";

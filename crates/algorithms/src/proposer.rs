@@ -1,0 +1,169 @@
+//! What all strategies with a Gaussian process share: the model, the search for a maximum, and the choice among candidates.
+
+use std::sync::Arc;
+
+use fedbo_gp::JointSampler;
+use fedbo_optim::{Function, Points};
+use fedbo_streams::{Seed, Stream};
+
+use crate::domain::Candidates;
+use crate::trials::{Open, Trials};
+use crate::{
+    Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source, StrategyError,
+    Surrogate, SurrogateSettings,
+};
+
+/// A surrogate with a domain, and the way from a function of the surrogate to a query.
+#[derive(Clone, Debug)]
+pub(crate) struct Proposer {
+    trials: Trials,
+    surrogate: Surrogate,
+    maximizer: Maximizer,
+}
+
+impl Proposer {
+    /// Without observations; `seed` feeds hyperparameter fits. `samples` says whether functions are drawn from the
+    /// posterior, for which a finite domain keeps a factor.
+    ///
+    /// # Errors
+    /// If a setting is out of range.
+    pub(crate) fn new(
+        domain: Domain,
+        surrogate: SurrogateSettings,
+        maximizer: Maximizer,
+        repeats: Repeats,
+        samples: bool,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let trials = Trials::new(domain, repeats)?;
+        let domain = trials.domain();
+        let joint = match (domain, surrogate.sampler) {
+            (Domain::Finite(points), OwnSampler::Exact(_)) if samples => {
+                let kernel = surrogate.initial().kernel.clone();
+                Some(Arc::new(JointSampler::new(
+                    kernel,
+                    points.as_ref().clone(),
+                )?))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            surrogate: Surrogate::new(domain.dim(), surrogate, joint, seed)?,
+            trials,
+            maximizer,
+        })
+    }
+
+    pub(crate) fn surrogate(&self) -> &Surrogate {
+        &self.surrogate
+    }
+
+    pub(crate) fn domain(&self) -> &Domain {
+        self.trials.domain()
+    }
+
+    pub(crate) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.surrogate.tell(observed)?;
+        self.trials.tell(observed);
+        Ok(())
+    }
+
+    /// What may be queried while `pending` is running.
+    ///
+    /// # Errors
+    /// If nothing is left of a discrete space, or there are more observations than the surrogate takes.
+    pub(crate) fn open(&self, pending: &Points) -> Result<Open<'_>, StrategyError> {
+        if self.surrogate.len() > Surrogate::MAX_OBSERVATIONS {
+            return Err(StrategyError::TooManyObservations {
+                n_observations: self.surrogate.len(),
+                limit: Surrogate::MAX_OBSERVATIONS,
+            });
+        }
+        let open = self.trials.with_pending(pending);
+        open.check_exhausted()?;
+        Ok(open)
+    }
+
+    /// Query for the maximum of a function on the domain.
+    ///
+    /// # Errors
+    /// If no finite query exists.
+    pub(crate) fn propose_maximum(
+        &self,
+        function: &dyn Function,
+        source: Source,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let open = self.open(pending)?;
+        let extra = self.extra_starts(stream);
+        let candidates =
+            self.maximizer
+                .candidates(function, self.trials.domain(), &extra, stream)?;
+        open.pick(candidates, source, stream)
+    }
+
+    /// The same for an acquisition function, an evaluation of which costs O(n²).
+    ///
+    /// # Errors
+    /// If no finite query exists.
+    pub(crate) fn propose_acquisition(
+        &self,
+        function: &dyn Function,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let open = self.open(pending)?;
+        let extra = self.extra_starts(stream);
+        let candidates = self.maximizer.within(self.surrogate.len()).candidates(
+            function,
+            self.trials.domain(),
+            &extra,
+            stream,
+        )?;
+        open.pick(candidates, Source::Own, stream)
+    }
+
+    /// Query for the best of the values at all points of a finite domain.
+    ///
+    /// # Errors
+    /// If no value is finite.
+    pub(crate) fn propose_ranked(
+        &self,
+        values: &[f64],
+        points: &Points,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let open = self.open(pending)?;
+        open.pick(Candidates::ranked(values, points)?, Source::Own, stream)
+    }
+
+    /// The best observed inputs and points near the best: a sample often peaks beside them.
+    fn extra_starts(&self, stream: &mut Stream) -> Points {
+        const N_BEST: usize = 4;
+        const N_NEAR: usize = 8;
+        let outputs = self.surrogate.outputs();
+        let mut order: Vec<usize> = (0..outputs.len()).collect();
+        order.sort_by(|a, b| outputs[*b].total_cmp(&outputs[*a]));
+        let mut starts = Points::new(self.trials.domain().dim());
+        for &index in order.iter().take(N_BEST) {
+            starts.push(self.surrogate.inputs().row(index));
+        }
+        if let Some(&best) = order.first() {
+            let lengthscales = self.surrogate.posterior().kernel().lengthscales();
+            for _ in 0..N_NEAR {
+                let near: Vec<f64> = self
+                    .surrogate
+                    .inputs()
+                    .row(best)
+                    .iter()
+                    .zip(lengthscales)
+                    .map(|(x, l)| (x + 0.25 * l.min(1.0) * stream.normal()).clamp(0.0, 1.0))
+                    .collect();
+                starts.push(&near);
+            }
+        }
+        starts
+    }
+}

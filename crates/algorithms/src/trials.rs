@@ -1,0 +1,266 @@
+//! Which points were tried already, and what that means for the next query.
+
+use std::collections::HashSet;
+
+use fedbo_optim::Points;
+use fedbo_streams::Stream;
+
+use crate::domain::Candidates;
+use crate::{Domain, Observation, Proposal, Source, StrategyError};
+
+/// What happens when the best candidate was evaluated before or is running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// It is evaluated again: the objective is noisy.
+    Allow,
+    /// The next best local maximum that is new is taken, and a uniformly random point if there is none.
+    Avoid,
+    /// A uniformly random point is taken at once, as in the authors' code.
+    Randomize,
+}
+
+impl Repeats {
+    /// [`Repeats::Allow`] for a noisy objective, [`Repeats::Avoid`] for a deterministic one.
+    pub fn for_study(noisy: bool) -> Self {
+        if noisy { Self::Allow } else { Self::Avoid }
+    }
+}
+
+/// Half the side of the box around a failed trial, as a share of √d, that is not queried again.
+const FAILED_RADIUS: f64 = 0.01;
+
+/// The points of the domain that were tried, and the rule for repeating them.
+///
+/// Two points are the same if their snapped coordinates are.
+#[derive(Clone, Debug)]
+pub(crate) struct Trials {
+    domain: Domain,
+    repeats: Repeats,
+    /// Keys of evaluated and of failed points.
+    used: HashSet<Vec<u64>>,
+    failed: Points,
+    n_told: usize,
+}
+
+impl Trials {
+    /// No trials yet.
+    ///
+    /// # Errors
+    /// If a finite domain is empty or has a coordinate that is not finite.
+    pub(crate) fn new(domain: Domain, repeats: Repeats) -> Result<Self, StrategyError> {
+        if let Domain::Finite(points) = &domain {
+            check_finite_domain(points)?;
+        }
+        Ok(Self {
+            failed: Points::new(domain.dim()),
+            domain,
+            repeats,
+            used: HashSet::new(),
+            n_told: 0,
+        })
+    }
+
+    pub(crate) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Number of trials that were told, failed ones among them.
+    pub(crate) fn n_told(&self) -> usize {
+        self.n_told
+    }
+
+    pub(crate) fn tell(&mut self, observed: &[Observation]) {
+        for observation in observed {
+            self.used.insert(self.key(&observation.unit));
+            if !observation.value.is_some_and(f64::is_finite) {
+                self.failed.push(&observation.unit);
+            }
+        }
+        self.n_told += observed.len();
+    }
+
+    /// These trials and the running ones.
+    ///
+    /// # Panics
+    /// If `pending` has another dimension than the domain.
+    pub(crate) fn with_pending(&self, pending: &Points) -> Open<'_> {
+        assert_eq!(
+            pending.dim(),
+            self.domain.dim(),
+            "running trials have another dimension than the domain"
+        );
+        Open {
+            trials: self,
+            pending: pending.rows().map(|unit| self.key(unit)).collect(),
+        }
+    }
+
+    /// Snapped coordinates as bit patterns, so that exact equality can be hashed.
+    fn key(&self, unit: &[f64]) -> Vec<u64> {
+        let bits = |unit: &[f64]| unit.iter().map(|v| (v + 0.0).to_bits()).collect();
+        match &self.domain {
+            Domain::Space(space) => bits(&space.snap(unit)),
+            Domain::Finite(_) => bits(unit),
+        }
+    }
+}
+
+/// What may be queried while some trials are running.
+pub(crate) struct Open<'a> {
+    trials: &'a Trials,
+    pending: HashSet<Vec<u64>>,
+}
+
+/// Random points that are tried before a discrete space is enumerated.
+const N_RANDOM_TRIES: usize = 1000;
+
+impl Open<'_> {
+    /// Whether the point was neither tried nor is running.
+    fn is_new(&self, unit: &[f64]) -> bool {
+        let key = self.trials.key(unit);
+        !self.trials.used.contains(&key) && !self.pending.contains(&key)
+    }
+
+    /// Whether the point may be queried, by the rule for repeats and away from failures.
+    pub(crate) fn accepts(&self, unit: &[f64]) -> bool {
+        !self.near_failed(unit) && (self.may_repeat() || self.is_new(unit))
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.trials.repeats == Repeats::Allow
+    }
+
+    /// The best candidate that may be queried, by the rule for repeats; failed trials are always kept away from.
+    ///
+    /// # Errors
+    /// If nothing is left.
+    pub(crate) fn pick(
+        &self,
+        candidates: Candidates,
+        source: Source,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let chosen = match self.trials.repeats {
+            Repeats::Allow | Repeats::Avoid => candidates.first(|unit| self.accepts(unit)),
+            Repeats::Randomize => candidates.first(|_| true).filter(|unit| self.accepts(unit)),
+        };
+        match chosen {
+            Some(unit) => Ok(Proposal { unit, source }),
+            None => {
+                let source = match source {
+                    Source::Message { sender } => Source::RandomInstead { sender },
+                    _ => Source::Random,
+                };
+                let unit = self.random(stream)?;
+                Ok(Proposal { unit, source })
+            }
+        }
+    }
+
+    /// A uniformly random point that may be queried.
+    ///
+    /// # Errors
+    /// If every point of a discrete domain is used up.
+    pub(crate) fn random(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+        match &self.trials.domain {
+            Domain::Finite(points) => self.random_of(points, stream),
+            Domain::Space(_) => self.random_in_space(stream),
+        }
+    }
+
+    /// One of the points that may still be queried, each as likely as the others; of the new ones beside failures if there
+    /// is no other.
+    fn random_of(&self, points: &Points, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+        let mut usable: Vec<&[f64]> = points.rows().filter(|unit| self.accepts(unit)).collect();
+        if usable.is_empty() {
+            usable = points.rows().filter(|unit| self.is_new(unit)).collect();
+        }
+        if usable.is_empty() {
+            return Err(StrategyError::Exhausted {
+                n_points: points.len(),
+            });
+        }
+        Ok(usable[stream.below(usable.len())].to_vec())
+    }
+
+    /// A point that is new and not near a failure; if none comes up, one of the enumerated points of a discrete space, one
+    /// near a failure, or one that was evaluated.
+    fn random_in_space(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+        let domain = &self.trials.domain;
+        let (mut evaluated, mut near_failure) = (None, None);
+        for _ in 0..N_RANDOM_TRIES {
+            let unit = domain.random(stream);
+            let open = self.may_repeat() || self.is_new(&unit);
+            match self.near_failed(&unit) {
+                false if open => return Ok(unit),
+                false => evaluated = Some(unit),
+                true if open => near_failure = Some(unit),
+                true => {}
+            }
+        }
+        if let Some(points) = domain.enumerated() {
+            return self.random_of(&points, stream);
+        }
+        // Every point failed: one is as good as another.
+        Ok(near_failure
+            .or(evaluated)
+            .unwrap_or_else(|| domain.random(stream)))
+    }
+
+    /// # Errors
+    /// If repeats are avoided and a discrete space has no new point.
+    pub(crate) fn check_exhausted(&self) -> Result<(), StrategyError> {
+        let Domain::Space(space) = &self.trials.domain else {
+            return Ok(());
+        };
+        let n_running = self
+            .pending
+            .iter()
+            .filter(|key| !self.trials.used.contains(*key));
+        let n_used = (self.trials.used.len() + n_running.count()) as u64;
+        match space.n_points() {
+            Some(n_points) if !self.may_repeat() && n_used >= n_points => {
+                Err(StrategyError::Exhausted {
+                    n_points: usize::try_from(n_points).unwrap_or(usize::MAX),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the point lies beside a trial that failed.
+    fn near_failed(&self, unit: &[f64]) -> bool {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "input dimensions are far below 2^53"
+        )]
+        let radius = match self.trials.domain {
+            Domain::Space(_) => FAILED_RADIUS * (unit.len() as f64).sqrt(),
+            Domain::Finite(_) => 0.0,
+        };
+        self.trials.failed.rows().any(|failed| {
+            failed
+                .iter()
+                .zip(unit)
+                .all(|(a, b)| (a - b).abs() <= radius)
+        })
+    }
+}
+
+/// A finite domain needs a point, and finite coordinates.
+fn check_finite_domain(points: &Points) -> Result<(), StrategyError> {
+    let fail = |value: String| {
+        Err(StrategyError::Setting {
+            name: "finite domain",
+            value,
+            expected: "at least one point, all coordinates finite",
+        })
+    };
+    if points.is_empty() {
+        return fail("no point".into());
+    }
+    match points.as_flat().iter().find(|v| !v.is_finite()) {
+        Some(bad) => fail(bad.to_string()),
+        None => Ok(()),
+    }
+}

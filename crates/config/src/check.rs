@@ -1,0 +1,335 @@
+//! Checks of single values, in words that name the key, what stands there and the way out.
+
+use std::collections::BTreeMap;
+
+use fedbo_algorithms::{StrategyError, UcbMultiplier};
+use fedbo_gp::Family;
+use fedbo_space::{Parameter, ParameterSpec, Space, SpaceError};
+
+use super::entry::UcbEntry;
+use super::toml_file::{FileError, TomlFile, nearest};
+
+/// Most characters of a name.
+pub const NAME_CHARS_MAX: usize = 100;
+
+/// Checks parts of a file and says where they stand.
+///
+/// A method takes the path of the key (names of tables and keys, indices as numbers) and what was read there, and returns
+/// what it means.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<'a> {
+    /// The file that the values were read from.
+    pub file: &'a TomlFile,
+}
+
+impl<'a> Check<'a> {
+    /// Checks of values from this file.
+    pub fn new(file: &'a TomlFile) -> Self {
+        Self { file }
+    }
+
+    /// The meaning of a word, none if it is not given.
+    ///
+    /// # Errors
+    /// If it is none of the known words; the most similar one is suggested.
+    pub fn word<T: Copy>(
+        &self,
+        path: &[&str],
+        given: Option<&str>,
+        known: &[(&str, T)],
+    ) -> Result<Option<T>, FileError> {
+        let Some(given) = given else {
+            return Ok(None);
+        };
+        let found = known.iter().find(|(word, _)| *word == given);
+        if let Some((_, meaning)) = found {
+            return Ok(Some(*meaning));
+        }
+        let words: Vec<String> = known.iter().map(|(word, _)| format!("{word:?}")).collect();
+        let mut expected = match words.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => words.concat(),
+        };
+        if let Some(near) = nearest(given, known.iter().map(|(word, _)| *word)) {
+            expected += &format!(" (did you mean {near:?}?)");
+        }
+        Err(self.file.value_error(path, expected))
+    }
+
+    /// A whole number from 1 to `max`.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn count(&self, path: &[&str], given: usize, max: usize) -> Result<usize, FileError> {
+        if (1..=max).contains(&given) {
+            Ok(given)
+        } else {
+            let expected = format!("a whole number from 1 to {max}");
+            Err(self.file.value_error(path, expected))
+        }
+    }
+
+    /// A finite number above 0.
+    ///
+    /// # Errors
+    /// If it is not, or too small to be held at full precision.
+    pub fn positive(&self, path: &[&str], given: f64) -> Result<f64, FileError> {
+        if given.is_normal() && given > 0.0 {
+            Ok(given)
+        } else {
+            let expected = "a finite number above 0";
+            Err(self.file.value_error(path, expected))
+        }
+    }
+
+    /// A setting that an algorithm has checked.
+    ///
+    /// # Errors
+    /// The algorithm's, at the key's place.
+    pub fn setting<T>(
+        &self,
+        path: &[&str],
+        checked: Result<T, StrategyError>,
+    ) -> Result<T, FileError> {
+        checked.map_err(|error| match error {
+            StrategyError::Setting { expected, .. } => self.file.value_error(path, expected),
+            other => self.file.error(path, other.to_string()),
+        })
+    }
+
+    /// Makes sure that a name can be that of a folder.
+    ///
+    /// # Errors
+    /// If it is empty or too long, has a slash or a control character, or begins with a dot or a dash.
+    pub fn folder_name(&self, path: &[&str], name: &str) -> Result<(), FileError> {
+        let usable = !name.trim().is_empty()
+            && name.chars().count() <= NAME_CHARS_MAX
+            && !name.starts_with(['.', '-'])
+            && !name
+                .chars()
+                .any(|c| c.is_control() || c == '/' || c == '\\');
+        if usable {
+            return Ok(());
+        }
+        let expected = format!(
+            "a name that can be a folder's: 1 to {NAME_CHARS_MAX} characters, no slash, no dot or dash in front"
+        );
+        Err(self.file.value_error(path, expected))
+    }
+
+    /// The family of kernels that a word names, none if it is not given.
+    ///
+    /// # Errors
+    /// If the word names none.
+    pub fn family(&self, path: &[&str], given: Option<&str>) -> Result<Option<Family>, FileError> {
+        let known = [
+            ("matern-5/2", Family::Matern52),
+            ("matern-3/2", Family::Matern32),
+            ("squared-exponential", Family::SquaredExponential),
+        ];
+        self.word(path, given, &known)
+    }
+
+    /// β_t; the constant 1 if it is not given.
+    ///
+    /// # Errors
+    /// If a number in it is out of its range.
+    pub fn ucb_multiplier(
+        &self,
+        path: &[&str],
+        given: Option<UcbEntry>,
+    ) -> Result<UcbMultiplier, FileError> {
+        let multiplier = match given {
+            None => UcbMultiplier::Constant(1.0),
+            Some(UcbEntry::Constant(number)) => UcbMultiplier::Constant(number),
+            Some(UcbEntry::Theorem1 {
+                norm_bound,
+                failure_prob,
+            }) => UcbMultiplier::Theorem1 {
+                norm_bound,
+                failure_prob,
+            },
+        };
+        self.setting(path, multiplier.validate())
+    }
+
+    /// The space of the tables `[path.NAME]`, its parameters in the file's order.
+    ///
+    /// # Errors
+    /// If there is no parameter, or one that cannot be used.
+    pub fn space(
+        &self,
+        path: &[&str],
+        given: &BTreeMap<String, ParameterSpec>,
+    ) -> Result<Space, FileError> {
+        let mut parameters = Vec::with_capacity(given.len());
+        for name in self.file.keys_in_order(path) {
+            if let Some(spec) = given.get(&name) {
+                let parameter = Parameter::from_spec(&name, spec);
+                parameters
+                    .push(parameter.map_err(|error| self.parameter_error(path, &name, error))?);
+            }
+        }
+        Space::new(parameters).map_err(|error| self.file.error(path, error.to_string()))
+    }
+
+    fn parameter_error(&self, path: &[&str], name: &str, error: SpaceError) -> FileError {
+        let at = [path, &[name]].concat();
+        match &error {
+            SpaceError::Parameter { key, expected, .. } if key != "name" => {
+                let at = [at.as_slice(), &[key.as_str()]].concat();
+                self.file.value_error(&at, expected.clone())
+            }
+            _ => self.file.error(&at, error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fedbo_algorithms::HyperparameterPolicy;
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::{CommandKeys, SurrogateTable};
+
+    #[derive(Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Example {
+        direction: Option<String>,
+        name: Option<String>,
+        count: Option<usize>,
+        command: Vec<String>,
+        timeout_s: Option<f64>,
+        ucb_multiplier: Option<UcbEntry>,
+        surrogate: SurrogateTable,
+        space: BTreeMap<String, ParameterSpec>,
+    }
+
+    fn file(text: &str) -> (TomlFile, Example) {
+        let file = TomlFile::from_text(Path::new("example.toml"), text);
+        let example = file.parse().expect("a file whose types are right");
+        (file, example)
+    }
+
+    #[test]
+    fn a_word_that_is_not_known_is_answered_with_the_nearest() {
+        let (file, read) = file("direction = \"minimise\"");
+        let known = [("maximize", 1), ("minimize", -1)];
+        let error = Check::new(&file)
+            .word(&["direction"], read.direction.as_deref(), &known)
+            .expect_err("another word");
+        assert_eq!(
+            error.to_string(),
+            "example.toml, line 1: direction = \"minimise\", expected \"maximize\" or \"minimize\" \
+             (did you mean \"minimize\"?)"
+        );
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_shown_with_its_line() {
+        let (file, read) = file("name = \"../up\"\n\ncount = 0\nucb_multiplier = -1");
+        let check = Check::new(&file);
+        let name = read.name.unwrap_or_default();
+        let errors = [
+            check.count(&["count"], read.count.unwrap_or(1), 9).err(),
+            check.folder_name(&["name"], &name).err(),
+            check
+                .ucb_multiplier(&["ucb_multiplier"], read.ucb_multiplier)
+                .err(),
+        ];
+        let begins = [
+            "example.toml, line 3: count = 0, expected a whole number from 1 to 9",
+            "example.toml, line 1: name = \"../up\", expected a name that can be a folder's",
+            "example.toml, line 4: ucb_multiplier = -1, expected",
+        ];
+        for (error, begin) in errors.into_iter().zip(begins) {
+            let error = error.expect("refused").to_string();
+            assert!(error.starts_with(begin), "{error}");
+        }
+        assert!(check.positive(&["count"], f64::MIN_POSITIVE / 2.0).is_err());
+    }
+
+    #[test]
+    fn a_space_keeps_the_order_of_the_file() {
+        let (file, read) = file(
+            "[space.width]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[space.alpha]\ntype = \"float\"\nlow = 1e-3\nhigh = 1.0\nlog = true",
+        );
+        let space = Check::new(&file)
+            .space(&["space"], &read.space)
+            .expect("a space");
+        let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
+        assert_eq!(names, ["width", "alpha"]);
+    }
+
+    #[test]
+    fn a_bad_bound_is_named_by_table_and_line() {
+        let (file, read) = file("[space.width]\ntype = \"float\"\nlow = 2.0\nhigh = 1.0");
+        let error = Check::new(&file)
+            .space(&["space"], &read.space)
+            .expect_err("bounds the wrong way round");
+        let error = error.to_string();
+        assert!(error.starts_with("example.toml, line "), "{error}");
+        assert!(error.contains("space.width"), "{error}");
+    }
+
+    #[test]
+    fn a_surrogate_is_fitted_unless_a_length_scale_is_given() {
+        let policy = |text: &str| {
+            let (file, read) = file(text);
+            let check = Check::new(&file);
+            let checked = check.surrogate(&["surrogate"], &read.surrogate, 2);
+            checked.map(|settings| settings.hyperparameters)
+        };
+        let fitted = policy("").expect("the default");
+        assert!(matches!(fitted, HyperparameterPolicy::Fitted { .. }));
+        let fixed = policy("[surrogate]\nlengthscale = [0.1, 0.2]").expect("one a coordinate");
+        assert!(matches!(fixed, HyperparameterPolicy::Fixed(_)));
+        let short = policy("[surrogate]\nlengthscale = [0.1]").expect_err("one for two");
+        assert!(short.to_string().contains("2 numbers"), "{short}");
+        let lone = policy("[surrogate]\noutputscale = 2.0").expect_err("nothing to stand beside");
+        assert_eq!(
+            lone.to_string(),
+            "example.toml, line 2: surrogate.outputscale is fitted unless surrogate.lengthscale is given too; add \
+             lengthscale, or remove outputscale"
+        );
+    }
+
+    #[test]
+    fn a_command_is_checked_with_its_time_limit() {
+        let error = |text: &str, owner: &str| {
+            let (file, read) = file(&format!(
+                "{text}\n[space.x]\ntype = \"int\"\nlow = 0\nhigh = 9"
+            ));
+            let check = Check::new(&file);
+            let space = check.space(&["space"], &read.space).expect("a space");
+            let keys = CommandKeys {
+                command: &read.command,
+                timeout_s: read.timeout_s,
+                ..CommandKeys::default()
+            };
+            let refused = check
+                .command(&[], owner, keys, &space)
+                .expect_err("refused");
+            refused.to_string()
+        };
+        let unknown = error("command = [\"true\", \"{y}\"]", "agent \"a\"");
+        assert!(
+            unknown.starts_with("example.toml, line 1: agent \"a\": command[1] = \"{y}\""),
+            "{unknown}"
+        );
+        let empty = error("command = []", "");
+        assert!(
+            empty.starts_with("example.toml, line 1: command = []"),
+            "{empty}"
+        );
+        let timeout = error("command = [\"true\"]\ntimeout_s = 0", "");
+        assert!(
+            timeout
+                .starts_with("example.toml, line 2: timeout_s = 0, expected a number of seconds"),
+            "{timeout}"
+        );
+    }
+}

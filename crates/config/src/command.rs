@@ -1,0 +1,83 @@
+//! A command that evaluates an objective, and its time limit.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fedbo_objective::{CommandObjective, CommandSpec};
+use fedbo_space::Space;
+
+use super::check::Check;
+use super::toml_file::FileError;
+
+/// The keys of a table that describe a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommandKeys<'a> {
+    /// `command`: the program and its arguments; `{x}` stands for the value of parameter x.
+    pub command: &'a [String],
+    /// `directory`: where the command runs, relative to the file's folder, which is also the default.
+    pub directory: Option<&'a Path>,
+    /// `timeout_s`: seconds that a trial may take; none for no limit.
+    pub timeout_s: Option<f64>,
+}
+
+impl Check<'_> {
+    /// A time limit; none if it is not given.
+    ///
+    /// # Errors
+    /// If it is not above 0, or too long to be counted.
+    pub fn timeout(
+        &self,
+        path: &[&str],
+        given: Option<f64>,
+    ) -> Result<Option<Duration>, FileError> {
+        let Some(seconds) = given else {
+            return Ok(None);
+        };
+        let usable = seconds > 0.0 && Duration::try_from_secs_f64(seconds).is_ok();
+        if !usable {
+            let expected = "a number of seconds above 0 (leave the key out for no limit)";
+            return Err(self.file.value_error(path, expected));
+        }
+        // A billionth of a second at least, as zero would mean that no time is left.
+        Ok(Some(
+            Duration::from_secs_f64(seconds).max(Duration::from_nanos(1)),
+        ))
+    }
+
+    /// The command that the keys `command`, `directory` and `timeout_s` of a table describe, checked against the space and
+    /// against what is installed. `owner` begins the message of an error (`agent "north"`); empty for nobody.
+    ///
+    /// # Errors
+    /// If the program is not there, a placeholder names no parameter, the directory is none, or the time limit is not
+    /// above 0.
+    pub fn command(
+        &self,
+        table: &[&str],
+        owner: &str,
+        given: CommandKeys<'_>,
+        space: &Space,
+    ) -> Result<CommandSpec, FileError> {
+        let at = |key| [table, &[key]].concat();
+        let timeout = self.timeout(&at("timeout_s"), given.timeout_s)?;
+        let folder = self.file.folder();
+        let directory = given.directory.map(|own| folder.join(own));
+        let spec = CommandSpec {
+            argv: given.command.to_vec(),
+            directory: Some(directory.unwrap_or_else(|| folder.to_owned())),
+            timeout,
+        };
+        let checked = CommandObjective::new(&spec, space, Arc::new(AtomicBool::new(false)));
+        checked.map(|_| spec).map_err(|error| {
+            let text = error.to_string();
+            let text = text.strip_prefix("objective.").unwrap_or(&text);
+            let message = if owner.is_empty() {
+                text.to_owned()
+            } else {
+                format!("{owner}: {text}")
+            };
+            self.file.error(&at("command"), message)
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! Entries that may be written in several ways: a number or a list, a number or a small table.
+
+use std::fmt;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// A length scale, or the law of one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LengthscaleEntry {
+    /// The same for every feature.
+    Fixed(f64),
+    /// ln ℓ ~ N(ln median, spread²).
+    Mixture {
+        /// The median.
+        median: f64,
+        /// Standard deviation of ln ℓ.
+        spread: f64,
+    },
+}
+
+/// β_t as it stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum UcbEntry {
+    /// The same at every step.
+    Constant(f64),
+    /// The bound of theorem 1.
+    Theorem1 {
+        /// B.
+        norm_bound: f64,
+        /// δ.
+        failure_prob: f64,
+    },
+}
+
+/// One number, or several.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NumberOrList {
+    /// One.
+    Number(f64),
+    /// Several.
+    List(Vec<f64>),
+}
+
+/// A word, a number, or several numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WordOrNumbers {
+    /// A word.
+    Word(String),
+    /// One number.
+    Number(f64),
+    /// Several.
+    List(Vec<f64>),
+}
+
+/// A value that may be written in several ways, before it is known which of them are welcome.
+///
+/// Serde's own untagged enums do not say which of the forms was meant and what is wrong with it.
+enum Loose {
+    Word(String),
+    Number(f64),
+    List(Vec<f64>),
+    Pair(f64, f64),
+}
+
+/// Reads a [`Loose`] value; `expecting` completes "expected ..", `keys` are those of a table with two numbers.
+struct LooseVisitor {
+    expecting: &'static str,
+    keys: Option<[&'static str; 2]>,
+}
+
+impl<'de> Visitor<'de> for LooseVisitor {
+    type Value = Loose;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expecting)
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<Loose, E> {
+        Ok(Loose::Word(word.to_owned()))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Loose, E> {
+        Ok(Loose::Number(number))
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a number for which a whole one was written"
+    )]
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Loose, E> {
+        Ok(Loose::Number(number as f64))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Loose, A::Error> {
+        let mut numbers = Vec::new();
+        while let Some(number) = list.next_element()? {
+            numbers.push(number);
+        }
+        Ok(Loose::List(numbers))
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Loose, A::Error> {
+        let mut numbers = [None; 2];
+        let keys = self.keys.unwrap_or_default();
+        while let Some(Key(key)) = map.next_key()? {
+            let Some(index) = keys.iter().position(|known| *known == key) else {
+                return Err(A::Error::custom(format!("expected {}", self.expecting)));
+            };
+            numbers[index] = Some(map.next_value()?);
+        }
+        match numbers {
+            [Some(first), Some(second)] => Ok(Loose::Pair(first, second)),
+            _ => Err(A::Error::custom(format!("expected {}", self.expecting))),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Key(String);
+
+macro_rules! loose {
+    ($name:ty, $expecting:literal, $keys:expr, { $($form:pat => $value:expr),+ $(,)? }) => {
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let visitor = LooseVisitor { expecting: $expecting, keys: $keys };
+                match deserializer.deserialize_any(visitor)? {
+                    $($form => Ok($value),)+
+                    _ => Err(D::Error::custom(concat!("expected ", $expecting))),
+                }
+            }
+        }
+    };
+}
+
+loose!(LengthscaleEntry, "a number, or { median = .., spread = .. }", Some(["median", "spread"]), {
+    Loose::Number(number) => Self::Fixed(number),
+    Loose::Pair(median, spread) => Self::Mixture { median, spread },
+});
+loose!(UcbEntry, "a number, or { norm_bound = .., failure_prob = .. }", Some(["norm_bound", "failure_prob"]), {
+    Loose::Number(number) => Self::Constant(number),
+    Loose::Pair(norm_bound, failure_prob) => Self::Theorem1 { norm_bound, failure_prob },
+});
+loose!(NumberOrList, "a number, or a list of numbers", None, {
+    Loose::Number(number) => Self::Number(number),
+    Loose::List(list) => Self::List(list),
+});
+loose!(WordOrNumbers, "a text in \"quotes\", a number, or a list of numbers", None, {
+    Loose::Word(word) => Self::Word(word),
+    Loose::Number(number) => Self::Number(number),
+    Loose::List(list) => Self::List(list),
+});

@@ -1,0 +1,17 @@
+//! What a user's file says: TOML as plain data, checks of its parts, and errors that point into it.
+//!
+//! Decides what the parts that several files share may look like, and how an error names its place and a way out. Which
+//! tables a file has, and what they mean together, is decided by the crate that reads it. Start at [`TomlFile`], then
+//! [`Check`].
+
+mod check;
+mod command;
+mod entry;
+mod surrogate;
+mod toml_file;
+
+pub use check::{Check, NAME_CHARS_MAX};
+pub use command::CommandKeys;
+pub use entry::{LengthscaleEntry, NumberOrList, UcbEntry, WordOrNumbers};
+pub use surrogate::{SurrogateTable, default_lengthscale};
+pub use toml_file::{FileError, Place, TomlFile, nearest};

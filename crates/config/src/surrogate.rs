@@ -1,0 +1,111 @@
+//! The table `[surrogate]`: how somebody models an objective of their own.
+
+use fedbo_algorithms::{HyperparameterPolicy, OwnSampler, Refit, SurrogateSettings};
+use fedbo_gp::{Family, FitOptions, Hyperparameters, Kernel, Prior};
+use serde::Deserialize;
+
+use super::check::Check;
+use super::entry::NumberOrList;
+use super::toml_file::{FileError, spelled};
+
+/// `[surrogate]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SurrogateTable {
+    /// `matern-5/2` (default), `matern-3/2` or `squared-exponential`.
+    pub kernel: Option<String>,
+    /// Whether outputs are standardized; default true.
+    pub standardize: Option<bool>,
+    /// Length scale in the unit cube, one or one a coordinate; given, nothing is fitted.
+    pub lengthscale: Option<NumberOrList>,
+    /// Signal variance a² beside a given length scale; default 1.
+    pub outputscale: Option<f64>,
+    /// Noise variance σ² beside a given length scale; default 1e-4.
+    pub noise_variance: Option<f64>,
+}
+
+impl Check<'_> {
+    /// The surrogate that a table describes, for a space whose cube has `dim` coordinates.
+    ///
+    /// # Errors
+    /// If a number is not above 0, there are not `dim` length scales, or a variance is given beside a fit.
+    pub fn surrogate(
+        &self,
+        table: &[&str],
+        given: &SurrogateTable,
+        dim: usize,
+    ) -> Result<SurrogateSettings, FileError> {
+        let at = |key| [table, &[key]].concat();
+        let family = self.family(&at("kernel"), given.kernel.as_deref())?;
+        let family = family.unwrap_or(Family::Matern52);
+        let kernel = |lengthscales, outputscale| {
+            Kernel::new(family, lengthscales, outputscale)
+                .unwrap_or_else(|error| unreachable!("checked to be above 0: {error}"))
+        };
+        let hyperparameters = match &given.lengthscale {
+            None => {
+                for (key, set) in [
+                    ("outputscale", given.outputscale.is_some()),
+                    ("noise_variance", given.noise_variance.is_some()),
+                ] {
+                    if set {
+                        let (path, lengthscale) = (at(key), at("lengthscale"));
+                        let message = format!(
+                            "{} is fitted unless {} is given too; add lengthscale, or remove {key}",
+                            spelled(&path),
+                            spelled(&lengthscale)
+                        );
+                        return Err(self.file.error(&path, message));
+                    }
+                }
+                HyperparameterPolicy::Fitted {
+                    initial: Hyperparameters {
+                        kernel: kernel(vec![default_lengthscale(dim); dim], 1.0),
+                        noise_variance: 1e-2,
+                    },
+                    options: FitOptions::default(),
+                    refit: Refit::Geometric,
+                }
+            }
+            Some(entry) => {
+                let path = at("lengthscale");
+                let lengthscales = match entry {
+                    NumberOrList::Number(number) => vec![*number; dim],
+                    NumberOrList::List(list) if list.len() == dim => list.clone(),
+                    NumberOrList::List(_) => {
+                        let expected =
+                            format!("a number, or {dim} numbers, one a coordinate of the space");
+                        return Err(self.file.value_error(&path, expected));
+                    }
+                };
+                for lengthscale in &lengthscales {
+                    self.positive(&path, *lengthscale)?;
+                }
+                let positive = |key: &'static str, value: Option<f64>, default| {
+                    value.map_or(Ok(default), |value| self.positive(&at(key), value))
+                };
+                let outputscale = positive("outputscale", given.outputscale, 1.0)?;
+                HyperparameterPolicy::Fixed(Hyperparameters {
+                    kernel: kernel(lengthscales, outputscale),
+                    noise_variance: positive("noise_variance", given.noise_variance, 1e-4)?,
+                })
+            }
+        };
+        Ok(SurrogateSettings {
+            hyperparameters,
+            standardize: given.standardize.unwrap_or(true),
+            sampler: OwnSampler::Exact(Prior::default()),
+        })
+    }
+}
+
+/// 0.3 √d, the start of every fit (`SurrogateSettings::default_for`).
+#[must_use]
+pub fn default_lengthscale(dim: usize) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "input dimensions are far below 2^53"
+    )]
+    let root = (dim as f64).sqrt();
+    0.3 * root
+}

@@ -1,0 +1,412 @@
+//! A TOML file that a user wrote: every error about it names the file, the line, the key, the value and a way out.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Characters of a value that an error shows.
+const SHOWN_CHARS: usize = 60;
+/// How alike two words must be for one to be suggested for the other (Jaro and Winkler).
+const ALIKE: f64 = 0.75;
+
+/// Where in a file something stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as it was named.
+    pub path: PathBuf,
+    /// Line from 1; none where the thing is missing as a whole.
+    pub line: Option<usize>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        self.line.map_or(Ok(()), |line| write!(f, ", line {line}"))
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system answered.
+        cause: String,
+    },
+    /// The text is not TOML.
+    #[error("{place}, column {column}: {message}")]
+    Syntax {
+        /// Where.
+        place: Place,
+        /// Column from 1, in characters.
+        column: usize,
+        /// What the parser says.
+        message: String,
+    },
+    /// A key means nothing here.
+    #[error("{place}: unknown key {key}; {}", suggestion(nearest.as_deref(), known))]
+    UnknownKey {
+        /// Where.
+        place: Place,
+        /// The key, with the tables that it stands in.
+        key: String,
+        /// The known key that is most alike, if one is.
+        nearest: Option<String>,
+        /// All that could stand here.
+        known: Vec<String>,
+    },
+    /// A value is of the wrong type or out of range.
+    #[error("{place}: {key} = {found}, expected {expected}")]
+    Value {
+        /// Where.
+        place: Place,
+        /// The key, with the tables that it stands in.
+        key: String,
+        /// What stands there.
+        found: String,
+        /// What would be accepted.
+        expected: String,
+    },
+    /// A key or table that is needed is not there.
+    #[error("{place}: {key} is missing; {remedy}")]
+    Missing {
+        /// Where its table begins.
+        place: Place,
+        /// What is missing.
+        key: String,
+        /// What to add.
+        remedy: String,
+    },
+    /// Keys that are valid on their own do not go together, or name something that cannot be used.
+    #[error("{place}: {message}")]
+    Invalid {
+        /// Where.
+        place: Place,
+        /// What is wrong, and the way out.
+        message: String,
+    },
+}
+
+fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean {nearest}?"),
+        None => format!("known here: {}", known.join(", ")),
+    }
+}
+
+/// The known word that is most like `word`, if one is like it at all.
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|each| (each, strsim::jaro_winkler(&lower, &each.to_lowercase())))
+        .filter(|(_, likeness)| *likeness >= ALIKE)
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(each, _)| each)
+}
+
+/// The text of a file. Places in it are found by path: the names of tables and keys, and indices as numbers.
+#[derive(Clone, Debug)]
+pub struct TomlFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl TomlFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read or is not UTF-8.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let read = |cause: String| FileError::Read {
+            path: path.to_owned(),
+            cause,
+        };
+        let bytes = std::fs::read(path).map_err(|error| read(error.to_string()))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| read("it is not a text file in UTF-8".to_owned()))?;
+        Ok(Self::from_text(path, text))
+    }
+
+    /// A file whose text is at hand.
+    pub fn from_text(path: &Path, text: impl Into<String>) -> Self {
+        let (path, text) = (path.to_owned(), text.into());
+        Self { path, text }
+    }
+
+    /// The file's folder, to which relative paths in it refer.
+    pub fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    /// The file as plain data.
+    ///
+    /// # Errors
+    /// If it is not TOML, has an unknown key, or a value of the wrong type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, FileError> {
+        if let Err(error) = DeTable::parse(&self.text) {
+            let at = error.span().map_or(0, |span| span.start);
+            return Err(FileError::Syntax {
+                place: self.place_at(at),
+                column: self.column_at(at),
+                message: error.message().replace('\n', "; "),
+            });
+        }
+        toml::from_str(&self.text).map_err(|error| self.explain(&error))
+    }
+
+    /// The keys of a table in the order in which they stand in the file; none if there is no such table.
+    pub fn keys_in_order(&self, table: &[&str]) -> Vec<String> {
+        let mut keys = self.within(|root| {
+            let Some(DeValue::Table(table)) = find(root, table).map(|found| found.value) else {
+                return Vec::new();
+            };
+            table
+                .keys()
+                .map(|key| (key.span().start, key.get_ref().to_string()))
+                .collect()
+        });
+        keys.sort();
+        keys.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// The error that a value cannot be accepted.
+    pub fn value_error(&self, path: &[&str], expected: impl Into<String>) -> FileError {
+        let found = self.span_of(path);
+        let text = found
+            .as_ref()
+            .and_then(|(_, value)| self.text.get(value.clone()))
+            .map_or_else(|| "nothing".to_owned(), shown);
+        FileError::Value {
+            place: self.place(path),
+            key: spelled(path),
+            found: text,
+            expected: expected.into(),
+        }
+    }
+
+    /// The error that a key or a table is not there.
+    pub fn missing_error(&self, path: &[&str], remedy: impl Into<String>) -> FileError {
+        let key = match path {
+            [table] => format!("[{table}]"),
+            _ => spelled(path),
+        };
+        FileError::Missing {
+            place: self.place(&path[..path.len().saturating_sub(1)]),
+            key,
+            remedy: remedy.into(),
+        }
+    }
+
+    /// An error about what stands at `path`, in words of its own.
+    pub fn error(&self, path: &[&str], message: impl Into<String>) -> FileError {
+        FileError::Invalid {
+            place: self.place(path),
+            message: message.into(),
+        }
+    }
+
+    /// Where `path` stands, or the innermost table of it that there is.
+    fn place(&self, path: &[&str]) -> Place {
+        let found = (0..path.len())
+            .rev()
+            .find_map(|end| self.span_of(&path[..=end]));
+        match found {
+            Some((key, _)) => self.place_at(key.start),
+            None => Place {
+                path: self.path.clone(),
+                line: None,
+            },
+        }
+    }
+
+    /// Spans of a key and of its value.
+    fn span_of(&self, path: &[&str]) -> Option<(Range<usize>, Range<usize>)> {
+        self.within(|root| find(root, path).map(|found| (found.key, found.span)))
+    }
+
+    fn within<R: Default>(&self, look: impl FnOnce(&DeTable<'_>) -> R) -> R {
+        DeTable::parse(&self.text)
+            .map(|root| look(root.get_ref()))
+            .unwrap_or_default()
+    }
+
+    fn place_at(&self, at: usize) -> Place {
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        Place {
+            path: self.path.clone(),
+            line: Some(1 + before.iter().filter(|byte| **byte == b'\n').count()),
+        }
+    }
+
+    fn column_at(&self, at: usize) -> usize {
+        let before = self.text.get(..at).unwrap_or(&self.text);
+        1 + before
+            .rsplit('\n')
+            .next()
+            .map_or(0, |line| line.chars().count())
+    }
+
+    /// What serde found wrong, in the words of this project.
+    fn explain(&self, error: &toml::de::Error) -> FileError {
+        let message = error.message();
+        let at = error.span().map_or(0, |span| span.start);
+        let mut path = self.within(|root| path_at(root, at).unwrap_or_default());
+        if let Some(rest) = message.strip_prefix("unknown field ") {
+            // "`x`, expected one of `a`, `b`", "`x`, expected `a` or `b`", "`x`, there are no fields"
+            let mut words = rest.split('`').skip(1).step_by(2).map(str::to_owned);
+            let key = words.next().unwrap_or_default();
+            let known: Vec<String> = words.collect();
+            // A header such as [spice.x] covers tables that are known by now to stand in an unknown one.
+            match path.iter().rposition(|step| *step == key) {
+                Some(index) => path.truncate(index + 1),
+                None => path.push(key.clone()),
+            }
+            return FileError::UnknownKey {
+                place: self.place_at(at),
+                nearest: nearest(&key, known.iter().map(String::as_str)).map(str::to_owned),
+                key: spelled(&path),
+                known,
+            };
+        }
+        if let Some(rest) = message.strip_prefix("missing field ") {
+            path.push(rest.trim_matches('`').to_owned());
+            let remedy = "add it".to_owned();
+            return FileError::Missing {
+                place: self.place_at(at),
+                key: spelled(&path),
+                remedy,
+            };
+        }
+        let borrowed: Vec<&str> = path.iter().map(String::as_str).collect();
+        match message.rsplit_once("expected ") {
+            Some((_, expected)) if !path.is_empty() => {
+                let mut refused = self.value_error(&borrowed, plain(expected, &borrowed));
+                if let FileError::Value { found, place, .. } = &mut refused {
+                    *place = self.place_at(at);
+                    if found.starts_with('[') && found.ends_with(']') && message.contains("map") {
+                        *found = "a table".to_owned();
+                    }
+                }
+                refused
+            }
+            _ => FileError::Invalid {
+                place: self.place_at(at),
+                message: message.to_owned(),
+            },
+        }
+    }
+}
+
+/// What serde expects, in words for people who do not write Rust.
+fn plain(expected: &str, path: &[&str]) -> String {
+    match expected {
+        "a sequence" if path == ["agents"] => {
+            "one [[agents]] table, with double brackets, for each agent".to_owned()
+        }
+        "a sequence" => "a list in [brackets]".to_owned(),
+        "a string" => "a text in \"quotes\"".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "f64" => "a number".to_owned(),
+        "u64" | "usize" => "a whole number of at least 0".to_owned(),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// `agents[0].silo` from its steps.
+pub(super) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
+    let mut text = String::new();
+    for step in path.iter().map(AsRef::as_ref) {
+        if step.parse::<usize>().is_ok() {
+            text += &format!("[{step}]");
+        } else {
+            if !text.is_empty() {
+                text.push('.');
+            }
+            text += step;
+        }
+    }
+    text
+}
+
+/// The first line of a value, not too long of it.
+fn shown(text: &str) -> String {
+    let line = text.lines().next().unwrap_or("");
+    let mut start: String = line.chars().take(SHOWN_CHARS).collect();
+    if start.len() < text.trim_end().len() {
+        start.push('…');
+    }
+    start
+}
+
+struct Found<'a, 'i> {
+    key: Range<usize>,
+    span: Range<usize>,
+    value: &'a DeValue<'i>,
+}
+
+/// What stands at a path.
+fn find<'a, 'i>(root: &'a DeTable<'i>, path: &[&str]) -> Option<Found<'a, 'i>> {
+    let (first, rest) = path.split_first()?;
+    let (key, value) = root.iter().find(|(key, _)| key.get_ref() == first)?;
+    descend(key.span(), value, rest)
+}
+
+fn descend<'a, 'i>(
+    key: Range<usize>,
+    value: &'a Spanned<DeValue<'i>>,
+    path: &[&str],
+) -> Option<Found<'a, 'i>> {
+    let Some((step, rest)) = path.split_first() else {
+        return Some(Found {
+            key,
+            span: value.span(),
+            value: value.get_ref(),
+        });
+    };
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            let (key, value) = table.iter().find(|(key, _)| key.get_ref() == step)?;
+            descend(key.span(), value, rest)
+        }
+        DeValue::Array(array) => {
+            let value = array.get(step.parse::<usize>().ok()?)?;
+            descend(value.span(), value, rest)
+        }
+        _ => None,
+    }
+}
+
+/// Steps to the key or value that covers a place of the text.
+fn path_at(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
+    table.iter().find_map(|(key, value)| {
+        let name = key.get_ref().to_string();
+        inside(value, at)
+            .or_else(|| key.span().contains(&at).then(Vec::new))
+            .map(|rest| [vec![name], rest].concat())
+    })
+}
+
+fn inside(value: &Spanned<DeValue<'_>>, at: usize) -> Option<Vec<String>> {
+    let deeper = match value.get_ref() {
+        DeValue::Table(table) => path_at(table, at),
+        DeValue::Array(array) => array.iter().enumerate().find_map(|(index, value)| {
+            inside(value, at).map(|rest| [vec![index.to_string()], rest].concat())
+        }),
+        _ => None,
+    };
+    deeper.or_else(|| value.span().contains(&at).then(Vec::new))
+}

@@ -1,0 +1,273 @@
+//! One party alone: the strategies of a study on functions whose optimum is known, beside random and Sobol search.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
+use fedbo_space::{Kind, Parameter, ParameterSpec};
+use fedbo_storage::Told;
+use fedbo_streams::{Purpose, Seed};
+use fedbo_study::{Definition, RunOptions as StudyOptions, Silent, StrategySpec, Study, UcbSpec};
+
+use super::jobs::{Job, Worked, conclude, run_jobs};
+use super::{Finding, Progress, RunOptions};
+use crate::session::Ended;
+use crate::tally::{Tally, Unit};
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
+};
+
+/// Evaluations of a run, and how many of them are the initial design (as in the peers' measurements).
+const N_TRIALS: u64 = 50;
+const N_INITIAL: usize = 10;
+
+/// B and δ of the arm whose β_t follows the regret bound.
+const NORM_BOUND: f64 = 2.0;
+const FAILURE_PROB: f64 = 0.1;
+
+fn arms() -> [(&'static str, StrategySpec); 6] {
+    let theory = StrategySpec::GpUcb {
+        ucb_multiplier: UcbSpec::Theory {
+            norm_bound: NORM_BOUND,
+            failure_prob: FAILURE_PROB,
+        },
+    };
+    [
+        ("log-ei", StrategySpec::LogEi {}),
+        ("ts", StrategySpec::ts()),
+        ("gp-ucb", StrategySpec::gp_ucb()),
+        ("gp-ucb theory", theory),
+        ("sobol", StrategySpec::Sobol {}),
+        ("random", StrategySpec::Random {}),
+    ]
+}
+
+fn problems() -> anyhow::Result<Vec<(&'static str, Box<dyn Problem>)>> {
+    let function = |function| TestFunction::new(function, 0.0, Seed::new(0)).map(Box::new);
+    Ok(vec![
+        ("branin", function(Function::Branin)?),
+        ("hartmann6", function(Function::Hartmann6)?),
+        ("ackley5", function(Function::Ackley { dim: 5 })?),
+        ("rosenbrock2", function(Function::Rosenbrock { dim: 2 })?),
+        ("mixed", Box::new(MixedSurface::new())),
+    ])
+}
+
+pub(super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let runs = options.runs.unwrap_or(10);
+    check_folder(&options.out, options.overwrite)?;
+    let problems = problems()?;
+    let mut columns: Vec<String> = Vec::new();
+    for parameter in problems.iter().flat_map(|(_, p)| p.space().parameters()) {
+        if !columns.iter().any(|known| known == parameter.name()) {
+            columns.push(parameter.name().to_owned());
+        }
+    }
+    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+    let seed = Seed::new(options.seed);
+    let mut jobs = Vec::new();
+    for (name, problem) in &problems {
+        for run in 0..runs {
+            for (arm, strategy) in arms() {
+                let unit = Unit {
+                    experiment: (*name).into(),
+                    arm: arm.into(),
+                    agent: "study".into(),
+                    run,
+                };
+                let columns = &columns;
+                jobs.push(Job::new(unit, move |unit, stop| {
+                    // The seed of a study is a number: the run's, drawn from the experiment's.
+                    let mut stream = seed.stream(Purpose::Run, u64::from(run), 0);
+                    let number = u64::from(stream.bits());
+                    let definition = definition(problem.as_ref(), strategy, number);
+                    work(problem.as_ref(), &definition, unit, columns, stop)
+                }));
+            }
+        }
+    }
+    progress.stage("single-party", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let figure = FigureSpec {
+        title: "One party alone, 10 initial points, no noise".into(),
+        x_label: "queries after the initial points".into(),
+        y_label: "simple regret".into(),
+        scale: Scale::Log,
+        panel_by: PanelBy::Experiment,
+        shared_y: false,
+        references: Vec::new(),
+    };
+    let request = SummaryRequest {
+        experiment: "single-party".into(),
+        seed: options.seed,
+        direction: fedbo_space::Direction::Minimize,
+        metric: Metric::Regret,
+        checkpoints: vec![10, 20],
+        pairs: Vec::new(),
+        clusters: Clusters::Units,
+        private: false,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(figure),
+    };
+    let pairs_of = |_: &str| {
+        ["log-ei", "ts", "gp-ucb"]
+            .iter()
+            .flat_map(|arm| ["sobol", "random"].map(|control| ((*arm).into(), control.into())))
+            .collect()
+    };
+    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+    Ok(Finding {
+        summary,
+        ended,
+        notes: vec![median_table(&rows)],
+    })
+}
+
+fn definition(problem: &dyn Problem, strategy: StrategySpec, seed: u64) -> Definition {
+    let mut definition = Definition::new(problem.name());
+    for parameter in problem.space().parameters() {
+        definition = definition.parameter(parameter.name(), spec_of(parameter));
+    }
+    let definition = definition.seed(seed).strategy(strategy).initial(N_INITIAL);
+    match problem.direction() {
+        fedbo_space::Direction::Minimize => definition.minimize(),
+        fedbo_space::Direction::Maximize => definition,
+    }
+}
+
+/// The declaration of a checked parameter.
+fn spec_of(parameter: &Parameter) -> ParameterSpec {
+    match parameter.kind() {
+        Kind::Float { low, high, log } if *log => ParameterSpec::log_float(*low, *high),
+        Kind::Float { low, high, .. } => ParameterSpec::float(*low, *high),
+        Kind::Int { low, high, log } if *log => ParameterSpec::log_int(*low, *high),
+        Kind::Int { low, high, .. } => ParameterSpec::int(*low, *high),
+        Kind::Categorical { choices } => ParameterSpec::categorical(choices.iter().cloned()),
+    }
+}
+
+/// One study from its first to its last trial, as rows.
+fn work(
+    problem: &dyn Problem,
+    definition: &Definition,
+    unit: &Unit,
+    columns: &[String],
+    stop: &AtomicBool,
+) -> Worked {
+    let study = Study::in_memory(definition)?;
+    let report = study.run(problem, &StudyOptions::sequential(N_TRIALS), &Silent, stop)?;
+    if report.ended == fedbo_study::Ended::Stopped {
+        return Ok((Vec::new(), Ended::Interrupted));
+    }
+    let mut tally = Tally::new(
+        unit.clone(),
+        problem.direction(),
+        N_INITIAL,
+        problem.optimum(),
+    );
+    let rows = study.trials()?.into_iter().map(|trial| {
+        let ended = match trial.told() {
+            Some(Told::Failed { message, .. }) => Err(message.clone()),
+            _ => Ok(trial.value()),
+        };
+        let truth = problem.noiseless(&trial.point);
+        let mut row = tally.next(&trial.point, trial.source, ended, truth, trial.ask_seconds);
+        // Problems have different parameters; a column that is not this problem's stays empty.
+        row.parameters = columns
+            .iter()
+            .map(|name| {
+                let value = row.parameters.iter().find(|(known, _)| known == name);
+                (
+                    name.clone(),
+                    value.map_or(String::new(), |(_, v)| v.clone()),
+                )
+            })
+            .collect();
+        row
+    });
+    Ok((rows.collect(), Ended::Complete))
+}
+
+/// Medians and quartiles over runs: regrets differ by orders of magnitude, so a mean is that of the worst run.
+fn median_table(rows: &[Row]) -> String {
+    let mut last: BTreeMap<(&str, &str, u32), &Row> = BTreeMap::new();
+    for row in rows {
+        let key = (row.experiment.as_str(), row.arm.as_str(), row.run);
+        let latest = last.entry(key).or_insert(row);
+        if row.iteration > latest.iteration {
+            *latest = row;
+        }
+    }
+    let mut problems: Vec<&str> = Vec::new();
+    for row in rows {
+        if !problems.contains(&row.experiment.as_str()) {
+            problems.push(&row.experiment);
+        }
+    }
+    let mut table = format!(
+        "Simple regret after {N_TRIALS} evaluations: median [quartiles] over runs\n\n| strategy |"
+    );
+    for problem in &problems {
+        let _ = write!(table, " {problem} |");
+    }
+    table += "\n|---|";
+    table += &"---|".repeat(problems.len());
+    for (arm, _) in arms() {
+        let _ = write!(table, "\n| {arm} |");
+        for problem in &problems {
+            let mut regrets: Vec<f64> = last
+                .iter()
+                .filter(|((experiment, name, _), _)| experiment == problem && *name == arm)
+                .filter_map(|(_, row)| row.regret)
+                .collect();
+            regrets.sort_by(f64::total_cmp);
+            let cell = match regrets.as_slice() {
+                [] => " – |".to_owned(),
+                some => format!(
+                    " {:.2e} [{:.1e}, {:.1e}] |",
+                    quantile(some, 0.5),
+                    quantile(some, 0.25),
+                    quantile(some, 0.75)
+                ),
+            };
+            table += &cell;
+        }
+    }
+    table
+}
+
+/// Quantile of sorted values, linear between them.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few values"
+    )]
+    let (below, rest) = {
+        let position = share * (sorted.len() - 1) as f64;
+        (position as usize, position.fract())
+    };
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + rest * (sorted[above] - sorted[below])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_the_values() {
+        let values = [1.0, 2.0, 4.0, 8.0];
+        for (share, expected) in [(0.0, 1.0), (0.25, 1.75), (0.5, 3.0), (1.0, 8.0)] {
+            assert!((quantile(&values, share) - expected).abs() < 1e-12);
+        }
+        assert!((quantile(&[5.0], 0.75) - 5.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,85 @@
+//! The results folder itself: one run at a time in it, and files that are whole or not there.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+
+use super::error::ReportError;
+
+/// Name of the file that a run holds a lock on.
+const LOCK_FILE: &str = ".lock";
+
+/// Keeps other runs out of a results folder until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct FolderLock {
+    _held: File,
+}
+
+impl FolderLock {
+    /// Locks a folder, which is created if need be.
+    ///
+    /// # Errors
+    /// [`ReportError::Locked`] if another run is writing there; otherwise when the folder cannot be written.
+    pub fn acquire(folder: &Path) -> Result<Self, ReportError> {
+        std::fs::create_dir_all(folder).map_err(|cause| ReportError::CreateFolder {
+            path: folder.to_owned(),
+            cause,
+        })?;
+        let path = folder.join(LOCK_FILE);
+        let mut options = OpenOptions::new();
+        let opened = options.write(true).create(true).truncate(false).open(&path);
+        let file = opened.map_err(|cause| ReportError::Write {
+            path: path.clone(),
+            cause,
+        })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _held: file }),
+            Err(TryLockError::WouldBlock) => Err(ReportError::Locked {
+                path: folder.to_owned(),
+            }),
+            Err(TryLockError::Error(cause)) => Err(ReportError::Write { path, cause }),
+        }
+    }
+}
+
+/// Writes a file whole: aside first, then put in place. When that fails, an older file stays as it was.
+///
+/// # Errors
+/// [`ReportError::Write`] when the file cannot be written or put in place.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".part");
+    let written = std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, path));
+    written.map_err(|cause| {
+        let _ = std::fs::remove_file(&aside); // best effort: what was aside is of no use
+        ReportError::Write {
+            path: path.to_owned(),
+            cause,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_holds_a_folder_at_a_time() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let held = FolderLock::acquire(folder.path()).expect("a free folder");
+        let second = FolderLock::acquire(folder.path());
+        assert!(matches!(second, Err(ReportError::Locked { .. })));
+        drop(held);
+        assert!(FolderLock::acquire(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_old_one() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("summary.json");
+        write_whole(&path, b"old").expect("a writable folder");
+        std::fs::create_dir(folder.path().join("summary.json.part")).expect("in the way");
+        let failed = write_whole(&path, b"new");
+        assert!(matches!(failed, Err(ReportError::Write { .. })));
+        assert_eq!(std::fs::read(&path).expect("the old file"), b"old");
+    }
+}

@@ -1,0 +1,27 @@
+//! What a run leaves behind: `results.csv`, `summary.json`, `curves.svg`, `curves.png` and the closing table.
+//!
+//! Decides how results are written, summarised and drawn. Knows nothing of algorithms: it sees rows only.
+//! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`] and [`closing_table`].
+
+mod curves;
+mod error;
+mod folder;
+mod metric;
+mod plot;
+mod row;
+pub mod study;
+mod summary;
+mod table;
+mod trace;
+
+pub use curves::{Curve, CurvePoint, curves};
+pub use error::ReportError;
+pub use folder::{FolderLock, write_whole};
+pub use metric::Metric;
+pub use plot::{Figure, FigureSpec, Panel, PanelBy, Reference, Scale};
+pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
+pub use summary::{
+    ArmSummary, AtIteration, Clusters, Difference, Estimate, PrivacySpent, SUMMARY_FILE,
+    SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,
+};
+pub use table::{closing_table, closing_table_markdown};

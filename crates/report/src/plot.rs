@@ -1,0 +1,346 @@
+//! `curves.svg` and `curves.png`: mean lines with standard-error bands.
+//!
+//! Arms differ by colour, marker and dash pattern, so that they can be told apart without colour. The legend stands
+//! above the panels and never covers data. Both files come from the same drawing code.
+
+pub(crate) mod axis;
+pub(crate) mod canvas;
+pub(crate) mod frame;
+mod layout;
+pub(crate) mod render;
+pub(crate) mod style;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use plotters::backend::DrawingBackend;
+use serde::{Deserialize, Serialize};
+
+use self::canvas::Canvas;
+use self::layout::Layout;
+use self::render::Picture;
+use super::curves::{Curve, curves};
+use super::error::ReportError;
+use super::metric::Metric;
+use super::row::Row;
+
+/// The vertical axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Equal distances are equal differences.
+    #[default]
+    Linear,
+    /// Equal distances are equal ratios: for regret. Values ≤ 0 are drawn at the lower edge.
+    Log,
+}
+
+/// What gets a panel of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PanelBy {
+    /// Nothing: one panel, the mean over all units.
+    #[default]
+    None,
+    /// Each agent.
+    Agent,
+    /// Each value of the column `experiment`: the configurations of an experiment.
+    Experiment,
+}
+
+/// A horizontal line at a known value: an optimum, a published figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// What the legend says.
+    pub label: String,
+    /// Where the line is.
+    pub value: f64,
+}
+
+/// How the pictures of a results folder are drawn; part of its summary, so that they can be drawn again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FigureSpec {
+    /// Title above everything; empty for none, as a paper wants it.
+    pub title: String,
+    /// Name of the horizontal axis, with its unit.
+    pub x_label: String,
+    /// Name of the vertical axis, with its unit.
+    pub y_label: String,
+    /// The vertical axis.
+    pub scale: Scale,
+    /// What gets a panel of its own.
+    pub panel_by: PanelBy,
+    /// Whether all panels have the same vertical axis.
+    pub shared_y: bool,
+    /// Lines drawn in every panel.
+    pub references: Vec<Reference>,
+}
+
+impl Default for FigureSpec {
+    fn default() -> Self {
+        Self {
+            title: String::new(),
+            x_label: "iteration".to_owned(),
+            y_label: "best value so far".to_owned(),
+            scale: Scale::Linear,
+            panel_by: PanelBy::None,
+            shared_y: false,
+            references: Vec::new(),
+        }
+    }
+}
+
+/// One system of axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// Title above the panel; empty for none.
+    pub title: String,
+    /// The arms.
+    pub curves: Vec<Curve>,
+    /// Horizontal lines.
+    pub references: Vec<Reference>,
+}
+
+/// A picture of one or more panels.
+///
+/// A curve starts at iteration 0, the end of the initial points, which are the same in every arm.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Title above everything; empty for none.
+    pub title: String,
+    /// Name of the horizontal axis, with its unit.
+    pub x_label: String,
+    /// Name of the vertical axis, with its unit.
+    pub y_label: String,
+    /// The vertical axis.
+    pub scale: Scale,
+    /// Whether all panels have the same vertical axis.
+    pub shared_y: bool,
+    /// The panels, row by row.
+    pub panels: Vec<Panel>,
+}
+
+impl Figure {
+    /// The figure that `spec` asks for, from the rows of a results file.
+    #[must_use]
+    pub fn from_rows(rows: &[Row], metric: Metric, spec: &FigureSpec) -> Self {
+        let key = |row: &Row| match spec.panel_by {
+            PanelBy::None => String::new(),
+            PanelBy::Agent => row.agent.clone(),
+            PanelBy::Experiment => row.experiment.clone(),
+        };
+        let mut titles: Vec<String> = Vec::new();
+        let mut groups: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+        for row in rows {
+            let title = key(row);
+            if !groups.contains_key(&title) {
+                titles.push(title.clone());
+            }
+            groups.entry(title).or_default().push(row.clone());
+        }
+        let panel = |title: String| Panel {
+            curves: curves(&groups[&title], metric),
+            title,
+            references: spec.references.clone(),
+        };
+        Self {
+            title: spec.title.clone(),
+            x_label: spec.x_label.clone(),
+            y_label: spec.y_label.clone(),
+            scale: spec.scale,
+            shared_y: spec.shared_y,
+            panels: titles.into_iter().map(panel).collect(),
+        }
+    }
+
+    /// Writes `curves.svg` and `curves.png` into the folder.
+    ///
+    /// # Errors
+    /// When a file cannot be written or drawn.
+    pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
+        self.write_svg(&folder.join("curves.svg"))?;
+        self.write_png(&folder.join("curves.png"))
+    }
+
+    /// Writes the picture as SVG.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_svg(&self, path: &Path) -> Result<(), ReportError> {
+        render::write_svg(&self.laid_out(path)?, path)
+    }
+
+    /// Writes the picture as PNG.
+    ///
+    /// # Errors
+    /// When the file cannot be written or encoded.
+    pub fn write_png(&self, path: &Path) -> Result<(), ReportError> {
+        render::write_png(&self.laid_out(path)?, path)
+    }
+
+    fn laid_out(&self, path: &Path) -> Result<LaidOut<'_>, ReportError> {
+        canvas::register_fonts()
+            .and_then(|()| Layout::of(self))
+            .map(|layout| LaidOut {
+                figure: self,
+                layout,
+            })
+            .map_err(|message| render::draw_error(path, message))
+    }
+}
+
+/// A figure with its measures.
+struct LaidOut<'a> {
+    figure: &'a Figure,
+    layout: Layout,
+}
+
+impl Picture for LaidOut<'_> {
+    fn size(&self) -> (u32, u32) {
+        (self.layout.width, self.layout.height)
+    }
+
+    fn n_panels(&self) -> usize {
+        self.figure.panels.len()
+    }
+
+    fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
+        self.layout.draw(self.figure, canvas)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::tests::row;
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (arm_idx, arm) in ["ts", "fts & <co>"].into_iter().enumerate() {
+            for (agent, run) in [("a", 0), ("a", 1), ("b", 0)] {
+                for iteration in -2..=20 {
+                    let best =
+                        1.0 - 1.0 / (iteration as f64 + 4.0 + f64::from(run) + arm_idx as f64);
+                    rows.push(row(arm, agent, run, iteration, Some(best)));
+                }
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn both_files_are_written_and_have_the_same_proportions() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Figure::from_rows(&rows(), Metric::Best, &FigureSpec::default())
+            .write(folder.path())
+            .expect("a writable folder");
+        let svg = std::fs::read_to_string(folder.path().join("curves.svg")).expect("the SVG");
+        let number = |name: &str| -> u32 {
+            let (_, rest) = svg.split_once(&format!("{name}=\"")).expect("an attribute");
+            rest.split('"')
+                .next()
+                .expect("its end")
+                .parse()
+                .expect("a number")
+        };
+        let png = std::fs::read(folder.path().join("curves.png")).expect("the PNG");
+        assert_eq!(&png[1..4], b"PNG");
+        let big_endian =
+            |at: usize| u32::from_be_bytes([png[at], png[at + 1], png[at + 2], png[at + 3]]);
+        assert_eq!(
+            (big_endian(16), big_endian(20)),
+            (2 * number("width"), 2 * number("height"))
+        );
+        assert!(svg.contains("fts &amp; &lt;co&gt;"));
+    }
+
+    #[test]
+    fn panels_follow_the_agents_in_the_order_of_the_file() {
+        let spec = FigureSpec {
+            panel_by: PanelBy::Agent,
+            ..FigureSpec::default()
+        };
+        let figure = Figure::from_rows(&rows(), Metric::Best, &spec);
+        let titles: Vec<&str> = figure
+            .panels
+            .iter()
+            .map(|panel| panel.title.as_str())
+            .collect();
+        assert_eq!(titles, ["a", "b"]);
+        assert_eq!(figure.panels[0].curves[0].points[0].estimate.n, 2);
+        assert_eq!(figure.panels[1].curves[0].points[0].estimate.n, 1);
+    }
+
+    /// Nothing to draw, one point, one unit, all values equal, regret 0 on a logarithmic axis, huge and tiny values.
+    #[test]
+    fn awkward_data_are_drawn_too() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("curves.svg");
+        let constant: Vec<Row> = (0..5)
+            .map(|iteration| row("ts", "a", 0, iteration, Some(1.0)))
+            .collect();
+        let wide: Vec<Row> = [1e-114, 1e-38, 1.0, 1e38, 1e152]
+            .into_iter()
+            .zip(1..)
+            .map(|(best, iteration)| row("ts", "a", 0, iteration, Some(best)))
+            .collect();
+        let failed = [row("ts", "a", 0, 1, None)];
+        for rows in [&[][..], &constant[..1], &constant, &failed, &wide] {
+            for (scale, metric) in [
+                (Scale::Linear, Metric::Best),
+                (Scale::Log, Metric::Best),
+                (Scale::Log, Metric::Regret),
+            ] {
+                let spec = FigureSpec {
+                    scale,
+                    ..FigureSpec::default()
+                };
+                Figure::from_rows(rows, metric, &spec)
+                    .write_svg(&path)
+                    .expect("a picture");
+                let svg = std::fs::read_to_string(&path).expect("the SVG");
+                assert!(!svg.contains("NaN") && !svg.contains("2147483647"), "{svg}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hundred_panels_are_a_picture_and_a_thousand_are_an_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("curves.png");
+        let mut figure = Figure::from_rows(&rows(), Metric::Best, &FigureSpec::default());
+        figure.panels = vec![figure.panels[0].clone(); 100];
+        figure.write_png(&path).expect("a picture");
+        figure.panels = vec![figure.panels[0].clone(); 1000];
+        assert!(matches!(
+            figure.write_png(&path),
+            Err(ReportError::Draw { .. })
+        ));
+    }
+
+    #[test]
+    fn a_picture_that_cannot_be_written_is_named() {
+        let missing = Path::new("/nonexistent/curves.png");
+        let figure = Figure::from_rows(&rows(), Metric::Best, &FigureSpec::default());
+        let error = figure.write_png(missing).expect_err("no such folder");
+        assert!(matches!(error, ReportError::Write { .. }));
+        assert!(
+            error.to_string().contains("/nonexistent/curves.png"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_specification_may_leave_fields_out() {
+        let spec: FigureSpec =
+            serde_json::from_str(r#"{"scale": "log"}"#).expect("a valid specification");
+        assert_eq!(
+            spec,
+            FigureSpec {
+                scale: Scale::Log,
+                ..FigureSpec::default()
+            }
+        );
+    }
+}

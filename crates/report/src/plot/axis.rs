@@ -1,0 +1,415 @@
+//! Ranges, ticks and their labels.
+
+use super::canvas::Font;
+use super::{Panel, Scale};
+
+/// Labels beside each other are at least this far apart.
+const LABEL_GAP: f64 = 6.0;
+
+/// An axis: a range, in decades for a logarithmic one, and the ticks in it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Axis {
+    low: f64,
+    high: f64,
+    scale: Scale,
+    /// Whether a logarithmic axis is one of negative values.
+    mirrored: bool,
+    /// Position and label of each tick.
+    pub(crate) ticks: Vec<(f64, String)>,
+    /// Positions of the small ticks between them.
+    pub(crate) minor: Vec<f64>,
+}
+
+impl Axis {
+    /// The horizontal axis over these iterations.
+    pub(crate) fn iterations(low: i64, high: i64, n_ticks: u32) -> Self {
+        let (low, high) = (low as f64, (high as f64).max(low as f64 + 1.0));
+        let step = nice_step(high - low, n_ticks).max(1.0);
+        Self {
+            low,
+            high,
+            scale: Scale::Linear,
+            mirrored: false,
+            ticks: linear_ticks(low, high, step),
+            minor: Vec::new(),
+        }
+    }
+
+    /// The vertical axis over all that the panels show.
+    pub(crate) fn values<'a>(
+        panels: impl Iterator<Item = &'a Panel>,
+        scale: Scale,
+        n_ticks: u32,
+    ) -> Self {
+        let mut shown: Vec<f64> = Vec::new();
+        for panel in panels {
+            for point in panel
+                .curves
+                .iter()
+                .flat_map(|curve| &curve.points)
+                .filter(|point| point.iteration >= 0)
+            {
+                let error = point.estimate.standard_error.unwrap_or(0.0);
+                let mean = point.estimate.mean;
+                // A band that reaches zero would stretch a logarithmic axis without end.
+                let lower = if scale == Scale::Log {
+                    (mean - error).max(mean / 4.0)
+                } else {
+                    mean - error
+                };
+                shown.extend([lower, mean + error]);
+            }
+            shown.extend(panel.references.iter().map(|reference| reference.value));
+        }
+        shown.retain(|value| value.is_finite() && (scale == Scale::Linear || *value > 0.0));
+        let low = shown.iter().copied().reduce(f64::min);
+        let high = shown.iter().copied().reduce(f64::max);
+        let (low, high) = low.zip(high).unwrap_or((1.0, 1.0));
+        match scale {
+            Scale::Linear => Self::linear(low, high, n_ticks),
+            Scale::Log => Self::log(low.log10(), high.log10(), n_ticks),
+        }
+    }
+
+    /// Whole numbers, with a margin so that points at the ends are inside.
+    pub(crate) fn whole(low: f64, high: f64, n_ticks: u32) -> Self {
+        let margin = ((high - low) * 0.04).max(0.5);
+        let step = nice_step((high - low).max(1.0), n_ticks).max(1.0);
+        Self {
+            low: low - margin,
+            high: high + margin,
+            scale: Scale::Linear,
+            mirrored: false,
+            ticks: linear_ticks(low, high, step),
+            minor: Vec::new(),
+        }
+    }
+
+    /// From 0 to `high`, which must be above 0, without margins: for bars.
+    pub(crate) fn from_zero(high: f64, n_ticks: u32) -> Self {
+        Self {
+            low: 0.0,
+            high,
+            scale: Scale::Linear,
+            mirrored: false,
+            ticks: linear_ticks(0.0, high, nice_step(high, n_ticks)),
+            minor: Vec::new(),
+        }
+    }
+
+    /// Places from 0 to 1 without ticks.
+    pub(crate) fn bare() -> Self {
+        Self {
+            low: 0.0,
+            high: 1.0,
+            scale: Scale::Linear,
+            mirrored: false,
+            ticks: Vec::new(),
+            minor: Vec::new(),
+        }
+    }
+
+    /// A logarithmic axis of negative values: `low` and `high` are −log10 of −value.
+    pub(crate) fn mirrored_log(low: f64, high: f64, n_ticks: u32) -> Self {
+        let mut axis = Self::log(-high, -low, n_ticks);
+        (axis.low, axis.high) = (-axis.high, -axis.low);
+        axis.mirrored = true;
+        for (position, label) in &mut axis.ticks {
+            *position = -*position;
+            label.insert(0, '−');
+        }
+        for position in &mut axis.minor {
+            *position = -*position;
+        }
+        axis
+    }
+
+    /// The most detailed axis of those that `make` gives for a number of ticks whose labels fit below a panel of this
+    /// width, without touching each other or reaching out by more than `overhang`. Where none does, some ticks go.
+    pub(crate) fn fitted(
+        make: impl Fn(u32) -> Self,
+        n_ticks: u32,
+        (width, overhang): (f64, f64),
+        font: Font,
+    ) -> Result<Self, String> {
+        let counts = || (2..=n_ticks.max(2)).rev();
+        for axis in counts().map(&make) {
+            let inside = axis.labels_inside(width, overhang, font)?;
+            if inside.len() == axis.ticks.len() && !overlap(&inside) {
+                return Ok(axis);
+            }
+        }
+        for at_least in [2, 1] {
+            for axis in counts().map(&make) {
+                let inside = axis.labels_inside(width, overhang, font)?;
+                for every in 1..=inside.len() {
+                    let kept: Vec<Extent> = inside.iter().step_by(every).copied().collect();
+                    if kept.len() >= at_least && !overlap(&kept) {
+                        let ticks = kept.iter().map(|extent| axis.ticks[extent.index].clone());
+                        let ticks = ticks.collect();
+                        return Ok(Self { ticks, ..axis });
+                    }
+                }
+            }
+        }
+        Ok(Self {
+            ticks: Vec::new(),
+            ..make(2)
+        })
+    }
+
+    /// The labels that do not reach out too far.
+    fn labels_inside(&self, width: f64, overhang: f64, font: Font) -> Result<Vec<Extent>, String> {
+        let mut inside = Vec::with_capacity(self.ticks.len());
+        for (index, (position, label)) in self.ticks.iter().enumerate() {
+            let middle = self.place_of_position(*position) * width;
+            let half = font.width(label)? / 2.0;
+            let (from, to) = (middle - half, middle + half);
+            if from >= -overhang && to <= width + overhang {
+                inside.push(Extent { index, from, to });
+            }
+        }
+        Ok(inside)
+    }
+
+    /// Equal distances are equal differences; with a margin.
+    pub(crate) fn linear(low: f64, high: f64, n_ticks: u32) -> Self {
+        let margin = match high / 2.0 - low / 2.0 {
+            half if half > 1e-12 * low.abs().max(high.abs()) => half * 0.1,
+            _ => (low.abs() * 0.1).max(1e-3),
+        };
+        let (low, high) = (low - margin, high + margin);
+        let ticks = linear_ticks(low, high, nice_step(high - low, n_ticks));
+        Self {
+            low,
+            high,
+            scale: Scale::Linear,
+            mirrored: false,
+            ticks,
+            minor: Vec::new(),
+        }
+    }
+
+    /// Equal distances are equal ratios; with a margin. `low` and `high` are decimal logarithms.
+    pub(crate) fn log(low: f64, high: f64, n_ticks: u32) -> Self {
+        let margin = ((high - low) * 0.05).max(0.02);
+        let (low, high) = (low - margin, high + margin);
+        let n_decades = high.floor() - low.ceil() + 1.0;
+        let within = |position: &f64| *position >= low && *position <= high;
+        let decades = || {
+            (0..)
+                .map(|index| low.floor() + f64::from(index))
+                .take_while(move |decade| *decade <= high)
+        };
+        let of_decades = |mantissas: &'static [f64]| {
+            decades().flat_map(|decade| {
+                mantissas
+                    .iter()
+                    .map(move |mantissa| decade + mantissa.log10())
+            })
+        };
+        let label = |position: f64| (position, power_label(position));
+        let mut ticks: Vec<(f64, String)> = if n_decades > f64::from(n_ticks) {
+            let every = (n_decades / f64::from(n_ticks)).ceil();
+            decades()
+                .filter(|decade| decade.rem_euclid(every) < 0.5)
+                .filter(within)
+                .map(label)
+                .collect()
+        } else if n_decades >= 2.0 {
+            decades().filter(within).map(label).collect()
+        } else {
+            of_decades(&[1.0, 2.0, 5.0])
+                .filter(within)
+                .map(label)
+                .collect()
+        };
+        if ticks.len() < 3 {
+            ticks = of_decades(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0])
+                .filter(within)
+                .map(label)
+                .collect();
+        }
+        if ticks.len() < 2 {
+            // Less than a factor of two: a logarithm is nearly straight there.
+            let (from, to) = (10_f64.powf(low), 10_f64.powf(high));
+            ticks = linear_ticks(from, to, nice_step(to - from, n_ticks));
+            ticks
+                .iter_mut()
+                .for_each(|(position, _)| *position = position.log10());
+        }
+        let minor = match n_decades {
+            many if many > 8.0 => Vec::new(),
+            _ => of_decades(&[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0])
+                .filter(within)
+                .collect(),
+        };
+        Self {
+            low,
+            high,
+            scale: Scale::Log,
+            mirrored: false,
+            ticks,
+            minor,
+        }
+    }
+
+    pub(crate) fn is_log(&self) -> bool {
+        self.scale == Scale::Log
+    }
+
+    /// Where a value lies on the axis: 0 at its start, 1 at its end. What lies beyond is put at the edge.
+    pub(crate) fn place(&self, value: f64) -> f64 {
+        let position = match self.scale {
+            Scale::Linear => value,
+            Scale::Log if self.mirrored && value < 0.0 => -(-value).log10(),
+            Scale::Log if self.mirrored => return 1.0,
+            Scale::Log if value > 0.0 => value.log10(),
+            Scale::Log => return 0.0,
+        };
+        self.place_of_position(position)
+    }
+
+    /// The same for a tick.
+    pub(crate) fn place_of_position(&self, position: f64) -> f64 {
+        ((position - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+    }
+}
+
+/// From where to where the label of a tick reaches.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    index: usize,
+    from: f64,
+    to: f64,
+}
+
+fn overlap(labels: &[Extent]) -> bool {
+    labels
+        .windows(2)
+        .any(|pair| pair[1].from < pair[0].to + LABEL_GAP)
+}
+
+/// The smallest step of 1, 2 or 5 times a power of ten that gives at most about `n_ticks` ticks.
+fn nice_step(range: f64, n_ticks: u32) -> f64 {
+    let least = range / f64::from(n_ticks.max(1));
+    let power = 10_f64.powf(least.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+    steps
+        .into_iter()
+        .find(|step| *step >= least * (1.0 - 1e-9))
+        .unwrap_or(10.0 * power)
+}
+
+fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
+    let first = (low / step - 1e-9).ceil();
+    let largest = low.abs().max(high.abs());
+    (0..100)
+        .map(|index| (first + f64::from(index)) * step)
+        .take_while(|position| *position <= high + step * 1e-9)
+        .map(|position| (position, linear_label(position, step, largest)))
+        .collect()
+}
+
+/// As many decimals as the step needs; powers of ten for very large and very small axes.
+fn linear_label(value: f64, step: f64, largest: f64) -> String {
+    let value = if value.abs() < step * 1e-9 {
+        0.0
+    } else {
+        value
+    };
+    let exponent = (step.log10() + 1e-9).floor();
+    let text = if (1e-5..1e6).contains(&largest) {
+        let decimals = (0..12)
+            .find(|decimals| f64::from(*decimals) >= -exponent)
+            .unwrap_or(12);
+        format!(
+            "{value:.decimals$}",
+            decimals = usize::from(u8::try_from(decimals).unwrap_or(12))
+        )
+    } else if value.abs() < step * 1e-9 {
+        "0".to_owned()
+    } else {
+        let digits = (0..12)
+            .find(|digits| f64::from(*digits) >= value.abs().log10().floor() - exponent)
+            .unwrap_or(12);
+        format!(
+            "{value:.digits$e}",
+            digits = usize::from(u8::try_from(digits).unwrap_or(12))
+        )
+    };
+    text.replace('-', "−")
+}
+
+/// A power of ten, or a digit times one.
+fn power_label(position: f64) -> String {
+    let value = 10_f64.powf(position);
+    let text = if (9e-5..2e5).contains(&value) {
+        let decimals = (0..6_u8)
+            .find(|decimals| f64::from(*decimals) >= -(position + 1e-9).floor())
+            .unwrap_or(6);
+        format!("{value:.decimals$}", decimals = usize::from(decimals))
+    } else {
+        format!("{value:.0e}")
+    };
+    text.replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|(_, label)| label.as_str()).collect()
+    }
+
+    #[test]
+    fn linear_ticks_are_round_and_carry_the_decimals_they_need() {
+        assert_eq!(
+            labels(&Axis::iterations(0, 50, 6)),
+            ["0", "10", "20", "30", "40", "50"]
+        );
+        assert_eq!(labels(&Axis::iterations(1, 3, 6)), ["1", "2", "3"]);
+        assert_eq!(
+            labels(&Axis::linear(0.703, 0.887, 6)),
+            ["0.70", "0.75", "0.80", "0.85"]
+        );
+        assert_eq!(labels(&Axis::linear(-2.0, 4.1, 5)), ["−2", "0", "2", "4"]);
+        assert_eq!(
+            labels(&Axis::linear(1.1e7, 2.9e7, 4)),
+            ["1.5e7", "2.0e7", "2.5e7"]
+        );
+    }
+
+    #[test]
+    fn logarithmic_ticks_are_decades_or_lie_between_them() {
+        assert_eq!(
+            labels(&Axis::log(-3.2, 0.7, 6)),
+            ["0.001", "0.01", "0.1", "1"]
+        );
+        assert_eq!(labels(&Axis::log(-0.8, 0.5, 6)), ["0.2", "0.5", "1", "2"]);
+        assert_eq!(
+            labels(&Axis::log(-1.1, -0.6, 6)),
+            ["0.08", "0.09", "0.1", "0.2"]
+        );
+        assert_eq!(labels(&Axis::log(-12.0, 3.0, 4)).len(), 4);
+        assert!(labels(&Axis::log(0.31, 0.32, 6)).len() >= 2);
+    }
+
+    #[test]
+    fn negative_values_have_a_logarithmic_axis_too() {
+        let axis = Axis::mirrored_log(-1.0, 2.0, 6);
+        let mut labels = labels(&axis);
+        labels.reverse();
+        assert_eq!(labels, ["−10", "−1", "−0.1", "−0.01"]);
+        assert!(axis.place(-10.0) < axis.place(-1.0) && axis.place(-1.0) < axis.place(-0.01));
+        assert!(axis.place(0.0) >= 1.0 && axis.place(-1e9) <= 0.0);
+    }
+
+    #[test]
+    fn a_place_is_within_the_axis() {
+        let axis = Axis::log(-2.0, 0.0, 6);
+        assert!((axis.place(0.1) - 0.5).abs() < 1e-12);
+        assert!(axis.place(0.0) <= 0.0 && axis.place(-1.0) <= 0.0 && axis.place(1e9) >= 1.0);
+    }
+}

@@ -1,0 +1,233 @@
+//! Pictures of one party's study: `history`, `slices` and `importance`, each as SVG and PNG.
+//!
+//! Decides how trials become pictures. Knows nothing of how a study is stored or what proposes its trials: it takes plain
+//! data. Start at [`StudyPlot`].
+
+mod head;
+mod history;
+mod importance;
+mod slices;
+mod value_scale;
+
+use std::path::Path;
+
+use self::history::History;
+use self::importance::Importance;
+use self::slices::Slices;
+use crate::error::ReportError;
+use crate::plot::canvas::register_fonts;
+use crate::plot::render::{Picture, draw_error, write_png, write_svg};
+
+/// Names of the pictures, each with the endings `.svg` and `.png`.
+pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
+
+/// Magnitudes beyond which a value is drawn like the limit, and below which like 0.
+const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
+
+/// What a parameter can be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlottedRange {
+    /// A real number.
+    Float {
+        /// Smallest value.
+        low: f64,
+        /// Largest value.
+        high: f64,
+        /// Whether its axis is logarithmic.
+        log: bool,
+    },
+    /// A whole number.
+    Int {
+        /// Smallest value.
+        low: i64,
+        /// Largest value.
+        high: i64,
+        /// Whether its axis is logarithmic.
+        log: bool,
+    },
+    /// One of these names, in the order in which they are drawn.
+    Categorical {
+        /// The names.
+        choices: Vec<String>,
+    },
+}
+
+/// A parameter of the study.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlottedParameter {
+    /// Its name.
+    pub name: String,
+    /// What it can be.
+    pub range: PlottedRange,
+}
+
+/// What a trial used for one parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PlottedValue {
+    /// The value of a number.
+    Number(f64),
+    /// Index of a choice.
+    Choice(usize),
+}
+
+/// One trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlottedTrial {
+    /// Its number in the study.
+    pub number: u64,
+    /// Its value; none if it failed. One that is not finite counts as failed.
+    pub value: Option<f64>,
+    /// What it used, one a parameter and in their order. One that does not fit its parameter is not drawn.
+    pub coordinates: Vec<PlottedValue>,
+    /// Whether it belongs to the initial points.
+    pub initial: bool,
+}
+
+/// How much one parameter matters, by two measures that a reader should see side by side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlottedImportance {
+    /// Name of the parameter.
+    pub parameter: String,
+    /// Share of the posterior mean's variance that it explains, from 0 to 1.
+    pub variance_share: f64,
+    /// Relevance by length scales (ARD), as a share from 0 to 1.
+    pub relevance: f64,
+}
+
+/// The pictures of one study.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StudyPlot {
+    /// Title above every picture; empty for none.
+    pub title: String,
+    /// Whether smaller values are better.
+    pub minimize: bool,
+    /// The finished trials, in the order in which they were told.
+    pub trials: Vec<PlottedTrial>,
+    /// The parameters.
+    pub parameters: Vec<PlottedParameter>,
+    /// Importances, in any order; empty if they are not known, which the picture then says.
+    pub importance: Vec<PlottedImportance>,
+}
+
+impl StudyPlot {
+    /// Writes `history`, `slices` and `importance` into a folder that exists, each as `.svg` and `.png`.
+    ///
+    /// - `history`: each trial's value and the best so far. Failed trials stand in a strip beyond the worse end of the
+    ///   axis; a few values that lie far beyond all others are drawn at that end, with a mark of their own. The axis is
+    ///   logarithmic where values of one sign differ by more than two decades and the better ones would otherwise be
+    ///   pressed together.
+    /// - `slices`: the same values against each parameter, coloured from the first to the last trial.
+    /// - `importance`: both shares of each parameter, the largest first.
+    ///
+    /// # Errors
+    /// When a file cannot be written or drawn.
+    pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
+        let [history, slices, importance] = STUDY_PICTURES.map(|name| folder.join(name));
+        write_both(&history, || History::of(self))?;
+        write_both(&slices, || Slices::of(self))?;
+        write_both(&importance, || Importance::of(self))
+    }
+
+    /// Index of the best trial, the first of several.
+    fn best(&self) -> Option<usize> {
+        let mut best: Option<(usize, f64)> = None;
+        for (index, value) in self.trials.iter().map(PlottedTrial::drawn).enumerate() {
+            let Some(value) = value else { continue };
+            if best.is_none_or(|(_, so_far)| self.is_better(value, so_far)) {
+                best = Some((index, value));
+            }
+        }
+        best.map(|(index, _)| index)
+    }
+
+    fn is_better(&self, value: f64, than: f64) -> bool {
+        if self.minimize {
+            value < than
+        } else {
+            value > than
+        }
+    }
+
+    /// Name of the axis of values.
+    fn value_label(&self) -> &'static str {
+        if self.minimize {
+            "value (smaller is better)"
+        } else {
+            "value (larger is better)"
+        }
+    }
+
+    /// How many trials there are, and which is best.
+    fn footnote(&self) -> String {
+        let n_trials = self.trials.len();
+        let failed = self.trials.iter().filter(|trial| trial.drawn().is_none());
+        let mut text = match n_trials {
+            1 => "1 trial".to_owned(),
+            _ => format!("{n_trials} trials"),
+        };
+        match failed.count() {
+            0 => {}
+            n_failed => text += &format!(", {n_failed} failed"),
+        }
+        let best = self.best().map(|index| &self.trials[index]);
+        if let Some((number, value)) = best.and_then(|trial| Some((trial.number, trial.value?))) {
+            text += &format!("; best: trial {number} with {}", significant(value));
+        }
+        text
+    }
+}
+
+impl PlottedTrial {
+    /// The value as it can be drawn; none if there is none.
+    fn drawn(&self) -> Option<f64> {
+        self.value
+            .filter(|value| value.is_finite())
+            .map(within_magnitude)
+    }
+}
+
+fn within_magnitude(value: f64) -> f64 {
+    let (least, most) = MAGNITUDE;
+    if value.abs() < least {
+        0.0
+    } else {
+        value.clamp(-most, most)
+    }
+}
+
+fn write_both<P: Picture>(
+    stem: &Path,
+    picture: impl Fn() -> Result<P, String>,
+) -> Result<(), ReportError> {
+    let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));
+    let picture = register_fonts()
+        .and_then(|()| picture())
+        .map_err(|message| draw_error(&svg, message))?;
+    write_svg(&picture, &svg)?;
+    write_png(&picture, &png)
+}
+
+/// Six digits that matter, at most.
+fn significant(value: f64) -> String {
+    let scientific = format!("{value:.5e}");
+    let exponent = scientific.split_once('e').map_or("0", |(_, power)| power);
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |digits: &str| -> String {
+        if digits.contains('.') {
+            digits.trim_end_matches('0').trim_end_matches('.').into()
+        } else {
+            digits.into()
+        }
+    };
+    let text = if (-4..6).contains(&exponent) {
+        let n_decimals = usize::try_from(5 - exponent).unwrap_or(0);
+        trimmed(&format!("{value:.n_decimals$}"))
+    } else {
+        let (digits, _) = scientific.split_once('e').unwrap_or((&scientific, ""));
+        format!("{}e{exponent}", trimmed(digits))
+    };
+    text.replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,453 @@
+//! The closing table: what a run amounts to, for a terminal or a page.
+
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+
+use super::metric::Metric;
+use super::summary::{Clusters, Estimate, Summary, Verdict};
+
+/// How much of the table there is room for.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    /// Whether a standard error stands on a line of its own.
+    stacked: bool,
+    checkpoints: bool,
+    ask_seconds: bool,
+}
+
+impl Form {
+    const FULL: Self = Self {
+        stacked: false,
+        checkpoints: true,
+        ask_seconds: true,
+    };
+    /// From the widest to the narrowest.
+    const ALL: [Self; 4] = [
+        Self::FULL,
+        Self {
+            stacked: true,
+            ..Self::FULL
+        },
+        Self {
+            stacked: true,
+            checkpoints: false,
+            ask_seconds: true,
+        },
+        Self {
+            stacked: true,
+            checkpoints: false,
+            ask_seconds: false,
+        },
+    ];
+}
+
+/// The table for a terminal, with a line beneath that explains its marks.
+///
+/// Where it is wider than `width` columns, standard errors go below their means, then checkpoints and seconds a query
+/// are left out. None for a file or a pipe: the whole table.
+#[must_use]
+pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
+    if !summary.configurations.is_empty() {
+        let tables = summary
+            .configurations
+            .iter()
+            .map(|part| format!("{}\n\n{}", part.experiment, closing_table(part, width)));
+        return tables.collect::<Vec<_>>().join("\n");
+    }
+    let draw = |form| {
+        let mut table = table(summary, form);
+        let line = LineStyle::none().fill('─').junction('─');
+        table.load_style(TableStyle::new().header_separator(line));
+        for column in table.column_iter_mut() {
+            column.set_padding((0, if form.ask_seconds { 2 } else { 1 }));
+        }
+        table.trim_fmt()
+    };
+    let fits = |text: &String| {
+        let line = text.lines().map(|line| line.chars().count()).max();
+        width.is_none_or(|width| line.unwrap_or(0) <= usize::from(width))
+    };
+    let narrowest = || draw(Form::ALL[Form::ALL.len() - 1]);
+    let text = Form::ALL
+        .into_iter()
+        .map(draw)
+        .find(fits)
+        .unwrap_or_else(narrowest);
+    let differences = differences(summary).map_or_else(String::new, |mut table| {
+        let line = LineStyle::none().fill('─').junction('─');
+        table.load_style(TableStyle::new().header_separator(line));
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        format!("{}\n\n", table.trim_fmt())
+    });
+    format!("{text}\n\n{differences}{}\n", notes(summary))
+}
+
+/// The same in Markdown.
+#[must_use]
+pub fn closing_table_markdown(summary: &Summary) -> String {
+    if !summary.configurations.is_empty() {
+        let tables = summary.configurations.iter().map(|part| {
+            format!(
+                "### {}\n\n{}",
+                part.experiment,
+                closing_table_markdown(part)
+            )
+        });
+        return tables.collect::<Vec<_>>().join("\n");
+    }
+    let mut table = table(summary, Form::FULL);
+    table.load_style(presets::ASCII_MARKDOWN);
+    let differences = differences(summary).map_or_else(String::new, |mut table| {
+        table.load_style(presets::ASCII_MARKDOWN);
+        format!("{}\n\n", table.trim_fmt())
+    });
+    format!("{}\n\n{differences}{}\n", table.trim_fmt(), notes(summary))
+}
+
+fn table(summary: &Summary, form: Form) -> Table {
+    let controls = controls(summary);
+    let checkpoints: Vec<i64> = summary
+        .arms
+        .first()
+        .filter(|_| form.checkpoints)
+        .map(|arm| arm.at.iter().map(|at| at.iteration).collect())
+        .unwrap_or_default();
+    let metric = match summary.metric {
+        Metric::Best => "final best",
+        Metric::Regret => "final regret",
+    };
+    let mut header = vec!["arm".to_owned(), "n".to_owned(), metric.to_owned()];
+    header.extend(
+        checkpoints
+            .iter()
+            .map(|iteration| format!("at {iteration}")),
+    );
+    header.extend(
+        controls
+            .iter()
+            .map(|control| format!("− {}", cell(control))),
+    );
+    header.push("failed".to_owned());
+    if form.ask_seconds {
+        header.push("s/query".to_owned());
+    }
+    let measured = summary.arms.iter().any(|arm| arm.wall_seconds.is_some());
+    header.push(if measured { "seconds" } else { "s asking" }.to_owned());
+    let n_columns = header.len();
+    let join = |(mean, error): (String, String), mark: &str| match (error.is_empty(), form.stacked)
+    {
+        (true, _) => mean + mark,
+        (false, true) => {
+            let room = " ".repeat(mark.chars().count());
+            format!("{mean}{mark}\n{error}{room}")
+        }
+        (false, false) => format!("{mean} {error}{mark}"),
+    };
+
+    let mut table = Table::new();
+    table.set_header(header);
+    for arm in &summary.arms {
+        let mut row = vec![
+            cell(&arm.arm),
+            arm.last.map_or(0, |last| last.n).to_string(),
+            join(estimate(arm.last, false), ""),
+        ];
+        if form.checkpoints {
+            row.extend(
+                arm.at
+                    .iter()
+                    .map(|at| join(estimate(at.estimate, false), "")),
+            );
+        }
+        row.extend(controls.iter().map(|control| {
+            let mut at_the_end = summary
+                .differences
+                .iter()
+                .filter(|difference| difference.iteration.is_none());
+            let found = at_the_end
+                .find(|difference| difference.arm == arm.arm && difference.control == *control);
+            found.map_or_else(String::new, |found| {
+                join(estimate(found.estimate, true), mark(found.verdict))
+            })
+        }));
+        row.push(format!("{}/{}", arm.failed_trials, arm.trials));
+        if form.ask_seconds {
+            row.push(seconds(arm.ask_seconds_mean));
+        }
+        row.push(match arm.wall_seconds {
+            None if measured => String::new(),
+            wall => seconds(wall.unwrap_or(arm.ask_seconds_total)),
+        });
+        table.add_row(row);
+    }
+    for index in 1..n_columns {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// Each pair's paired difference at every checkpoint and at the end; none without pairs or checkpoints.
+fn differences(summary: &Summary) -> Option<Table> {
+    let iterations: Vec<Option<i64>> = summary
+        .arms
+        .first()?
+        .at
+        .iter()
+        .map(|at| Some(at.iteration))
+        .chain([None])
+        .collect();
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for each in &summary.differences {
+        if !pairs.contains(&(&each.arm, &each.control)) {
+            pairs.push((&each.arm, &each.control));
+        }
+    }
+    if pairs.is_empty() || iterations.len() < 2 {
+        return None;
+    }
+    let mut table = Table::new();
+    let mut header = vec!["paired difference".to_owned()];
+    header.extend(iterations.iter().map(|iteration| {
+        iteration.map_or_else(
+            || "at the end".to_owned(),
+            |iteration| format!("at {iteration}"),
+        )
+    }));
+    table.set_header(header);
+    for (arm, control) in pairs {
+        let mut row = vec![format!("{} − {}", cell(arm), cell(control))];
+        row.extend(iterations.iter().map(|iteration| {
+            let mut found = summary.differences.iter();
+            let found = found.find(|each| {
+                each.arm == arm && each.control == control && each.iteration == *iteration
+            });
+            found.map_or_else(String::new, |found| {
+                let (mean, error) = estimate(found.estimate, true);
+                format!("{mean} {error}{}", mark(found.verdict))
+            })
+        }));
+        table.add_row(row);
+    }
+    for index in 1..=iterations.len() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    Some(table)
+}
+
+/// The controls in the order of their first pair.
+fn controls(summary: &Summary) -> Vec<&str> {
+    let mut controls: Vec<&str> = Vec::new();
+    for difference in &summary.differences {
+        if !controls.contains(&difference.control.as_str()) {
+            controls.push(&difference.control);
+        }
+    }
+    controls
+}
+
+/// A name that users chose, on one line; a bar would end a cell of Markdown.
+fn cell(text: &str) -> String {
+    text.replace('|', "/").replace(['\n', '\r'], " ")
+}
+
+fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Gain => " ▲",
+        Verdict::Loss => " ▼",
+        Verdict::Unclear => "  ",
+    }
+}
+
+/// Mean and ± standard error, both to the second digit of the standard error; the latter empty where there is none.
+fn estimate(estimate: Option<Estimate>, signed: bool) -> (String, String) {
+    let Some(Estimate {
+        mean,
+        standard_error,
+        ..
+    }) = estimate
+    else {
+        return ("none".to_owned(), String::new());
+    };
+    let sign = if signed && mean > 0.0 { "+" } else { "" };
+    let (mean, error) = match standard_error {
+        None => (significant(mean, 4), String::new()),
+        // A standard error of rounding alone says nothing about digits.
+        Some(error) if error <= mean.abs() * 1e-9 => (significant(mean, 4), "± 0".to_owned()),
+        Some(error) => {
+            let decimals = decimals_of(error, 2);
+            (
+                format!("{mean:.decimals$}"),
+                format!("± {error:.decimals$}"),
+            )
+        }
+    };
+    (format!("{sign}{mean}").replace('-', "−"), error)
+}
+
+fn significant(value: f64, digits: u16) -> String {
+    let decimals = decimals_of(value.abs(), digits);
+    format!("{value:.decimals$}")
+}
+
+/// How many decimals show `digits` significant digits of a number ≥ 0; at most 12.
+fn decimals_of(value: f64, digits: u16) -> usize {
+    let mut decimals = usize::from(digits.saturating_sub(1));
+    let mut scaled = value;
+    if scaled <= 0.0 {
+        return decimals;
+    }
+    while scaled < 1.0 && decimals < 12 {
+        scaled *= 10.0;
+        decimals += 1;
+    }
+    while scaled >= 10.0 && decimals > 0 {
+        scaled /= 10.0;
+        decimals -= 1;
+    }
+    decimals
+}
+
+fn seconds(value: f64) -> String {
+    if value >= 100.0 {
+        format!("{value:.0}")
+    } else {
+        significant(value, 3)
+    }
+}
+
+fn notes(summary: &Summary) -> String {
+    let mut notes = match summary.clusters {
+        Clusters::Units => {
+            "Mean ± standard error over n agents and runs that have a value.".to_owned()
+        }
+        Clusters::Runs => {
+            "Mean ± standard error over runs, each the mean of its agents.".to_owned()
+        }
+        Clusters::Designs(n) => {
+            format!(
+                "Mean ± standard error over agents and {n} initial designs, each the mean of its runs."
+            )
+        }
+    };
+    if !summary.differences.is_empty() {
+        notes += " Differences are paired, in the columns taken at the end; ▲ better, ▼ worse by more than two standard errors.";
+    }
+    let dropped: usize = summary
+        .differences
+        .iter()
+        .filter(|each| each.iteration.is_none())
+        .map(|each| each.dropped)
+        .sum();
+    if summary.interrupted {
+        notes += " Interrupted: what was finished by then.";
+    }
+    if dropped > 0 {
+        notes += &format!(" {dropped} unpaired units left out.");
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::summary::{SummaryRequest, summarize};
+    use super::super::trace::tests::row;
+    use super::*;
+    use fedbo_space::Direction;
+    use std::collections::BTreeMap;
+
+    fn summary() -> Summary {
+        let mut rows = Vec::new();
+        for (run, shift) in [(0, 0.0), (1, 0.01), (2, 0.02)] {
+            rows.push(row("ts", "a", run, 10, Some(0.5 + shift)));
+            rows.push(row("placebo", "a", run, 10, Some(0.4 + 5.0 * shift)));
+            rows.push(row("fts|x", "a", run, 10, Some(0.7 + 2.0 * shift)));
+        }
+        let pairs = ["ts", "placebo"]
+            .map(|control| ("fts|x".to_owned(), control.to_owned()))
+            .to_vec();
+        let request = SummaryRequest {
+            experiment: "test".to_owned(),
+            seed: 1,
+            direction: Direction::Maximize,
+            metric: Metric::Best,
+            checkpoints: vec![10],
+            pairs,
+            clusters: Clusters::Units,
+            private: false,
+            privacy: BTreeMap::new(),
+            wall_seconds: BTreeMap::new(),
+            figure: None,
+        };
+        summarize(&rows, &request)
+    }
+
+    #[test]
+    fn the_table_shows_each_arm_with_its_differences() {
+        let text = closing_table(&summary(), None);
+        let line = text
+            .lines()
+            .find(|line| line.contains("fts/x"))
+            .expect("a line for the arm");
+        // fts − ts: 0.20, 0.21, 0.22; fts − placebo: 0.30, 0.27, 0.24.
+        assert!(line.contains("0.720 ± 0.012"), "{text}");
+        assert!(line.contains("+0.2100 ± 0.0058 ▲"), "{text}");
+        assert!(line.contains("+0.270 ± 0.017 ▲"), "{text}");
+        assert!(line.contains("0/3"), "{text}");
+    }
+
+    #[test]
+    fn the_markdown_has_one_bar_a_column_border() {
+        let text = closing_table_markdown(&summary());
+        let bars: Vec<usize> = text
+            .lines()
+            .filter(|line| line.starts_with('|'))
+            .map(|row| row.matches('|').count())
+            .collect();
+        // Header, rule and three arms; header, rule and two pairs.
+        assert_eq!(bars, [10, 10, 10, 10, 10, 4, 4, 4, 4], "{text}");
+    }
+
+    #[test]
+    fn digits_follow_the_standard_error() {
+        let of = |mean, standard_error| {
+            estimate(
+                Some(Estimate {
+                    mean,
+                    standard_error,
+                    n: 2,
+                }),
+                true,
+            )
+        };
+        let pair = |mean: &str, error: &str| (mean.to_owned(), error.to_owned());
+        assert_eq!(of(0.123_456, Some(0.001_23)), pair("+0.1235", "± 0.0012"));
+        assert_eq!(of(-1234.4, Some(56.7)), pair("−1234", "± 57"));
+        assert_eq!(of(5.0, Some(0.0)), pair("+5.000", "± 0"));
+        assert_eq!(of(0.0, Some(0.0)), pair("0.000", "± 0"));
+        assert_eq!(of(0.25, None), pair("+0.2500", ""));
+        assert_eq!(estimate(None, true), pair("none", ""));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_a_narrow_table_with_the_differences() {
+        let widest = |text: &str| text.lines().take(3).map(|line| line.chars().count()).max();
+        let whole = closing_table(&summary(), None);
+        assert!(
+            whole.contains("at 10") && widest(&whole) > Some(80),
+            "{whole}"
+        );
+        for width in [80, 64] {
+            let narrow = closing_table(&summary(), Some(width));
+            assert!(widest(&narrow) <= Some(usize::from(width)), "{narrow}");
+            assert!(
+                narrow.contains("+0.2100 ▲") && narrow.contains("± 0.0058"),
+                "{narrow}"
+            );
+        }
+    }
+}

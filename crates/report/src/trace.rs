@@ -1,0 +1,123 @@
+//! The course of one unit: an agent in a run of an arm.
+
+use std::collections::BTreeMap;
+
+use super::metric::Metric;
+use super::row::Row;
+
+/// What two arms have in common: they are compared unit by unit. The agent and the run; where rows of several
+/// configurations stand together, the experiment too.
+pub(super) type Unit<'a> = (&'a str, &'a str, u32);
+
+/// The metric of one unit over its iterations.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    /// Iteration and metric after it, in order; the last row of an iteration counts.
+    points: BTreeMap<i64, f64>,
+    /// Last iteration that the unit reached, with a value or without.
+    last_iteration: Option<i64>,
+}
+
+impl Trace {
+    /// The metric after this iteration; none when the unit did not get so far or had no value by then.
+    pub(super) fn at(&self, iteration: i64) -> Option<f64> {
+        let reached = self.last_iteration.is_some_and(|last| last >= iteration);
+        reached
+            .then(|| {
+                self.points
+                    .range(..=iteration)
+                    .next_back()
+                    .map(|(_, value)| *value)
+            })
+            .flatten()
+    }
+
+    /// The metric at the unit's end.
+    pub(super) fn last(&self) -> Option<f64> {
+        self.last_iteration.and_then(|last| self.at(last))
+    }
+
+    /// Last iteration that the unit reached.
+    pub(super) fn last_iteration(&self) -> Option<i64> {
+        self.last_iteration
+    }
+}
+
+/// Names of the arms in the order in which they first appear.
+pub(super) fn arm_names(rows: &[Row]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.arm.as_str()) {
+            names.push(&row.arm);
+        }
+    }
+    names
+}
+
+/// The traces of one arm.
+pub(super) fn traces<'a>(rows: &'a [Row], arm: &str, metric: Metric) -> BTreeMap<Unit<'a>, Trace> {
+    let mut traces: BTreeMap<Unit<'a>, Trace> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.arm == arm) {
+        let trace = traces
+            .entry((&row.experiment, &row.agent, row.run))
+            .or_default();
+        trace.last_iteration = trace.last_iteration.max(Some(row.iteration));
+        if let Some(value) = metric.of(row) {
+            trace.points.insert(row.iteration, value);
+        }
+    }
+    traces
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A row of which only the metric matters.
+    pub(crate) fn row(arm: &str, agent: &str, run: u32, iteration: i64, best: Option<f64>) -> Row {
+        Row {
+            experiment: "test".to_owned(),
+            arm: arm.to_owned(),
+            agent: agent.to_owned(),
+            run,
+            iteration,
+            source: if iteration > 0 { "own" } else { "initial" }.to_owned(),
+            parameters: Vec::new(),
+            value: best,
+            best,
+            regret: best.map(|best| 1.0 - best),
+            ask_seconds: 0.5,
+            status: if best.is_some() {
+                Row::ok_status()
+            } else {
+                Row::failed_status("test")
+            },
+        }
+    }
+
+    #[test]
+    fn a_trace_holds_its_value_until_the_next_and_ends_where_the_unit_ends() {
+        let rows = [
+            row("ts", "a", 0, 0, None),
+            row("ts", "a", 0, 1, Some(2.0)),
+            row("ts", "a", 0, 3, Some(5.0)),
+            row("ts", "a", 0, 4, None),
+            row("other", "a", 0, 9, Some(9.0)),
+        ];
+        let traces = traces(&rows, "ts", Metric::Best);
+        let trace = &traces[&("test", "a", 0)];
+        let values: Vec<Option<f64>> = (0..=5).map(|iteration| trace.at(iteration)).collect();
+        assert_eq!(
+            values,
+            [None, Some(2.0), Some(2.0), Some(5.0), Some(5.0), None]
+        );
+        assert_eq!(trace.last(), Some(5.0));
+        assert_eq!(trace.last_iteration(), Some(4));
+    }
+
+    #[test]
+    fn arms_keep_the_order_of_the_file() {
+        let rows = ["ts", "fts", "ts", "a"].map(|arm| row(arm, "a", 0, 1, None));
+        assert_eq!(arm_names(&rows), ["ts", "fts", "a"]);
+    }
+}

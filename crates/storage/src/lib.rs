@@ -1,0 +1,22 @@
+//! Trials that survive: what is stored of a study, and where.
+//!
+//! Decides when a trial is durable, who may evaluate it and who may tell it. Knows nothing of strategies, surrogates or
+//! objectives: a study's definition is a text to it. Start at [`open`] and [`Storage`], then [`Trial`].
+
+mod address;
+mod memory;
+mod rules;
+mod sqlite;
+mod storage;
+mod trial;
+mod worker;
+
+pub use address::{Address, Mode, open};
+pub use memory::MemoryStorage;
+pub use sqlite::{Problem, SqliteStorage, UpgradeReport, VerifyReport, upgrade, verify};
+pub use storage::{
+    ATTEMPTS_MAX, Added, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller,
+    Telling,
+};
+pub use trial::{Holding, Told, Trial, TrialState};
+pub use worker::{Process, Worker};

@@ -1,0 +1,220 @@
+//! Trials in this process's memory: gone when it ends.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::rules::{self, Claim};
+use crate::{
+    Added, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller, Telling, Told,
+    Trial, Worker,
+};
+
+/// Trials in memory.
+#[derive(Default)]
+pub struct MemoryStorage {
+    studies: Mutex<Vec<Study>>,
+}
+
+struct Study {
+    record: StudyRecord,
+    trials: Vec<Trial>,
+    /// Numbers of the trials that are waiting or running.
+    open: BTreeSet<u64>,
+    /// Numbers of the trials that have ended, in the order of telling.
+    told: Vec<u64>,
+    /// First trial of each encoding.
+    encodings: HashMap<Vec<u8>, u64>,
+}
+
+impl fmt::Debug for MemoryStorage {
+    /// Its name only: observations stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("memory:")
+    }
+}
+
+impl MemoryStorage {
+    /// An empty storage.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn studies(&self) -> MutexGuard<'_, Vec<Study>> {
+        // Every change below is complete before it could panic.
+        self.studies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<R>(
+        &self,
+        key: StudyKey,
+        act: impl FnOnce(&mut Study) -> Result<R, StorageError>,
+    ) -> Result<R, StorageError> {
+        let mut studies = self.studies();
+        let study = studies
+            .iter_mut()
+            .find(|study| study.record.key == key)
+            .ok_or(StorageError::NoStudy { key })?;
+        act(study)
+    }
+}
+
+impl Study {
+    fn trial(&mut self, number: u64) -> Result<&mut Trial, StorageError> {
+        let n_trials = self.trials.len() as u64;
+        usize::try_from(number)
+            .ok()
+            .and_then(|index| self.trials.get_mut(index))
+            .ok_or(StorageError::NoTrial { number, n_trials })
+    }
+
+    /// Copies of the trials with these numbers, in their order.
+    fn copies<'a>(&self, numbers: impl Iterator<Item = &'a u64>) -> Vec<Trial> {
+        let trial = |number: &u64| self.trials.get(usize::try_from(*number).ok()?).cloned();
+        numbers.filter_map(trial).collect()
+    }
+
+    fn end(&mut self, number: u64, told: Told, now_ms: i64) -> Result<u64, StorageError> {
+        let seq = self.told.len() as u64 + 1;
+        rules::end(self.trial(number)?, told, seq, now_ms);
+        self.told.push(number);
+        self.open.remove(&number);
+        Ok(seq)
+    }
+}
+
+impl Storage for MemoryStorage {
+    fn create(&self, name: &str, definition: &str) -> Result<StudyRecord, StorageError> {
+        let mut studies = self.studies();
+        if let Some(study) = studies.iter().find(|study| study.record.name == name) {
+            return Ok(study.record.clone());
+        }
+        let record = StudyRecord {
+            key: StudyKey(i64::try_from(studies.len()).unwrap_or(i64::MAX)),
+            name: name.to_owned(),
+            definition: definition.to_owned(),
+        };
+        studies.push(Study {
+            record: record.clone(),
+            trials: Vec::new(),
+            open: BTreeSet::new(),
+            told: Vec::new(),
+            encodings: HashMap::new(),
+        });
+        Ok(record)
+    }
+
+    fn studies(&self) -> Result<Vec<StudyRecord>, StorageError> {
+        let studies = self.studies();
+        Ok(studies.iter().map(|study| study.record.clone()).collect())
+    }
+
+    fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
+        self.with(study, |study| Ok(study.trials.clone()))
+    }
+
+    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
+        self.with(study, |study| {
+            let after = usize::try_from(after).unwrap_or(usize::MAX);
+            Ok(Snapshot {
+                told: study.copies(study.told.iter().skip(after)),
+                open: study.copies(study.open.iter()),
+                n_trials: study.trials.len() as u64,
+            })
+        })
+    }
+
+    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<Added, StorageError> {
+        self.with(study, |study| {
+            let number = study.trials.len() as u64;
+            let twin = || Ok::<_, StorageError>(study.encodings.get(&new.encoding).copied());
+            if let Some(refusal) = rules::refusal(new, number, twin)? {
+                return Ok(refusal);
+            }
+            let trial = rules::begin(new, number, now_ms());
+            study.trials.push(trial.clone());
+            study.open.insert(number);
+            study
+                .encodings
+                .entry(new.encoding.clone())
+                .or_insert(number);
+            Ok(Added::Trial(trial))
+        })
+    }
+
+    fn claim(
+        &self,
+        study: StudyKey,
+        worker: &Worker,
+        lease: Option<Duration>,
+    ) -> Result<Option<Trial>, StorageError> {
+        self.with(study, |study| {
+            let now_ms = now_ms();
+            let open: Vec<u64> = study.open.iter().copied().collect();
+            for number in open {
+                let trial = study.trial(number)?;
+                match rules::claim(trial, now_ms) {
+                    Claim::Leave => {}
+                    Claim::Take => {
+                        rules::take(trial, worker, lease, now_ms);
+                        return Ok(Some(trial.clone()));
+                    }
+                    Claim::GiveUp => {
+                        study.end(number, rules::abandoned(), now_ms)?;
+                    }
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError> {
+        self.with(study, |study| {
+            let now_ms = now_ms();
+            let open: Vec<u64> = study.open.iter().copied().collect();
+            for number in open {
+                rules::renew(study.trial(number)?, worker, lease, now_ms);
+            }
+            Ok(())
+        })
+    }
+
+    fn finish(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+        told: &Told,
+    ) -> Result<Telling, StorageError> {
+        self.with(study, |study| {
+            let now_ms = now_ms();
+            if !rules::may_finish(study.trial(number)?, teller, told, now_ms)? {
+                return Ok(Telling::Already);
+            }
+            let seq = study.end(number, told.clone(), now_ms)?;
+            Ok(Telling::New { seq })
+        })
+    }
+
+    fn give_back(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+    ) -> Result<(), StorageError> {
+        self.with(study, |study| {
+            let trial = study.trial(number)?;
+            rules::may_change(trial, teller, now_ms())?;
+            rules::release(trial);
+            Ok(())
+        })
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

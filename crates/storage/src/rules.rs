@@ -1,0 +1,190 @@
+//! What may happen to a trial: the same for every storage.
+
+use std::time::Duration;
+
+use fedbo_space::Value;
+
+use crate::storage::ATTEMPTS_MAX;
+use crate::{Added, Holding, NewTrial, StorageError, Teller, Told, Trial, TrialState, Worker};
+
+/// What keeps a new trial out of a study of `n_trials` trials; `None` if it may be added. `twin` looks for the first trial
+/// with the same encoding.
+pub(crate) fn refusal<E: From<StorageError>>(
+    new: &NewTrial,
+    n_trials: u64,
+    twin: impl FnOnce() -> Result<Option<u64>, E>,
+) -> Result<Option<Added>, E> {
+    for (name, value) in new.point.iter() {
+        if matches!(value, Value::Float(value) if !value.is_finite()) {
+            let what = format!("parameter {name:?} of a new trial");
+            return Err(StorageError::NotFinite { what }.into());
+        }
+    }
+    if new.number.is_some_and(|expected| expected != n_trials) {
+        return Ok(Some(Added::Overtaken));
+    }
+    if new.limit.is_some_and(|limit| n_trials >= limit) {
+        return Ok(Some(Added::Full));
+    }
+    if new.unique {
+        return Ok(twin()?.map(|number| Added::Duplicate { number }));
+    }
+    Ok(None)
+}
+
+/// A new trial as it is stored. A time that is no number counts as none spent.
+pub(crate) fn begin(new: &NewTrial, number: u64, now_ms: i64) -> Trial {
+    let mut trial = Trial {
+        number,
+        point: new.point.clone(),
+        source: new.source.clone(),
+        state: TrialState::Waiting,
+        attempts: 0,
+        asked_at_ms: now_ms,
+        started_at_ms: None,
+        told_at_ms: None,
+        told_seq: None,
+        ask_seconds: Some(new.ask_seconds)
+            .filter(|seconds| seconds.is_finite())
+            .unwrap_or(0.0),
+    };
+    if let Some((worker, lease)) = &new.holder {
+        take(&mut trial, worker, *lease, now_ms);
+    }
+    trial
+}
+
+/// What to do with a trial that somebody wants to claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It is somebody's, or has ended.
+    Leave,
+    /// It may be taken.
+    Take,
+    /// It was begun too often: it is to be told as failed.
+    GiveUp,
+}
+
+pub(crate) fn claim(trial: &Trial, now_ms: i64) -> Claim {
+    let free = match &trial.state {
+        TrialState::Waiting => true,
+        TrialState::Running(holding) => is_free(holding, now_ms),
+        TrialState::Told(_) => return Claim::Leave,
+    };
+    match free {
+        false => Claim::Leave,
+        true if trial.attempts >= ATTEMPTS_MAX => Claim::GiveUp,
+        true => Claim::Take,
+    }
+}
+
+/// Whether a lease is over or its holder gone.
+fn is_free(holding: &Holding, now_ms: i64) -> bool {
+    holding.until_ms.is_some_and(|until| until < now_ms) || holding.worker.is_gone()
+}
+
+/// How a trial is told that was begun too often.
+pub(crate) fn abandoned() -> Told {
+    Told::Failed {
+        kind: "abandoned".to_owned(),
+        message: format!(
+            "its evaluation was begun {ATTEMPTS_MAX} times, and each time the process ended before it had a value"
+        ),
+    }
+}
+
+/// Whether `teller` may end the trial; `Ok(false)` if it has ended in just this way.
+pub(crate) fn may_finish(
+    trial: &Trial,
+    teller: Teller<'_>,
+    told: &Told,
+    now_ms: i64,
+) -> Result<bool, StorageError> {
+    if matches!(told, Told::Value(value) if !value.is_finite()) {
+        let what = format!("the value of trial {}", trial.number);
+        return Err(StorageError::NotFinite { what });
+    }
+    match &trial.state {
+        TrialState::Told(before) if before.is_same(told) => Ok(false),
+        _ => may_change(trial, teller, now_ms).map(|()| true),
+    }
+}
+
+/// Whether `teller` may end the trial or give it back.
+///
+/// By hand that is so for a trial without a lease unless its process is seen to live: what a person holds, and what a
+/// process of another machine held that nobody can ask about.
+pub(crate) fn may_change(
+    trial: &Trial,
+    teller: Teller<'_>,
+    now_ms: i64,
+) -> Result<(), StorageError> {
+    let number = trial.number;
+    let not_held = |holder: String| Err(StorageError::NotHeld { number, holder });
+    match (&trial.state, teller) {
+        (TrialState::Told(told), _) => Err(StorageError::ToldOtherwise {
+            number,
+            told: told.to_string(),
+        }),
+        (TrialState::Waiting, Teller::Hand) => Ok(()),
+        (TrialState::Waiting, Teller::Worker(_)) => {
+            not_held("nobody: it was given back".to_owned())
+        }
+        (TrialState::Running(holding), Teller::Worker(id)) if holding.worker.id == id => Ok(()),
+        (TrialState::Running(holding), Teller::Hand)
+            if is_free(holding, now_ms)
+                || (holding.until_ms.is_none() && !holding.worker.is_alive()) =>
+        {
+            Ok(())
+        }
+        (TrialState::Running(holding), _) => not_held(match &holding.worker.process {
+            Some(process) => format!("process {}, which evaluates it", process.pid),
+            None => "somebody who asked for it by hand".to_owned(),
+        }),
+    }
+}
+
+/// The trial is `worker`'s from now on, for one more attempt.
+pub(crate) fn take(trial: &mut Trial, worker: &Worker, lease: Option<Duration>, now_ms: i64) {
+    trial.state = TrialState::Running(Holding {
+        worker: worker.clone(),
+        until_ms: lease.map(|lease| lease_end(now_ms, lease)),
+    });
+    trial.attempts = trial.attempts.saturating_add(1);
+    trial.started_at_ms = Some(now_ms);
+}
+
+/// The trial has ended, as the `seq`-th one.
+pub(crate) fn end(trial: &mut Trial, told: Told, seq: u64, now_ms: i64) {
+    trial.state = TrialState::Told(told);
+    trial.told_at_ms = Some(now_ms);
+    trial.told_seq = Some(seq);
+}
+
+/// The trial waits again, as if its last attempt had not been.
+pub(crate) fn release(trial: &mut Trial) {
+    if let TrialState::Running(_) = trial.state {
+        trial.state = TrialState::Waiting;
+        trial.attempts = trial.attempts.saturating_sub(1);
+        trial.started_at_ms = None;
+    }
+}
+
+/// Lengthens the lease of a trial that `worker` holds; whether that changes anything. A lease never gets shorter.
+pub(crate) fn renew(trial: &mut Trial, worker: &str, lease: Duration, now_ms: i64) -> bool {
+    let TrialState::Running(holding) = &mut trial.state else {
+        return false;
+    };
+    match &mut holding.until_ms {
+        Some(until) if holding.worker.id == worker && *until < lease_end(now_ms, lease) => {
+            *until = lease_end(now_ms, lease);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// End of a lease that begins now.
+fn lease_end(now_ms: i64, lease: Duration) -> i64 {
+    now_ms.saturating_add(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,329 @@
+//! Trials in a SQLite file, which several processes of one machine may use at the same time.
+//!
+//! Every change is one transaction that takes the file's write lock as its first act, so it never has to be given up
+//! midway; others wait for their turn. A commit returns when the log is on the disk.
+
+mod connection;
+mod failure;
+mod rows;
+mod schema;
+mod upgrade;
+mod verify;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use self::connection::File;
+use self::failure::{Doing, Failure};
+use crate::rules::{self, Claim};
+use crate::{
+    Added, Mode, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller, Telling,
+    Told, Trial, Worker,
+};
+
+pub use upgrade::{UpgradeReport, upgrade};
+pub use verify::{Problem, VerifyReport, verify};
+
+/// Trials in a SQLite file.
+///
+/// One connection behind a lock; as many handles, threads and processes as one likes may share the file. It must lie on a
+/// disk of this machine: shared folders of a network do not lock and sync as SQLite needs it.
+pub struct SqliteStorage {
+    file: File,
+    access: Mutex<Access>,
+}
+
+/// How the file could be opened.
+enum Access {
+    /// For all purposes.
+    Write(Connection),
+    /// For reading: each read opens the file anew, each write tries again to open it for writing.
+    Read,
+}
+
+impl fmt::Debug for SqliteStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SqliteStorage").field(&self.path()).finish()
+    }
+}
+
+impl SqliteStorage {
+    /// Opens the file; with [`Mode::Create`] a missing one is created. A file that cannot be written is opened for reading.
+    ///
+    /// # Errors
+    /// As for [`crate::open`].
+    pub fn open(path: &Path, mode: Mode) -> Result<Self, StorageError> {
+        let (file, is_there) = File::locate(path, mode)?;
+        let access = match file.open_to_write(mode) {
+            Ok(connection) => Access::Write(connection),
+            // What the system refuses to a writer may be open to a reader.
+            Err(failure) if is_there && failure.is_of_the_system() => {
+                file.open_to_read()
+                    .map_err(|failure| failure.into_error(path, Doing::Read))?;
+                Access::Read
+            }
+            Err(failure) if is_there => return Err(failure.into_error(path, Doing::Read)),
+            Err(failure) => return Err(failure.into_error(path, Doing::Write)),
+        };
+        Ok(Self {
+            file,
+            access: Mutex::new(access),
+        })
+    }
+
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn access(&self) -> MutexGuard<'_, Access> {
+        // A transaction that a panic left behind is rolled back before the next begins.
+        self.access.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One transaction that changes nothing: all that `act` reads is of one moment.
+    fn read<R>(
+        &self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, StorageError> {
+        let result = match &*self.access() {
+            Access::Write(connection) => self.transaction(connection, Doing::Read, act),
+            Access::Read => self
+                .file
+                .open_to_read()
+                .and_then(|connection| self.transaction(&connection, Doing::Read, act)),
+        };
+        result.map_err(|failure| failure.into_error(self.path(), Doing::Read))
+    }
+
+    /// One transaction that happens wholly or not at all, and is durable when this returns.
+    fn write<R>(
+        &self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, StorageError> {
+        let mut access = self.access();
+        let result = (|| {
+            if let Access::Read = *access {
+                *access = Access::Write(self.file.open_to_write(Mode::Existing)?);
+            }
+            match &*access {
+                Access::Write(connection) => self.transaction(connection, Doing::Write, act),
+                Access::Read => unreachable!("it was opened for writing above"),
+            }
+        })();
+        result.map_err(|failure| failure.into_error(self.path(), Doing::Write))
+    }
+
+    fn transaction<R>(
+        &self,
+        connection: &Connection,
+        doing: Doing,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK")?;
+        }
+        self.file.check_is_same()?;
+        let behavior = match doing {
+            Doing::Read => TransactionBehavior::Deferred,
+            Doing::Write => TransactionBehavior::Immediate,
+        };
+        let transaction =
+            connection::patiently(|| Ok(Transaction::new_unchecked(connection, behavior)?))?;
+        // Another program may have upgraded the file since it was opened.
+        schema::check_version(&transaction, self.path())?;
+        let result = act(&transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+}
+
+impl Storage for SqliteStorage {
+    fn create(&self, name: &str, definition: &str) -> Result<StudyRecord, StorageError> {
+        self.write(|tx| {
+            tx.prepare_cached(
+                "INSERT INTO studies (name, definition) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            )?
+            .execute([name, definition])?;
+            let mut statement =
+                tx.prepare_cached("SELECT id, name, definition FROM studies WHERE name = ?")?;
+            Ok(statement.query_row([name], rows::study)?)
+        })
+    }
+
+    fn studies(&self) -> Result<Vec<StudyRecord>, StorageError> {
+        self.read(|tx| {
+            let mut statement =
+                tx.prepare_cached("SELECT id, name, definition FROM studies ORDER BY id")?;
+            let studies = statement.query_map([], rows::study)?;
+            Ok(studies.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
+        self.read(|tx| {
+            check_study(tx, study)?;
+            rows::trials(tx, rows::ALL, [study.0])
+        })
+    }
+
+    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.read(|tx| {
+            check_study(tx, study)?;
+            Ok(Snapshot {
+                told: rows::trials(tx, rows::TOLD_AFTER, [study.0, after])?,
+                open: rows::trials(tx, rows::OPEN, [study.0])?,
+                n_trials: n_trials(tx, study)?,
+            })
+        })
+    }
+
+    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<Added, StorageError> {
+        self.write(|tx| {
+            check_study(tx, study)?;
+            let number = n_trials(tx, study)?;
+            let twin = || {
+                let key = params![study.0, new.encoding];
+                rows::number(tx, "number", rows::FIRST_LIKE, key)
+            };
+            if let Some(refusal) = rules::refusal(new, number, twin)? {
+                return Ok(refusal);
+            }
+            let trial = rules::begin(new, number, now_ms(tx)?);
+            rows::insert(tx, study, &trial, &new.encoding)?;
+            Ok(Added::Trial(trial))
+        })
+    }
+
+    fn claim(
+        &self,
+        study: StudyKey,
+        worker: &Worker,
+        lease: Option<Duration>,
+    ) -> Result<Option<Trial>, StorageError> {
+        self.write(|tx| {
+            check_study(tx, study)?;
+            let now_ms = now_ms(tx)?;
+            let mut seen = -1;
+            while let Some(mut trial) = rows::trial(tx, rows::OPEN_AFTER, [study.0, seen])? {
+                match rules::claim(&trial, now_ms) {
+                    Claim::Leave => {}
+                    Claim::Take => {
+                        rules::take(&mut trial, worker, lease, now_ms);
+                        rows::update(tx, study, &trial)?;
+                        return Ok(Some(trial));
+                    }
+                    Claim::GiveUp => {
+                        end(tx, study, &mut trial, rules::abandoned(), now_ms)?;
+                    }
+                }
+                seen = rows::signed(trial.number);
+            }
+            Ok(None)
+        })
+    }
+
+    fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError> {
+        self.write(|tx| {
+            check_study(tx, study)?;
+            let now_ms = now_ms(tx)?;
+            let held = rows::trials(tx, rows::HELD_BY, params![study.0, worker])?;
+            for mut trial in held {
+                if rules::renew(&mut trial, worker, lease, now_ms) {
+                    rows::update(tx, study, &trial)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn finish(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+        told: &Told,
+    ) -> Result<Telling, StorageError> {
+        self.write(|tx| {
+            let mut trial = trial(tx, study, number)?;
+            let now_ms = now_ms(tx)?;
+            if !rules::may_finish(&trial, teller, told, now_ms)? {
+                return Ok(Telling::Already);
+            }
+            let seq = end(tx, study, &mut trial, told.clone(), now_ms)?;
+            Ok(Telling::New { seq })
+        })
+    }
+
+    fn give_back(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+    ) -> Result<(), StorageError> {
+        self.write(|tx| {
+            let mut trial = trial(tx, study, number)?;
+            rules::may_change(&trial, teller, now_ms(tx)?)?;
+            rules::release(&mut trial);
+            rows::update(tx, study, &trial)
+        })
+    }
+}
+
+fn check_study(tx: &Transaction<'_>, key: StudyKey) -> Result<(), Failure> {
+    let mut statement = tx.prepare_cached("SELECT 1 FROM studies WHERE id = ?")?;
+    if statement.exists([key.0])? {
+        Ok(())
+    } else {
+        Err(StorageError::NoStudy { key }.into())
+    }
+}
+
+fn n_trials(tx: &Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {
+    Ok(rows::number(tx, "number + 1", rows::LAST, [study.0])?.unwrap_or(0))
+}
+
+fn trial(tx: &Transaction<'_>, study: StudyKey, number: u64) -> Result<Trial, Failure> {
+    check_study(tx, study)?;
+    let key = [study.0, rows::signed(number)];
+    match rows::trial(tx, rows::ONE, key)? {
+        Some(trial) => Ok(trial),
+        None => {
+            let n_trials = n_trials(tx, study)?;
+            Err(StorageError::NoTrial { number, n_trials }.into())
+        }
+    }
+}
+
+fn end(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    trial: &mut Trial,
+    told: Told,
+    now_ms: i64,
+) -> Result<u64, Failure> {
+    let next = rows::number(tx, "told_seq + 1", rows::LAST_TOLD, [study.0])?;
+    let seq = next.unwrap_or(1);
+    rules::end(trial, told, seq, now_ms);
+    rows::update(tx, study, trial)?;
+    Ok(seq)
+}
+
+/// The database's clock, in milliseconds since 1970.
+fn now_ms(tx: &Transaction<'_>) -> Result<i64, Failure> {
+    let mut statement =
+        tx.prepare_cached("SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER)")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+/// A file that lies beside another: `study.db` and `-wal` make `study.db-wal`.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}

@@ -1,0 +1,229 @@
+//! Trials as rows, and back.
+
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
+
+use super::failure::Failure;
+use crate::{Holding, Process, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
+
+const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
+     until_ms, told_seq, told_at_ms, value, failure_kind, failure_message";
+
+// What selects trials. Each is a search in an index, whatever the number of trials; indexes are named because
+// the planner, which knows no sizes, would rather follow the primary key.
+pub(super) const ALL: &str = "WHERE study = ? ORDER BY number";
+pub(super) const ONE: &str = "WHERE study = ? AND number = ?";
+pub(super) const OPEN: &str =
+    "INDEXED BY trials_open WHERE study = ? AND told_seq IS NULL ORDER BY number";
+pub(super) const OPEN_AFTER: &str = "INDEXED BY trials_open WHERE study = ? AND told_seq IS NULL AND number > ? ORDER BY number LIMIT 1";
+pub(super) const HELD_BY: &str =
+    "INDEXED BY trials_open WHERE study = ? AND told_seq IS NULL AND holder = ? ORDER BY number";
+pub(super) const TOLD_AFTER: &str =
+    "INDEXED BY trials_by_telling WHERE study = ? AND told_seq > ? ORDER BY told_seq";
+pub(super) const FIRST_LIKE: &str =
+    "INDEXED BY trials_by_encoding WHERE study = ? AND encoding = ? ORDER BY number LIMIT 1";
+pub(super) const LAST: &str = "WHERE study = ? ORDER BY number DESC LIMIT 1";
+pub(super) const LAST_TOLD: &str =
+    "INDEXED BY trials_by_telling WHERE study = ? AND told_seq > 0 ORDER BY told_seq DESC LIMIT 1";
+
+/// A study from its `id, name, definition`.
+pub(super) fn study(row: &Row<'_>) -> rusqlite::Result<StudyRecord> {
+    Ok(StudyRecord {
+        key: StudyKey(row.get(0)?),
+        name: row.get(1)?,
+        definition: row.get(2)?,
+    })
+}
+
+/// `expression` in the first trial that a condition selects.
+pub(super) fn number(
+    tx: &Transaction<'_>,
+    expression: &str,
+    condition: &str,
+    params: impl Params,
+) -> Result<Option<u64>, Failure> {
+    let sql = format!("SELECT {expression} FROM trials {condition}");
+    let mut statement = tx.prepare_cached(&sql)?;
+    let number = statement.query_row(params, |row| row.get(0));
+    Ok(number.optional()?)
+}
+
+/// A number as the file has it; one that does not fit is none that is stored.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// All trials that a condition selects.
+pub(super) fn trials(
+    tx: &Transaction<'_>,
+    condition: &str,
+    params: impl Params,
+) -> Result<Vec<Trial>, Failure> {
+    let mut statement = tx.prepare_cached(&format!("SELECT {COLUMNS} FROM trials {condition}"))?;
+    let mut rows = statement.query(params)?;
+    let mut trials = Vec::new();
+    while let Some(row) = rows.next()? {
+        trials.push(read(row)?);
+    }
+    Ok(trials)
+}
+
+/// The first trial that a condition selects.
+pub(super) fn trial(
+    tx: &Transaction<'_>,
+    condition: &str,
+    params: impl Params,
+) -> Result<Option<Trial>, Failure> {
+    let mut statement = tx.prepare_cached(&format!("SELECT {COLUMNS} FROM trials {condition}"))?;
+    let mut rows = statement.query(params)?;
+    rows.next()?.map(read).transpose()
+}
+
+fn read(row: &Row<'_>) -> Result<Trial, Failure> {
+    let number = row.get("number")?;
+    let contradiction =
+        |what: &str| Failure::Contradiction(format!("trial {number} is damaged: {what}"));
+    let point = row
+        .get_ref("point")?
+        .as_str()
+        .map_err(rusqlite::Error::from)?;
+    let (holder, told_seq) = (row.get("holder")?, row.get("told_seq")?);
+    let state = match (told_seq, holder) {
+        (None, None) => TrialState::Waiting,
+        (None, Some(id)) => {
+            let process: Option<String> = row.get("holder_process")?;
+            let process: Option<Process> = process
+                .map(|text| serde_json::from_str(&text))
+                .transpose()
+                .map_err(|_| contradiction("its holder's process cannot be read"))?;
+            TrialState::Running(Holding {
+                worker: Worker { id, process },
+                until_ms: row.get("until_ms")?,
+            })
+        }
+        (Some(_), None) => TrialState::Told(match (row.get("value")?, row.get("failure_kind")?) {
+            (Some(value), None) => Told::Value(value),
+            (None, Some(kind)) => Told::Failed {
+                kind,
+                message: row.get("failure_message")?,
+            },
+            _ => return Err(contradiction("it has ended without one outcome")),
+        }),
+        (Some(_), Some(_)) => return Err(contradiction("it has ended and is held")),
+    };
+    Ok(Trial {
+        number,
+        // The error of serde_json would quote the point.
+        point: serde_json::from_str(point)
+            .map_err(|_| contradiction("its point cannot be read"))?,
+        source: row.get("source")?,
+        state,
+        attempts: row.get("attempts")?,
+        asked_at_ms: row.get("asked_at_ms")?,
+        started_at_ms: row.get("started_at_ms")?,
+        told_at_ms: row.get("told_at_ms")?,
+        told_seq,
+        ask_seconds: row.get("ask_seconds")?,
+    })
+}
+
+/// Stores a new trial.
+pub(super) fn insert(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    trial: &Trial,
+    encoding: &[u8],
+) -> Result<(), Failure> {
+    let point = serde_json::to_string(&trial.point)
+        .map_err(|error| Failure::Contradiction(format!("a point is not storable: {error}")))?;
+    tx.prepare_cached(
+        "INSERT INTO trials (study, number, point, encoding, source, ask_seconds, attempts, asked_at_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![
+        study.0,
+        trial.number,
+        point,
+        encoding,
+        trial.source,
+        trial.ask_seconds,
+        trial.attempts,
+        trial.asked_at_ms,
+    ])?;
+    match trial.state {
+        TrialState::Waiting => Ok(()),
+        _ => update(tx, study, trial),
+    }
+}
+
+/// Stores all of a trial that can change.
+pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Result<(), Failure> {
+    let (holding, told) = match &trial.state {
+        TrialState::Waiting => (None, None),
+        TrialState::Running(holding) => (Some(holding), None),
+        TrialState::Told(told) => (None, Some(told)),
+    };
+    let process = holding.and_then(|holding| holding.worker.process.as_ref());
+    let process = process
+        .map(serde_json::to_string)
+        .transpose()
+        .map_err(|error| Failure::Contradiction(format!("a process is not storable: {error}")))?;
+    let (value, kind, message) = match told {
+        None => (Value::Null, None, None),
+        Some(Told::Value(value)) => (Value::Real(*value), None, None),
+        Some(Told::Failed { kind, message }) => (Value::Null, Some(kind), Some(message)),
+    };
+    tx.prepare_cached(
+        "UPDATE trials SET attempts = ?, started_at_ms = ?, holder = ?, holder_process = ?, until_ms = ?, told_seq = ?,
+         told_at_ms = ?, value = ?, failure_kind = ?, failure_message = ? WHERE study = ? AND number = ?",
+    )?
+    .execute(params![
+        trial.attempts,
+        trial.started_at_ms,
+        holding.map(|holding| &holding.worker.id),
+        process,
+        holding.and_then(|holding| holding.until_ms),
+        trial.told_seq,
+        trial.told_at_ms,
+        value,
+        kind,
+        message,
+        study.0,
+        trial.number,
+    ])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::super::schema::{STEPS, lay_out};
+    use super::*;
+
+    #[test]
+    fn every_selection_is_a_search_in_its_index() {
+        let connection = Connection::open_in_memory().unwrap();
+        lay_out(&connection, STEPS).unwrap();
+        for (condition, index) in [
+            (ALL, "PRIMARY KEY (study=?)"),
+            (ONE, "PRIMARY KEY (study=? AND number=?)"),
+            (OPEN, "trials_open (study=?)"),
+            (OPEN_AFTER, "trials_open (study=? AND number>?)"),
+            (HELD_BY, "trials_open (study=?)"),
+            (TOLD_AFTER, "trials_by_telling (study=? AND told_seq>?)"),
+            (FIRST_LIKE, "trials_by_encoding (study=? AND encoding=?)"),
+            (LAST, "PRIMARY KEY (study=?)"),
+            (LAST_TOLD, "trials_by_telling (study=? AND told_seq>?)"),
+        ] {
+            let sql = format!("EXPLAIN QUERY PLAN SELECT {COLUMNS} FROM trials {condition}");
+            let mut statement = connection.prepare(&sql).unwrap();
+            let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
+            let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ");
+            assert!(
+                plan.starts_with("SEARCH") && plan.ends_with(index),
+                "{condition}: {plan}"
+            );
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Whether a file holds what it must: SQLite's own checks, the layout, and the invariants of studies and trials.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::path::Path;
+
+use fedbo_space::Point;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, Row};
+
+use super::connection::File;
+use super::failure::{Doing, Failure};
+use super::schema;
+use crate::{Mode, Process, StorageError};
+
+/// What a verification found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Version of the layout.
+    pub version: i64,
+    /// Number of studies that could be read.
+    pub n_studies: u64,
+    /// Number of trials that could be read.
+    pub n_trials: u64,
+    /// All that is wrong; empty if the file is sound.
+    pub problems: Vec<Problem>,
+}
+
+/// Something that is wrong in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Name of the study, if it concerns one.
+    pub study: Option<String>,
+    /// Number of the trial, if it concerns one.
+    pub trial: Option<i64>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(study) = &self.study {
+            write!(f, "study {study:?}")?;
+            if let Some(trial) = self.trial {
+                write!(f, ", trial {trial}")?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Checks a file and lists all that is wrong in it. Reads only, of one moment, also while others work with the file.
+///
+/// # Errors
+/// [`StorageError::Absent`], [`StorageError::NotAStorage`] and [`StorageError::Version`] for a file that is no storage of
+/// this version; [`StorageError::Read`] if the system refuses it. Damage is no error, it stands in the report.
+pub fn verify(path: &Path) -> Result<VerifyReport, StorageError> {
+    let (file, _) = File::locate(path, Mode::Existing)?;
+    let mut findings = Findings::default();
+    match file.open_to_read() {
+        Ok(connection) => {
+            let checked = findings.check_all(&connection);
+            findings.or_damaged(checked)
+        }
+        Err(failure) => findings.or_damaged(Err(failure)),
+    }
+    .map_err(|failure| failure.into_error(path, Doing::Read))?;
+    Ok(VerifyReport {
+        version: schema::version(schema::STEPS),
+        n_studies: findings.n_studies,
+        n_trials: findings.n_trials,
+        problems: findings.problems,
+    })
+}
+
+#[derive(Default)]
+struct Findings {
+    n_studies: u64,
+    n_trials: u64,
+    problems: Vec<Problem>,
+}
+
+impl Findings {
+    fn add(&mut self, study: Option<&str>, trial: Option<i64>, message: impl Into<String>) {
+        self.problems.push(Problem {
+            study: study.map(str::to_owned),
+            trial,
+            message: message.into(),
+        });
+    }
+
+    /// Turns damage into a finding; what else keeps a file from being read stays a failure.
+    fn or_damaged(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+        match result {
+            Err(failure) if failure.is_damage() => {
+                self.add(
+                    None,
+                    None,
+                    format!("it cannot be read to its end: {failure}"),
+                );
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn check_all(&mut self, connection: &Connection) -> Result<(), Failure> {
+        let tx = connection.unchecked_transaction()?;
+        for check in [Self::sqlite, Self::layout, Self::studies] {
+            let checked = check(self, &tx);
+            self.or_damaged(checked)?;
+        }
+        Ok(tx.commit()?)
+    }
+
+    /// SQLite's own checks: pages, indexes, constraints, references.
+    fn sqlite(&mut self, connection: &Connection) -> Result<(), Failure> {
+        let mut statement = connection.prepare("PRAGMA integrity_check(1000)")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let line: String = row.get(0)?;
+            if line != "ok" {
+                self.add(None, None, format!("SQLite: {line}"));
+            }
+        }
+        let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
+            let message = format!("a row of {table} refers to a row of {parent} that is not there");
+            self.add(None, None, message);
+        }
+        Ok(())
+    }
+
+    /// Tables and indexes are those of the steps.
+    fn layout(&mut self, connection: &Connection) -> Result<(), Failure> {
+        let model = Connection::open_in_memory()?;
+        schema::lay_out(&model, schema::STEPS)?;
+        let (expected, mut found) = (objects(&model)?, objects(connection)?);
+        for (name, sql) in expected {
+            match found.remove(&name) {
+                None => self.add(None, None, format!("{name} is missing")),
+                Some(other) if other != sql => {
+                    self.add(
+                        None,
+                        None,
+                        format!("{name} is not as this version lays it out"),
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+        for name in found.into_keys() {
+            self.add(None, None, format!("{name} does not belong here"));
+        }
+        Ok(())
+    }
+
+    fn studies(&mut self, connection: &Connection) -> Result<(), Failure> {
+        let mut statement =
+            connection.prepare("SELECT id, name, definition FROM studies ORDER BY id")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (id, name, definition): (i64, String, String) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            self.n_studies += 1;
+            if serde_json::from_str::<serde::de::IgnoredAny>(&definition).is_err() {
+                self.add(Some(&name), None, "its definition is not JSON");
+            }
+            self.trials(connection, id, &name)?;
+        }
+        let mut statement = connection.prepare(
+            "SELECT DISTINCT study FROM trials WHERE study NOT IN (SELECT id FROM studies)",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let study: i64 = row.get(0)?;
+            let message = format!("there are trials of a study that is not there (key {study})");
+            self.add(None, None, message);
+        }
+        Ok(())
+    }
+
+    fn trials(&mut self, connection: &Connection, id: i64, name: &str) -> Result<(), Failure> {
+        let mut statement =
+            connection.prepare("SELECT * FROM trials WHERE study = ? ORDER BY number")?;
+        let mut rows = statement.query([id])?;
+        let (mut next, mut told) = (0, Vec::new());
+        while let Some(row) = rows.next()? {
+            let number: i64 = row.get("number")?;
+            self.n_trials += 1;
+            if number > next {
+                let message = match number - next {
+                    1 => format!("trial {next} is missing"),
+                    _ => format!("trials {next} to {} are missing", number - 1),
+                };
+                self.add(Some(name), None, message);
+            } else if number < next {
+                self.add(Some(name), Some(number), "its number is there twice");
+            }
+            next = next.max(number.saturating_add(1));
+            for message in problems_of(row) {
+                self.add(Some(name), Some(number), message);
+            }
+            if let Ok(Some(seq)) = row.get::<_, Option<i64>>("told_seq") {
+                told.push((seq, number));
+            }
+        }
+        self.order_of_telling(name, told);
+        Ok(())
+    }
+
+    /// Places in the order of telling are 1, 2, … without gaps.
+    fn order_of_telling(&mut self, name: &str, mut told: Vec<(i64, i64)>) {
+        told.sort_unstable();
+        let mut seen = HashSet::new();
+        let mut next = 1;
+        for (seq, number) in told {
+            if !seen.insert(seq) {
+                let message = format!("its place {seq} in the order of telling is another's too");
+                self.add(Some(name), Some(number), message);
+            } else if seq != next {
+                let message =
+                    format!("its place in the order of telling is {seq}, expected {next}");
+                self.add(Some(name), Some(number), message);
+            }
+            next = seq.saturating_add(1);
+        }
+    }
+}
+
+/// What is wrong with one trial by itself. Columns are read one by one: any of them may be damaged.
+fn problems_of(row: &Row<'_>) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut demand = |holds: bool, message: &str| {
+        if !holds {
+            problems.push(message.to_owned());
+        }
+    };
+    let point: Option<String> = read(row, "point");
+    let point = point.and_then(|text| serde_json::from_str::<Point>(&text).ok());
+    demand(point.is_some(), "its point cannot be read");
+    let encoding: Option<Vec<u8>> = read(row, "encoding");
+    demand(
+        encoding.is_some_and(|encoding| !encoding.is_empty()),
+        "it has no encoding",
+    );
+    demand(read::<String>(row, "source").is_some(), "it has no source");
+    demand(
+        read::<f64>(row, "ask_seconds").is_some_and(f64::is_finite),
+        "the time of its proposal is no number",
+    );
+    demand(
+        read::<i64>(row, "asked_at_ms").is_some(),
+        "it lacks the time when it was asked for",
+    );
+    let attempts: Option<u32> = read(row, "attempts");
+    demand(attempts.is_some(), "the number of its attempts is none");
+
+    let (is_told, is_held) = (is_set(row, "told_seq"), is_set(row, "holder"));
+    let (has_value, has_failure) = (is_set(row, "value"), is_set(row, "failure_kind"));
+    demand(
+        is_set(row, "failure_message") == has_failure,
+        "its failure lacks a kind or a message",
+    );
+    if is_told {
+        demand(
+            has_value != has_failure,
+            "it has ended without exactly one outcome",
+        );
+        demand(
+            read::<i64>(row, "told_at_ms").is_some(),
+            "it lacks the time when it was told",
+        );
+        demand(!is_held, "it has ended and is held");
+    } else {
+        demand(
+            !has_value && !has_failure && !is_set(row, "told_at_ms"),
+            "it has an outcome or a time of telling, but no place in the order of telling",
+        );
+    }
+    if has_value {
+        demand(
+            read::<f64>(row, "value").is_some_and(f64::is_finite),
+            "its value is not a finite number",
+        );
+    }
+    if is_held {
+        demand(
+            read::<String>(row, "holder").is_some_and(|holder| !holder.is_empty()),
+            "its holder cannot be read",
+        );
+        demand(
+            is_set(row, "started_at_ms") && attempts.is_some_and(|attempts| attempts > 0),
+            "it runs, but was never begun",
+        );
+        let process: Option<String> = read(row, "holder_process");
+        demand(
+            process.is_none_or(|text| serde_json::from_str::<Process>(&text).is_ok()),
+            "its holder's process cannot be read",
+        );
+    } else {
+        demand(
+            !is_set(row, "holder_process") && !is_set(row, "until_ms"),
+            "it has a lease, but no holder",
+        );
+        demand(
+            is_told || !is_set(row, "started_at_ms"),
+            "it was begun, but has no holder",
+        );
+    }
+    problems
+}
+
+/// A column's value; `None` if it has none or one of another type.
+fn read<T: FromSql>(row: &Row<'_>, column: &str) -> Option<T> {
+    row.get(column).ok()
+}
+
+fn is_set(row: &Row<'_>, column: &str) -> bool {
+    row.get_ref(column)
+        .is_ok_and(|value| value != rusqlite::types::ValueRef::Null)
+}
+
+/// Tables and indexes with the text that made them; blanks do not count.
+fn objects(connection: &Connection) -> Result<BTreeMap<String, String>, Failure> {
+    let mut statement = connection.prepare(
+        "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'",
+    )?;
+    let objects = statement.query_map([], |row| {
+        let sql: String = row.get(1)?;
+        let words: Vec<_> = sql.split_whitespace().collect();
+        Ok((row.get(0)?, words.join(" ")))
+    })?;
+    Ok(objects.collect::<Result<_, _>>()?)
+}

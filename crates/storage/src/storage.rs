@@ -1,0 +1,282 @@
+//! The contract of every place where trials are kept.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fedbo_space::Point;
+use serde::{Deserialize, Serialize};
+
+use crate::{Told, Trial, Worker};
+
+/// Which study of a storage; valid for that storage only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StudyKey(pub i64);
+
+/// A study as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudyRecord {
+    /// Its key.
+    pub key: StudyKey,
+    /// Its name, unique within the storage.
+    pub name: String,
+    /// Its definition, a text that the storage does not read; never changed once stored.
+    pub definition: String,
+}
+
+/// A trial to be added.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTrial {
+    /// What is to be tried.
+    pub point: Point,
+    /// Equal for points that mean the same trial, different otherwise.
+    pub encoding: Vec<u8>,
+    /// Who proposed it.
+    pub source: String,
+    /// Seconds that the proposal took.
+    pub ask_seconds: f64,
+    /// Who evaluates it from now on, and for how long it is theirs (`None`: until told); nobody: it waits.
+    pub holder: Option<(Worker, Option<Duration>)>,
+    /// Whether to refuse it if the study has a trial with the same encoding.
+    pub unique: bool,
+    /// The number that it must get; `None` for any.
+    pub number: Option<u64>,
+    /// The number of trials that the study must not exceed.
+    pub limit: Option<u64>,
+}
+
+/// What became of a [`NewTrial`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Added {
+    /// It is stored.
+    Trial(Trial),
+    /// Its number is taken, or not yet due: somebody else asked meanwhile. Nothing is stored.
+    Overtaken,
+    /// Trial `number` has the same encoding. Nothing is stored.
+    Duplicate {
+        /// The earlier trial.
+        number: u64,
+    },
+    /// The study has as many trials as it may. Nothing is stored.
+    Full,
+}
+
+/// What a worker needs to propose the next trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Trials told after the given place in the order of telling, in that order.
+    pub told: Vec<Trial>,
+    /// Trials that are waiting or running, in the order of asking.
+    pub open: Vec<Trial>,
+    /// Number of trials so far, of any state: the next one's number.
+    pub n_trials: u64,
+}
+
+/// Who tells a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teller<'a> {
+    /// The worker with this token; it must hold the trial.
+    Worker(&'a str),
+    /// A person; the trial must be waiting, or held without a lease by somebody who is not seen to live (a person, or a
+    /// process of another machine), or its holder must be gone or its lease over.
+    Hand,
+}
+
+/// What a telling did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// The trial has ended, as the `seq`-th one.
+    New {
+        /// Place in the order of telling, from 1.
+        seq: u64,
+    },
+    /// It had ended in the same way before; nothing is changed.
+    Already,
+}
+
+/// A place where studies and their trials are kept.
+///
+/// Every call is one transaction: it happens wholly or not at all, in one order for all callers. A durable storage
+/// returns from [`Storage::add`], [`Storage::claim`], [`Storage::finish`] and [`Storage::give_back`] only when what they did
+/// survives a crash of the process and of the machine. Times are read from the storage's own clock, which may be set back.
+/// A call that fails with [`StorageError::Write`] has changed nothing that anybody sees, but a crash right after it may
+/// still bring the change to light: so tell again what could not be told, [`Telling::Already`] is no mistake.
+pub trait Storage: Send + Sync + fmt::Debug {
+    /// Stores a study, or returns the one that has this name, whatever its definition.
+    ///
+    /// # Errors
+    /// If the storage cannot be read or written.
+    fn create(&self, name: &str, definition: &str) -> Result<StudyRecord, StorageError>;
+
+    /// All studies, in the order of their creation.
+    ///
+    /// # Errors
+    /// If the storage cannot be read.
+    fn studies(&self) -> Result<Vec<StudyRecord>, StorageError>;
+
+    /// All trials in the order of asking.
+    ///
+    /// # Errors
+    /// If the storage cannot be read, or has no such study.
+    fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError>;
+
+    /// What happened after the `after`-th telling, and what is open.
+    ///
+    /// # Errors
+    /// If the storage cannot be read, or has no such study.
+    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError>;
+
+    /// Adds a trial. Cost does not grow with the number of trials, but for the search of an index.
+    ///
+    /// # Errors
+    /// [`StorageError::NotFinite`] for a point with such a number; or if the storage cannot be written, or has no such
+    /// study.
+    fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<Added, StorageError>;
+
+    /// Takes over the first trial that waits, or whose holder is gone or whose lease is over; it is then `worker`'s for
+    /// `lease`. A trial that was begun [`ATTEMPTS_MAX`] times already is told as failed (`abandoned`) instead, and the
+    /// next one is looked at.
+    ///
+    /// # Errors
+    /// If the storage cannot be written, or has no such study.
+    fn claim(
+        &self,
+        study: StudyKey,
+        worker: &Worker,
+        lease: Option<Duration>,
+    ) -> Result<Option<Trial>, StorageError>;
+
+    /// Lengthens the leases of all trials that the worker holds to `lease` from now; those that last longer stay. A lease
+    /// that is over counts as held until somebody else takes the trial.
+    ///
+    /// # Errors
+    /// If the storage cannot be written, or has no such study.
+    fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError>;
+
+    /// Ends a trial. Telling the same again is no mistake, whoever does it.
+    ///
+    /// # Errors
+    /// [`StorageError::NotFinite`], [`StorageError::NoTrial`], [`StorageError::NotHeld`] if it is somebody else's by now,
+    /// [`StorageError::ToldOtherwise`] if it has ended in another way; or if the storage cannot be written.
+    fn finish(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+        told: &Told,
+    ) -> Result<Telling, StorageError>;
+
+    /// Lets a trial wait again; the attempt counts as not having happened.
+    ///
+    /// # Errors
+    /// As for [`Storage::finish`]; a trial that has ended is [`StorageError::ToldOtherwise`].
+    fn give_back(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+    ) -> Result<(), StorageError>;
+}
+
+/// How often a trial may be begun: one whose evaluation takes its process down three times is given up.
+pub const ATTEMPTS_MAX: u32 = 3;
+
+/// Why a storage could not do something.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The address is none.
+    #[error("storage = {address:?}, expected \"sqlite:FILE\" or \"memory:\"{hint}")]
+    Address {
+        /// What stands there.
+        address: String,
+        /// What was probably meant, with the mark that parts it from the rest; may be empty.
+        hint: String,
+    },
+    /// There is no such file, and it is not to be created.
+    #[error("{}: there is no such storage", path.display())]
+    Absent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is not a storage of studies.
+    #[error("{}: {message}", path.display())]
+    NotAStorage {
+        /// The file.
+        path: PathBuf,
+        /// What it is, and the way out.
+        message: String,
+    },
+    /// The file's layout is of another version.
+    #[error("{}: its layout has version {found}, this program reads {expected}; {remedy}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The file's version.
+        found: i64,
+        /// Ours.
+        expected: i64,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The file or its disk refuses a write, for now or for good.
+    #[error("{}: cannot write: {message}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says, and the way out.
+        message: String,
+    },
+    /// The file cannot be read.
+    #[error("{}: cannot read: {message}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        message: String,
+    },
+    /// What is stored contradicts itself.
+    #[error("{}: {message}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and the way out.
+        message: String,
+    },
+    /// A number that is to be stored is infinite or none.
+    #[error("{what} is not finite; only finite numbers are stored")]
+    NotFinite {
+        /// Which number.
+        what: String,
+    },
+    /// There is no such study.
+    #[error("the storage has no study with key {}", key.0)]
+    NoStudy {
+        /// The key.
+        key: StudyKey,
+    },
+    /// There is no such trial.
+    #[error("there is no trial {number}; the study has {n_trials} trials, from 0")]
+    NoTrial {
+        /// The number.
+        number: u64,
+        /// Number of trials.
+        n_trials: u64,
+    },
+    /// Somebody else holds the trial.
+    #[error("trial {number} is held by {holder}")]
+    NotHeld {
+        /// The trial.
+        number: u64,
+        /// Who holds it, in words.
+        holder: String,
+    },
+    /// The trial has ended in another way.
+    #[error("trial {number} has ended already with {told}")]
+    ToldOtherwise {
+        /// The trial.
+        number: u64,
+        /// How.
+        told: String,
+    },
+}

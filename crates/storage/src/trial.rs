@@ -1,0 +1,135 @@
+//! One trial of a study, as it is stored.
+
+use std::fmt;
+
+use fedbo_space::Point;
+use serde::{Deserialize, Serialize};
+
+use crate::Worker;
+
+/// A trial: a point that was asked for, and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Its place in the order of asking, from 0, without gaps within a study.
+    pub number: u64,
+    /// What is tried.
+    pub point: Point,
+    /// Who proposed it: `initial`, `own`, `random`, `enqueued`, …
+    pub source: String,
+    /// Where it stands.
+    pub state: TrialState,
+    /// How often somebody began to evaluate it.
+    pub attempts: u32,
+    /// When it was asked for, in milliseconds since 1970 by the storage's clock.
+    pub asked_at_ms: i64,
+    /// When its last evaluation began.
+    pub started_at_ms: Option<i64>,
+    /// When it was told.
+    pub told_at_ms: Option<i64>,
+    /// Its place in the order of telling, from 1, without gaps within a study.
+    pub told_seq: Option<u64>,
+    /// Seconds that the proposal took.
+    pub ask_seconds: f64,
+}
+
+impl Trial {
+    /// Its value, if it has one.
+    pub fn value(&self) -> Option<f64> {
+        match &self.state {
+            TrialState::Told(Told::Value(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn told(&self) -> Option<&Told> {
+        match &self.state {
+            TrialState::Told(told) => Some(told),
+            _ => None,
+        }
+    }
+
+    /// Seconds from the start of its last evaluation to its telling.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a difference of milliseconds is far below 2^53"
+    )]
+    pub fn evaluate_seconds(&self) -> Option<f64> {
+        let (started, told) = (self.started_at_ms?, self.told_at_ms?);
+        Some(told.saturating_sub(started).max(0) as f64 / 1e3)
+    }
+}
+
+/// Where a trial stands.
+///
+/// ```text
+/// Waiting ──claim──▶ Running ──finish──▶ Told
+///    ▲                  │
+///    └───── give back ──┘   (also when its holder is gone: then the next claim takes it over)
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialState {
+    /// Nobody evaluates it: given by a person, or given back.
+    Waiting,
+    /// Somebody evaluates it.
+    Running(Holding),
+    /// It has ended.
+    Told(Told),
+}
+
+impl TrialState {
+    /// One word for tables: `waiting`, `running`, `complete` or `failed`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running(_) => "running",
+            Self::Told(Told::Value(_)) => "complete",
+            Self::Told(Told::Failed { .. }) => "failed",
+        }
+    }
+}
+
+/// Who evaluates a trial, and until when nobody else may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The holder.
+    pub worker: Worker,
+    /// End of the lease, in milliseconds since 1970 by the storage's clock; `None` if it is held until it is told.
+    pub until_ms: Option<i64>,
+}
+
+/// How a trial ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// With a finite value, in the user's own sign.
+    Value(f64),
+    /// Without one.
+    Failed {
+        /// One word: `exit`, `timed-out`, `abandoned`, …
+        kind: String,
+        /// What happened.
+        message: String,
+    },
+}
+
+impl Told {
+    /// Whether two endings say the same, to the bit.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Value(a), Self::Value(b)) => a.to_bits() == b.to_bits(),
+            (Self::Failed { .. }, Self::Failed { .. }) => self == other,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(value) => write!(f, "the value {value:?}"),
+            Self::Failed { message, .. } => write!(f, "a failure ({message})"),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Who evaluates a trial, and whether that process still lives.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// Somebody who evaluates trials: a worker of a process, or a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    /// Its token: no two workers have the same.
+    pub id: String,
+    /// The process it lives in; `None` for a person.
+    pub process: Option<Process>,
+}
+
+/// A process, so named that no other process ever has the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The machine's boot and the process's namespace.
+    pub machine: String,
+    /// Process id.
+    pub pid: u32,
+    /// When it started, in the kernel's ticks since boot.
+    pub started: u64,
+}
+
+impl Worker {
+    /// A worker of this process, with a token of its own.
+    pub fn of_this_process() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let process = Process::current();
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        let id = format!(
+            "{}-{:x}-{}",
+            std::process::id(),
+            since_epoch.as_nanos(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        Self { id, process }
+    }
+
+    /// A person, or a program in another language: holds a trial until it is told or given back.
+    pub fn by_hand() -> Self {
+        Self {
+            id: "by-hand".to_owned(),
+            process: None,
+        }
+    }
+
+    /// Whether this is known to be the worker of a process that is gone. `false` where that cannot be known: on another
+    /// machine, or where the system has no `/proc`.
+    pub fn is_gone(&self) -> bool {
+        self.life() == Life::Gone
+    }
+
+    /// Whether this is known to be the worker of a process that lives; `false` where that cannot be known.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.life() == Life::Alive
+    }
+
+    fn life(&self) -> Life {
+        self.process.as_ref().map_or(Life::Unknown, Process::life)
+    }
+}
+
+impl Process {
+    /// This process; `None` where the system has no `/proc`.
+    pub fn current() -> Option<Self> {
+        let pid = std::process::id();
+        Some(Self {
+            machine: machine()?.to_owned(),
+            pid,
+            started: start_of(pid).ok().flatten()?,
+        })
+    }
+
+    fn life(&self) -> Life {
+        if machine() != Some(self.machine.as_str()) {
+            return Life::Unknown;
+        }
+        match start_of(self.pid) {
+            Ok(Some(started)) if started == self.started => Life::Alive,
+            Ok(_) => Life::Gone,
+            Err(_) => Life::Unknown,
+        }
+    }
+}
+
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Alive,
+    Gone,
+    Unknown,
+}
+
+/// This boot of this machine, and this process's view of process ids; neither changes while the process lives.
+fn machine() -> Option<&'static str> {
+    static MACHINE: OnceLock<Option<String>> = OnceLock::new();
+    let find = || {
+        // A /proc of another namespace would tell of other processes by our numbers.
+        let this = std::fs::read_link("/proc/self").ok()?;
+        if this.as_os_str() != std::process::id().to_string().as_str() {
+            return None;
+        }
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+        Some(format!("{} {}", boot.trim(), namespace.display()))
+    };
+    MACHINE.get_or_init(find).as_deref()
+}
+
+/// Start of a process in ticks; `Ok(None)` if there is no such process, or only its unreaped remains.
+fn start_of(pid: u32) -> std::io::Result<Option<u64>> {
+    let stat = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            // A /proc may hide the processes of other users.
+            return if exists(pid) { Err(error) } else { Ok(None) };
+        }
+        // It ended between the opening and the reading.
+        Err(error) if is_no_process(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // "pid (name) state ppid …": the name may hold blanks and brackets; the start is field 22.
+    let unreadable = || std::io::Error::other("/proc/PID/stat in an unknown form");
+    let (_, fields) = stat.rsplit_once(')').ok_or_else(unreadable)?;
+    let mut fields = fields.split_whitespace();
+    if matches!(fields.next(), Some("Z" | "X")) {
+        return Ok(None);
+    }
+    let started = fields.nth(18).and_then(|field| field.parse().ok());
+    started.map(Some).ok_or_else(unreadable)
+}
+
+/// Whether there is a process with this number, whoever may see it.
+#[cfg(unix)]
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(not(unix))]
+fn exists(_: u32) -> bool {
+    true
+}
+
+#[cfg(unix)]
+fn is_no_process(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+#[cfg(not(unix))]
+fn is_no_process(_: &std::io::Error) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_gone_once_it_has_ended() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let process = Process {
+            pid,
+            started: start_of(pid).unwrap().unwrap(),
+            ..Process::current().unwrap()
+        };
+        assert_eq!(process.life(), Life::Alive);
+        let reused = Process {
+            started: process.started + 1,
+            ..process.clone()
+        };
+        assert_eq!(
+            reused.life(),
+            Life::Gone,
+            "another process with the same number"
+        );
+        let elsewhere = Process {
+            machine: "another boot".into(),
+            ..reused.clone()
+        };
+        assert_eq!(
+            elsewhere.life(),
+            Life::Unknown,
+            "nothing is known of other machines"
+        );
+        child.kill().unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        while process.life() != Life::Gone {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "an unreaped process counts as gone"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.wait().unwrap();
+        assert_eq!(process.life(), Life::Gone);
+    }
+
+    #[test]
+    fn workers_of_one_process_have_different_tokens() {
+        let (a, b) = (Worker::of_this_process(), Worker::of_this_process());
+        assert_ne!(a.id, b.id);
+        assert_eq!(a.process, b.process);
+        assert!(!a.is_gone());
+        assert!(!Worker::by_hand().is_gone());
+    }
+}

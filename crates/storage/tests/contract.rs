@@ -1,0 +1,169 @@
+//! The storages keep what the trait promises; SQLite also through several handles, and when its file is closed and
+//! opened again between any two calls.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a failure is the test's"
+)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fedbo_storage::{
+    Added, Address, MemoryStorage, Mode, NewTrial, Snapshot, SqliteStorage, Storage, StorageError,
+    StudyKey, StudyRecord, Teller, Telling, Told, Trial, Worker, open, verify,
+};
+use fedbo_testkit::storage_contract;
+
+#[test]
+fn memory() {
+    storage_contract(|| Arc::new(MemoryStorage::new()));
+    storage_contract(|| open(&Address::Memory, Mode::Create).unwrap());
+}
+
+#[test]
+fn sqlite() {
+    let files = Files::new();
+    storage_contract(|| open(&Address::Sqlite(files.next()), Mode::Create).unwrap());
+    files.verify();
+}
+
+#[test]
+fn sqlite_through_two_handles() {
+    let files = Files::new();
+    storage_contract(|| {
+        let path = files.next();
+        let handle = || SqliteStorage::open(&path, Mode::Create).unwrap();
+        Arc::new(ByTurns {
+            handles: [handle(), handle()],
+            calls: AtomicUsize::new(0),
+        })
+    });
+    files.verify();
+}
+
+#[test]
+fn sqlite_opened_for_each_call() {
+    let files = Files::new();
+    storage_contract(|| {
+        let path = files.next();
+        SqliteStorage::open(&path, Mode::Create).unwrap();
+        Arc::new(Reopened { path })
+    });
+    files.verify();
+}
+
+/// New files in a folder that goes with it.
+struct Files {
+    folder: tempfile::TempDir,
+    n_files: AtomicUsize,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            n_files: AtomicUsize::new(0),
+        }
+    }
+
+    fn path(&self, n: usize) -> PathBuf {
+        self.folder.path().join(format!("study {n}.db"))
+    }
+
+    fn next(&self) -> PathBuf {
+        self.path(self.n_files.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn verify(&self) {
+        for n in 0..self.n_files.load(Ordering::Relaxed) {
+            assert_eq!(verify(&self.path(n)).unwrap().problems, []);
+        }
+    }
+}
+
+/// Two handles on one file, each call by the other one.
+#[derive(Debug)]
+struct ByTurns {
+    handles: [SqliteStorage; 2],
+    calls: AtomicUsize,
+}
+
+impl ByTurns {
+    fn get(&self) -> Result<&SqliteStorage, StorageError> {
+        let n = self.calls.fetch_add(1, Ordering::Relaxed);
+        Ok(&self.handles[n % 2])
+    }
+}
+
+/// A file that is open only while a call lasts.
+#[derive(Debug)]
+struct Reopened {
+    path: PathBuf,
+}
+
+impl Reopened {
+    fn get(&self) -> Result<SqliteStorage, StorageError> {
+        let path: &Path = &self.path;
+        SqliteStorage::open(path, Mode::Existing)
+    }
+}
+
+macro_rules! delegate {
+    ($type:ty) => {
+        impl Storage for $type {
+            fn create(&self, name: &str, definition: &str) -> Result<StudyRecord, StorageError> {
+                self.get()?.create(name, definition)
+            }
+            fn studies(&self) -> Result<Vec<StudyRecord>, StorageError> {
+                self.get()?.studies()
+            }
+            fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
+                self.get()?.trials(study)
+            }
+            fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
+                self.get()?.snapshot(study, after)
+            }
+            fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<Added, StorageError> {
+                self.get()?.add(study, trial)
+            }
+            fn claim(
+                &self,
+                study: StudyKey,
+                worker: &Worker,
+                lease: Option<Duration>,
+            ) -> Result<Option<Trial>, StorageError> {
+                self.get()?.claim(study, worker, lease)
+            }
+            fn renew(
+                &self,
+                study: StudyKey,
+                worker: &str,
+                lease: Duration,
+            ) -> Result<(), StorageError> {
+                self.get()?.renew(study, worker, lease)
+            }
+            fn finish(
+                &self,
+                study: StudyKey,
+                number: u64,
+                teller: Teller<'_>,
+                told: &Told,
+            ) -> Result<Telling, StorageError> {
+                self.get()?.finish(study, number, teller, told)
+            }
+            fn give_back(
+                &self,
+                study: StudyKey,
+                number: u64,
+                teller: Teller<'_>,
+            ) -> Result<(), StorageError> {
+                self.get()?.give_back(study, number, teller)
+            }
+        }
+    };
+}
+
+delegate!(ByTurns);
+delegate!(Reopened);

@@ -1,0 +1,260 @@
+//! What a study is: fixed when it is created, the same for all who work on it.
+
+use fedbo_algorithms::{StrategyError, UcbMultiplier};
+use fedbo_space::{Direction, ParameterSpec, Space};
+use serde::{Deserialize, Serialize};
+
+use crate::StudyError;
+
+/// Everything that decides which trials a study asks for. Stored with the study; equal definitions and equal values give
+/// equal trials.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// The study's name, unique within its storage.
+    pub name: String,
+    /// Its parameters, in order.
+    pub space: Vec<NamedParameter>,
+    /// Which values are better.
+    pub direction: Direction,
+    /// Seed of every draw.
+    pub seed: u64,
+    /// How queries are chosen.
+    pub strategy: StrategySpec,
+    /// Number of trials of the initial design: scrambled Sobol points, before the surrogate is asked.
+    pub n_initial: usize,
+    /// Whether the objective is noisy: points may then be evaluated again. If not, no two trials that the study proposes
+    /// have the same encoding.
+    pub noisy: bool,
+}
+
+/// A parameter with its name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamedParameter {
+    /// The name.
+    pub name: String,
+    /// The declaration.
+    #[serde(flatten)]
+    pub spec: ParameterSpec,
+}
+
+/// A strategy and its options.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum StrategySpec {
+    /// Thompson sampling.
+    Ts {
+        /// β, by which a sample's deviation from the mean is widened.
+        ucb_multiplier: UcbSpec,
+    },
+    /// The maximum of μ + β σ.
+    GpUcb {
+        /// β.
+        ucb_multiplier: UcbSpec,
+    },
+    /// The maximum of the logarithm of expected improvement.
+    LogEi {},
+    /// Uniformly random points.
+    Random {},
+    /// Points of a scrambled Sobol sequence.
+    Sobol {},
+}
+
+/// β_t, by which a standard deviation is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum UcbSpec {
+    /// The same at every step.
+    Constant(f64),
+    /// As the regret bound wants it: B and δ of [`UcbMultiplier::Theorem1`].
+    Theory {
+        /// B.
+        norm_bound: f64,
+        /// δ.
+        failure_prob: f64,
+    },
+}
+
+impl UcbSpec {
+    /// The checked schedule.
+    ///
+    /// # Errors
+    /// If a number is out of range.
+    pub fn schedule(self) -> Result<UcbMultiplier, StrategyError> {
+        match self {
+            Self::Constant(beta) => UcbMultiplier::Constant(beta),
+            Self::Theory {
+                norm_bound,
+                failure_prob,
+            } => UcbMultiplier::Theorem1 {
+                norm_bound,
+                failure_prob,
+            },
+        }
+        .validate()
+    }
+}
+
+impl Default for StrategySpec {
+    /// Log expected improvement: the best of them where one party tunes alone, one trial after another.
+    fn default() -> Self {
+        Self::LogEi {}
+    }
+}
+
+impl StrategySpec {
+    /// Thompson sampling from the posterior as it is.
+    pub fn ts() -> Self {
+        Self::Ts {
+            ucb_multiplier: UcbSpec::Constant(1.0),
+        }
+    }
+
+    /// GP-UCB with β = 2: the upper end of a 95 % interval.
+    pub fn gp_ucb() -> Self {
+        Self::GpUcb {
+            ucb_multiplier: UcbSpec::Constant(2.0),
+        }
+    }
+
+    /// Its name in files.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ts { .. } => "ts",
+            Self::GpUcb { .. } => "gp-ucb",
+            Self::LogEi {} => "log-ei",
+            Self::Random {} => "random",
+            Self::Sobol {} => "sobol",
+        }
+    }
+
+    /// Whether it models the objective.
+    pub fn has_surrogate(&self) -> bool {
+        !matches!(self, Self::Random {} | Self::Sobol {})
+    }
+}
+
+impl Definition {
+    /// A study to be maximized by the default strategy with seed 0 and as yet no parameter.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            space: Vec::new(),
+            direction: Direction::Maximize,
+            seed: 0,
+            strategy: StrategySpec::default(),
+            n_initial: Self::default_n_initial(1),
+            noisy: false,
+        }
+    }
+
+    /// Number of initial points by default: two for each coordinate of the unit cube, at least 5 and at most 20.
+    pub fn default_n_initial(dim: usize) -> usize {
+        dim.saturating_mul(2).clamp(5, 20)
+    }
+
+    /// Adds a parameter, and lets the initial design grow with it.
+    #[must_use]
+    pub fn parameter(mut self, name: impl Into<String>, spec: ParameterSpec) -> Self {
+        let name = name.into();
+        self.space.push(NamedParameter { name, spec });
+        self.n_initial = Self::default_n_initial(self.space().map_or(1, |space| space.dim()));
+        self
+    }
+
+    /// Smaller values are better.
+    #[must_use]
+    pub fn minimize(mut self) -> Self {
+        self.direction = Direction::Minimize;
+        self
+    }
+
+    /// Another seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Another strategy.
+    #[must_use]
+    pub fn strategy(mut self, strategy: StrategySpec) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Another number of initial points; call it after the parameters.
+    #[must_use]
+    pub fn initial(mut self, n_initial: usize) -> Self {
+        self.n_initial = n_initial;
+        self
+    }
+
+    /// The objective is noisy.
+    #[must_use]
+    pub fn noisy(mut self) -> Self {
+        self.noisy = true;
+        self
+    }
+
+    /// The checked search space.
+    ///
+    /// # Errors
+    /// If a declaration is not valid.
+    pub fn space(&self) -> Result<Space, StudyError> {
+        let specs = self
+            .space
+            .iter()
+            .map(|each| (each.name.as_str(), &each.spec));
+        Ok(Space::from_specs(specs)?)
+    }
+
+    /// As the text that is stored.
+    pub(crate) fn to_text(&self) -> String {
+        json(self)
+    }
+
+    /// From the text that is stored.
+    pub(crate) fn from_text(name: &str, text: &str) -> Result<Self, StudyError> {
+        serde_json::from_str(text).map_err(|error| StudyError::Definition {
+            name: name.to_owned(),
+            message: error.to_string(),
+        })
+    }
+
+    /// The first key in which `given` differs from this one, which is stored.
+    pub(crate) fn difference(&self, given: &Self) -> Option<StudyError> {
+        let (ours, theirs) = (self.keys(), given.keys());
+        let (ours, theirs) = ours.into_iter().zip(theirs).find(|(a, b)| a != b)?;
+        Some(StudyError::Differs {
+            name: self.name.clone(),
+            key: ours.0,
+            stored: ours.1,
+            given: theirs.1,
+        })
+    }
+
+    /// What the definition says, key by key as they stand in a study's file.
+    fn keys(&self) -> Vec<(String, String)> {
+        let names: Vec<&str> = self.space.iter().map(|p| p.name.as_str()).collect();
+        let mut keys = vec![("[space]".to_owned(), json(&names))];
+        keys.extend(
+            self.space
+                .iter()
+                .map(|p| (format!("[space.{}]", p.name), json(&p.spec))),
+        );
+        keys.extend([
+            ("direction".to_owned(), json(&self.direction)),
+            ("seed".to_owned(), json(&self.seed)),
+            ("[strategy]".to_owned(), json(&self.strategy)),
+            ("initial".to_owned(), json(&self.n_initial)),
+            ("noisy".to_owned(), json(&self.noisy)),
+        ]);
+        keys
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value)
+        .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
+}

@@ -1,0 +1,86 @@
+//! Why a study could not do something.
+
+use fedbo_algorithms::StrategyError;
+use fedbo_space::SpaceError;
+use fedbo_storage::StorageError;
+
+/// Why a study could not do something.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// The storage failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// No query could be proposed.
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+    /// The space or a point is not valid.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
+    /// The storage holds a study of this name that is another one.
+    #[error(
+        "study {name:?} is stored with {key} = {stored}, not {given}; give the new study another name, or take back the change"
+    )]
+    Differs {
+        /// The study.
+        name: String,
+        /// The first key that differs.
+        key: String,
+        /// What is stored.
+        stored: String,
+        /// What was given.
+        given: String,
+    },
+    /// There is no study of this name.
+    #[error("there is no study {name:?} in this storage; it has {known}")]
+    NoStudy {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// The storage has several studies, or none, and none was named.
+    #[error("which study? this storage has {known}")]
+    WhichStudy {
+        /// The names that there are.
+        known: String,
+    },
+    /// A stored definition cannot be read.
+    #[error("the stored definition of study {name:?} cannot be read: {message}")]
+    Definition {
+        /// The study.
+        name: String,
+        /// Why.
+        message: String,
+    },
+    /// A point is a trial already.
+    #[error(
+        "this point is trial {number} already; only a study with noisy = true evaluates a point twice"
+    )]
+    Duplicate {
+        /// The earlier trial.
+        number: u64,
+    },
+    /// A value is NaN or infinite.
+    #[error("the value {value} is not a finite number; tell a failure instead")]
+    NotFinite {
+        /// The value.
+        value: f64,
+    },
+    /// A trial ended, but that could not be stored.
+    #[error("trial {number} ended with {told}, which could not be stored: {cause}")]
+    Unstored {
+        /// The trial.
+        number: u64,
+        /// How it ended.
+        told: String,
+        /// Why it could not be stored.
+        cause: StorageError,
+    },
+    /// Other processes were always faster.
+    #[error("other processes asked so often that no trial could be added in {attempts} attempts")]
+    Overtaken {
+        /// Number of attempts.
+        attempts: u32,
+    },
+}

@@ -1,0 +1,235 @@
+//! What the trials of a study say about its parameters and about where the best point lies.
+
+use fedbo_algorithms::{Observation, Source, Surrogate, SurrogateSettings};
+use fedbo_optim::{Points, sobol};
+use fedbo_space::{Parameter, Space};
+use fedbo_storage::Trial;
+use fedbo_streams::{Purpose, Seed};
+use serde::Serialize;
+
+use crate::{Definition, StudyError};
+
+/// What a surrogate makes of a study's trials.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Insight {
+    /// One entry a parameter, in the space's order.
+    pub importance: Vec<ParameterImportance>,
+    /// The told trial with the largest (of a study that minimizes: smallest) posterior mean: in a noisy study the best value
+    /// is a lucky one, and this is the better guess.
+    pub best_by_mean: Trial,
+    /// The posterior mean there, in the objective's units.
+    pub mean: f64,
+    /// The posterior standard deviation there, in the objective's units, noise excluded.
+    pub std: f64,
+    /// Standard deviation of the noise that the surrogate sees, in the objective's units.
+    pub noise_std: f64,
+    /// Number of values that it rests on.
+    pub n_values: usize,
+}
+
+/// How much a parameter matters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ParameterImportance {
+    /// The parameter.
+    pub name: String,
+    /// Total effect of the parameter on the posterior mean: the share of its variance over the space that vanishes when all
+    /// other parameters are known (Homma & Saltelli 1996). Shares of interacting parameters add up to more than 1. All
+    /// are 0 where the mean is constant.
+    pub variance_share: f64,
+    /// Share in the expected squared distance, in length scales, of two random points: Σ_c Var(x_c)/ℓ_c² over the parameter's
+    /// coordinates, relative to all. From the length scales of automatic relevance determination alone.
+    pub relevance: f64,
+}
+
+/// Pairs of points by which a total effect is estimated.
+const N_PAIRS: usize = 1024;
+
+impl Insight {
+    pub(crate) fn of(
+        definition: &Definition,
+        space: &Space,
+        trials: Vec<Trial>,
+    ) -> Result<Option<Self>, StudyError> {
+        let direction = definition.direction;
+        let mut with_value: Vec<(Trial, f64)> = trials
+            .into_iter()
+            .filter_map(|trial| trial.value().map(|value| (trial, value)))
+            .collect();
+        with_value.sort_by_key(|(trial, _)| trial.told_seq);
+        if with_value.len() < 2 {
+            return Ok(None);
+        }
+        let observations = with_value
+            .iter()
+            .map(|(trial, value)| {
+                Ok(Observation {
+                    unit: space.encode(&trial.point)?,
+                    value: Some(direction.to_maximize(*value)),
+                    source: Source::Own,
+                })
+            })
+            .collect::<Result<Vec<_>, StudyError>>()?;
+        let settings = SurrogateSettings::for_study(space.dim(), definition.noisy);
+        let seed = Seed::new(definition.seed);
+        let mut surrogate = Surrogate::new(space.dim(), settings, None, seed)
+            .map_err(fedbo_algorithms::StrategyError::from)?;
+        surrogate
+            .tell(&observations)
+            .map_err(fedbo_algorithms::StrategyError::from)?;
+
+        let mut best = 0;
+        let means: Vec<f64> = observations
+            .iter()
+            .map(|observation| surrogate.posterior().mean(&observation.unit))
+            .collect();
+        for (index, mean) in means.iter().enumerate() {
+            if *mean > means[best] {
+                best = index;
+            }
+        }
+        let (mean, std) = surrogate.predict(&observations[best].unit);
+        Ok(Some(Self {
+            importance: importance(space, &surrogate, seed),
+            mean: direction.to_maximize(mean),
+            std,
+            noise_std: surrogate.noise_std(),
+            n_values: with_value.len(),
+            best_by_mean: with_value.swap_remove(best).0,
+        }))
+    }
+}
+
+fn importance(space: &Space, surrogate: &Surrogate, seed: Seed) -> Vec<ParameterImportance> {
+    let shares = total_effects(space, seed, |unit| surrogate.posterior().mean(unit));
+    let lengthscales = surrogate.posterior().kernel().lengthscales();
+    let distances: Vec<f64> = coordinates(space)
+        .map(|(parameter, range)| {
+            let variance = coordinate_variance(parameter);
+            lengthscales[range].iter().map(|l| variance / (l * l)).sum()
+        })
+        .collect();
+    let all: f64 = distances.iter().sum();
+    space
+        .parameters()
+        .iter()
+        .zip(shares)
+        .zip(distances)
+        .map(
+            |((parameter, variance_share), distance)| ParameterImportance {
+                name: parameter.name().to_owned(),
+                variance_share,
+                relevance: if all > 0.0 { distance / all } else { 0.0 },
+            },
+        )
+        .collect()
+}
+
+/// Each parameter with its coordinates in the unit cube.
+fn coordinates(space: &Space) -> impl Iterator<Item = (&Parameter, std::ops::Range<usize>)> {
+    let mut from = 0;
+    space.parameters().iter().map(move |parameter| {
+        let range = from..from + parameter.n_coordinates();
+        from = range.end;
+        (parameter, range)
+    })
+}
+
+/// Variance of one coordinate at a random point: 1/12 of a number, (1/k)(1 − 1/k) of one of k > 2 choices, 1/4 of a pair.
+fn coordinate_variance(parameter: &Parameter) -> f64 {
+    match parameter.kind() {
+        fedbo_space::Kind::Categorical { choices } => {
+            #[expect(clippy::cast_precision_loss, reason = "few choices")]
+            let share = 1.0 / choices.len() as f64;
+            share * (1.0 - share)
+        }
+        _ => 1.0 / 12.0,
+    }
+}
+
+/// S_j = E[(f(a) − f(a with b's parameter j))²] / (2 Var f) over independent points a and b of the space (Jansen 1999),
+/// by a scrambled Sobol sequence in 2d dimensions.
+fn total_effects(space: &Space, seed: Seed, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let dim = space.dim();
+    let scramble = seed.stream(Purpose::Sensitivity, 0, 0).bits();
+    let pairs = sobol(2 * dim, N_PAIRS, scramble);
+    let (mut a, mut b) = (Points::new(dim), Points::new(dim));
+    for pair in pairs.rows() {
+        a.push(&space.snap(&pair[..dim]));
+        b.push(&space.snap(&pair[dim..]));
+    }
+    let (at_a, at_b): (Vec<f64>, Vec<f64>) =
+        (a.rows().map(&f).collect(), b.rows().map(&f).collect());
+    let variance = variance(at_a.iter().chain(&at_b));
+    coordinates(space)
+        .map(|(_, range)| {
+            let mut sum = 0.0;
+            for (index, (x, z)) in a.rows().zip(b.rows()).enumerate() {
+                let mut mixed = x.to_vec();
+                mixed[range.clone()].copy_from_slice(&z[range.clone()]);
+                sum += (at_a[index] - f(&mixed)).powi(2);
+            }
+            #[expect(clippy::cast_precision_loss, reason = "a small constant")]
+            let mean = sum / N_PAIRS as f64;
+            match variance > 0.0 {
+                true => (mean / (2.0 * variance)).min(1.0),
+                false => 0.0,
+            }
+        })
+        .collect()
+}
+
+fn variance<'a>(values: impl Iterator<Item = &'a f64> + Clone) -> f64 {
+    let (mut n, mut sum) = (0.0, 0.0);
+    for value in values.clone() {
+        n += 1.0;
+        sum += value;
+    }
+    let mean = sum / n;
+    values.map(|value| (value - mean).powi(2)).sum::<f64>() / n
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::ParameterSpec;
+
+    use super::*;
+
+    fn space() -> Space {
+        let specs = [
+            ("x", ParameterSpec::float(0.0, 1.0)),
+            ("kind", ParameterSpec::categorical(["a", "b", "c"])),
+            ("n", ParameterSpec::float(0.0, 1.0)),
+        ];
+        Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap()
+    }
+
+    /// f = x + [kind = b]: Var x = 1/12, Var [kind = b] = 2/9, no interaction.
+    #[test]
+    fn total_effects_are_those_of_a_sum() {
+        let shares = total_effects(&space(), Seed::new(1), |u| u[0] + u[2]);
+        let all = 1.0 / 12.0 + 2.0 / 9.0;
+        for (share, expected) in shares.iter().zip([1.0 / 12.0 / all, 2.0 / 9.0 / all, 0.0]) {
+            assert!((share - expected).abs() < 0.02, "{shares:?}");
+        }
+    }
+
+    /// f = (x − ½)(n − ½): all of the variance is the interaction's, so both have total effect 1.
+    #[test]
+    fn interacting_parameters_share_everything() {
+        let shares = total_effects(&space(), Seed::new(1), |u| (u[0] - 0.5) * (u[4] - 0.5));
+        assert!(
+            (shares[0] - 1.0).abs() < 0.05 && (shares[2] - 1.0).abs() < 0.05,
+            "{shares:?}"
+        );
+        assert!(shares[1].abs() < 1e-12, "{shares:?}");
+    }
+
+    #[test]
+    fn a_constant_function_has_no_effects() {
+        let shares = total_effects(&space(), Seed::new(1), |_| 3.0);
+        assert!(
+            shares.iter().all(|share| share.abs() < 1e-300),
+            "{shares:?}"
+        );
+    }
+}

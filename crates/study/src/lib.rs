@@ -1,0 +1,34 @@
+//! One party's study: trials asked for, evaluated and told, by one or many workers.
+//!
+//! Decides which trial comes next and who evaluates it. Where trials are kept is `fedbo-storage`'s business, how a query is
+//! chosen that of `fedbo-algorithms`. Start at [`Study`].
+//!
+//! ```
+//! use fedbo_study::{Definition, StrategySpec, Study};
+//! use fedbo_space::ParameterSpec;
+//!
+//! let definition = Definition::new("parabola")
+//!     .parameter("x", ParameterSpec::float(-2.0, 2.0))
+//!     .strategy(StrategySpec::LogEi {})
+//!     .minimize();
+//! let study = Study::in_memory(&definition)?;
+//! study.optimize(15, |point| Ok(point.number("x").powi(2)))?;
+//! let best = study.best()?.expect("a trial with a value");
+//! assert!(best.value().is_some_and(|value| value < 0.05));
+//! # Ok::<(), fedbo_study::StudyError>(())
+//! ```
+
+mod definition;
+mod error;
+mod file;
+mod insight;
+mod model;
+mod run;
+mod study;
+
+pub use definition::{Definition, NamedParameter, StrategySpec, UcbSpec};
+pub use error::StudyError;
+pub use file::{JOBS_MAX, StudyFile};
+pub use insight::{Insight, ParameterImportance};
+pub use run::{Ended, Observer, RunOptions, RunReport, Silent};
+pub use study::{Asked, Study};

@@ -1,0 +1,139 @@
+//! The pure part of a study: from what was told, in order, to the next point.
+
+use fedbo_algorithms::{
+    Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Observation, Proposal, RandomSearch,
+    Repeats, SobolSearch, Source, Strategy, ThompsonSampling, ThompsonSettings,
+};
+use fedbo_optim::Points;
+use fedbo_space::Space;
+use fedbo_storage::Trial;
+use fedbo_streams::{Purpose, Seed};
+
+use crate::{Definition, StrategySpec, StudyError};
+
+/// A strategy with its initial design, told everything up to a place in the order of telling.
+///
+/// Its state and its proposals are functions of the definition and of the told trials in order, to the bit, however they were
+/// batched: so a study goes on after an interruption as if there had been none.
+pub(crate) struct Model {
+    definition: Definition,
+    space: Space,
+    seed: Seed,
+    initial: SobolSearch,
+    strategy: Box<dyn Strategy>,
+    n_told: u64,
+    n_values: usize,
+}
+
+/// Values without which a surrogate says nothing.
+const VALUES_MIN: usize = 2;
+
+impl Model {
+    pub(crate) fn new(definition: &Definition) -> Result<Self, StudyError> {
+        let space = definition.space()?;
+        let seed = Seed::new(definition.seed);
+        Ok(Self {
+            initial: SobolSearch::new(space.clone(), Repeats::Avoid, seed)?,
+            strategy: strategy(definition, &space, seed)?,
+            definition: definition.clone(),
+            space,
+            seed,
+            n_told: 0,
+            n_values: 0,
+        })
+    }
+
+    /// How many tellings it knows.
+    pub(crate) fn n_told(&self) -> u64 {
+        self.n_told
+    }
+
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Takes in the trials that were told next, in the order of telling.
+    pub(crate) fn absorb(&mut self, told: &[Trial]) -> Result<(), StudyError> {
+        let observations = told
+            .iter()
+            .map(|trial| {
+                Ok(Observation {
+                    unit: self.space.encode(&trial.point)?,
+                    value: trial
+                        .value()
+                        .map(|value| self.definition.direction.to_maximize(value)),
+                    source: Source::Own,
+                })
+            })
+            .collect::<Result<Vec<_>, StudyError>>()?;
+        self.strategy.tell(&observations)?;
+        self.initial.tell(&observations)?;
+        self.n_told += told.len() as u64;
+        self.n_values += observations.iter().filter(|o| o.value.is_some()).count();
+        Ok(())
+    }
+
+    /// The point of trial `number` while `open` trials have no value yet. `attempt` counts from 0 how often this number was
+    /// tried.
+    pub(crate) fn propose(
+        &self,
+        number: u64,
+        open: &[Trial],
+        attempt: u32,
+    ) -> Result<Proposal, StudyError> {
+        let mut pending = Points::new(self.space.dim());
+        for trial in open {
+            pending.push(&self.space.encode(&trial.point)?);
+        }
+        let mut stream = self
+            .seed
+            .stream(Purpose::Proposal, number, u64::from(attempt));
+        if !self.definition.strategy.has_surrogate() {
+            return Ok(self.strategy.ask(&pending, &mut stream)?);
+        }
+        let is_initial = number < self.definition.n_initial as u64
+            || self.n_values < VALUES_MIN.min(self.definition.n_initial);
+        if is_initial {
+            let unit = self.initial.ask(&pending, &mut stream)?.unit;
+            let source = Source::Initial;
+            return Ok(Proposal { unit, source });
+        }
+        Ok(self.strategy.ask(&pending, &mut stream)?)
+    }
+}
+
+fn strategy(
+    definition: &Definition,
+    space: &Space,
+    seed: Seed,
+) -> Result<Box<dyn Strategy>, StudyError> {
+    let domain = Domain::Space(space.clone());
+    let (dim, noisy) = (space.dim(), definition.noisy);
+    let repeats = if noisy {
+        Repeats::Allow
+    } else {
+        Repeats::Avoid
+    };
+    Ok(match definition.strategy {
+        StrategySpec::Ts { ucb_multiplier } => {
+            let settings = ThompsonSettings {
+                ucb_multiplier: ucb_multiplier.schedule()?,
+                ..ThompsonSettings::for_study(dim, noisy)
+            };
+            Box::new(ThompsonSampling::new(domain, settings, seed)?)
+        }
+        StrategySpec::GpUcb { ucb_multiplier } => {
+            let settings = GpUcbSettings {
+                ucb_multiplier: ucb_multiplier.schedule()?,
+                ..GpUcbSettings::for_study(dim, noisy)
+            };
+            Box::new(GpUcb::new(domain, settings, seed)?)
+        }
+        StrategySpec::LogEi {} => {
+            let settings = LogEiSettings::for_study(dim, noisy);
+            Box::new(LogEi::new(domain, settings, seed)?)
+        }
+        StrategySpec::Random {} => Box::new(RandomSearch::new(domain, repeats)?),
+        StrategySpec::Sobol {} => Box::new(SobolSearch::new(space.clone(), repeats, seed)?),
+    })
+}

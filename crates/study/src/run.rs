@@ -1,0 +1,361 @@
+//! Workers: threads that ask, evaluate and tell until the study has its trials.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use fedbo_algorithms::StrategyError;
+use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
+use fedbo_space::Point;
+use fedbo_storage::{StorageError, Teller, Told, Trial, TrialState, Worker};
+
+use crate::{Asked, Study, StudyError};
+
+/// How a study is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Number of trials that the study is to have, those of earlier runs included.
+    pub n_trials: u64,
+    /// Trials that this process evaluates at once.
+    pub jobs: usize,
+    /// For how long a trial is a worker's; it is renewed while the worker lives, so this is how long another machine waits
+    /// before it takes over from one that died.
+    pub lease: Duration,
+}
+
+impl RunOptions {
+    /// One trial after another, with leases of a minute.
+    pub fn sequential(n_trials: u64) -> Self {
+        Self {
+            n_trials,
+            jobs: 1,
+            lease: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What one run of this process did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunReport {
+    /// Trials that this run told.
+    pub n_told: usize,
+    /// Those of them that failed.
+    pub n_failed: usize,
+    /// Why there was no further trial, if it was not for their number.
+    pub ended: Ended,
+    /// Trials that were still open elsewhere at the end.
+    pub n_open: usize,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ended {
+    /// The study has its trials.
+    #[default]
+    Complete,
+    /// Every point of the space was tried.
+    Exhausted,
+    /// It was stopped from outside, or by its observer.
+    Stopped,
+}
+
+/// Watches a run. Called from the workers' threads.
+pub trait Observer: Sync {
+    /// A trial is about to be evaluated.
+    fn started(&self, _trial: &Trial) {}
+
+    /// A trial of this run was told, durably. `Break` ends the run after the trials that are being evaluated.
+    fn told(&self, _trial: &Trial) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// There is nothing to do but to wait for trials that other processes evaluate.
+    fn waiting(&self, _open: &[Trial]) {}
+
+    /// Something that should be known but does not end the run.
+    fn warning(&self, _message: &str) {}
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// How often a worker without work looks again.
+const POLL: Duration = Duration::from_millis(100);
+
+impl Study {
+    /// Evaluates a function until the study has `n_trials` trials, one after another. An `Err` is a failed trial.
+    ///
+    /// # Errors
+    /// If no query can be proposed, or the storage fails.
+    pub fn optimize(
+        &self,
+        n_trials: u64,
+        function: impl Fn(&Point) -> Result<f64, String> + Send + Sync,
+    ) -> Result<RunReport, StudyError> {
+        let options = RunOptions::sequential(n_trials);
+        self.run(
+            &Closure(function),
+            &options,
+            &Silent,
+            &AtomicBool::new(false),
+        )
+    }
+
+    /// Evaluates an objective with `options.jobs` workers until the study has its trials, or `stop` is set. Other processes
+    /// may do the same; at the end this one waits for their running trials and takes over those whose holder is gone.
+    ///
+    /// # Errors
+    /// If no query can be proposed, or the storage fails. What was told before stays told; a value that could not be stored is
+    /// named in [`StudyError::Unstored`].
+    pub fn run(
+        &self,
+        objective: &dyn Objective,
+        options: &RunOptions,
+        observer: &dyn Observer,
+        stop: &AtomicBool,
+    ) -> Result<RunReport, StudyError> {
+        let shared = Shared {
+            study: self,
+            objective,
+            options,
+            observer,
+            stop,
+            halt: AtomicBool::new(false),
+            n_told: AtomicUsize::new(0),
+            n_failed: AtomicUsize::new(0),
+            first_error: Mutex::new(None),
+            ended: Mutex::new(Ended::Complete),
+            workers: (0..options.jobs.max(1))
+                .map(|_| Worker::of_this_process())
+                .collect(),
+            at_work: Mutex::new(options.jobs.max(1)),
+            changed: Condvar::new(),
+        };
+        std::thread::scope(|scope| {
+            for worker in &shared.workers {
+                scope.spawn(|| shared.work(worker));
+            }
+            shared.keep_leases();
+        });
+        let Shared {
+            first_error,
+            n_told,
+            n_failed,
+            ended,
+            ..
+        } = shared;
+        if let Some(error) = first_error
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            return Err(error);
+        }
+        let open = self.trials()?.iter().filter(|t| t.told().is_none()).count();
+        Ok(RunReport {
+            n_told: n_told.into_inner(),
+            n_failed: n_failed.into_inner(),
+            ended: match stop.load(Ordering::Relaxed) {
+                true => Ended::Stopped,
+                false => ended.into_inner().unwrap_or_else(PoisonError::into_inner),
+            },
+            n_open: open,
+        })
+    }
+}
+
+/// A closure as an objective.
+struct Closure<F>(F);
+
+impl<F: Fn(&Point) -> Result<f64, String> + Send + Sync> Objective for Closure<F> {
+    fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+        match (self.0)(point) {
+            Ok(value) => Outcome::Value(value),
+            Err(message) => Outcome::Failed(Failure::Reported { message }),
+        }
+    }
+}
+
+/// What the workers of one run share.
+struct Shared<'a> {
+    study: &'a Study,
+    objective: &'a dyn Objective,
+    options: &'a RunOptions,
+    observer: &'a dyn Observer,
+    /// Set from outside: stop at once.
+    stop: &'a AtomicBool,
+    /// Set inside: ask for no further trial.
+    halt: AtomicBool,
+    n_told: AtomicUsize,
+    n_failed: AtomicUsize,
+    first_error: Mutex<Option<StudyError>>,
+    ended: Mutex<Ended>,
+    /// Tokens of this run's workers.
+    workers: Vec<Worker>,
+    /// Workers that have not ended.
+    at_work: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Shared<'_> {
+    /// One worker's life.
+    fn work(&self, worker: &Worker) {
+        // Also after a panic, so that whoever waits for the workers' end sees it.
+        let _leaving = Leaving(self);
+        while !self.is_over() {
+            match self.step(worker) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return,
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
+    }
+
+    /// One trial, or one look at whether there is one.
+    fn step(&self, worker: &Worker) -> Result<ControlFlow<()>, StudyError> {
+        let (study, options) = (self.study, self.options);
+        let asked = match study.ask_as(worker, Some(options.lease), Some(options.n_trials)) {
+            Err(StudyError::Strategy(StrategyError::Exhausted { .. })) => {
+                self.end(Ended::Exhausted);
+                return Ok(ControlFlow::Break(()));
+            }
+            asked => asked?,
+        };
+        let trial = match asked {
+            Asked::Trial(trial) => trial,
+            Asked::Full { open } => return Ok(self.wait_for(&open)),
+        };
+        self.observer.started(&trial);
+        let id = TrialId {
+            agent: 0,
+            trial: trial.number,
+        };
+        let told = match evaluate_guarded(self.objective, &trial.point, id) {
+            Outcome::Value(value) => Told::Value(value),
+            Outcome::Failed(failure) => Told::Failed {
+                kind: failure.kind().to_owned(),
+                message: failure.to_string(),
+            },
+            Outcome::Interrupted => {
+                study.give_back_as(Teller::Worker(&worker.id), trial.number)?;
+                return Ok(ControlFlow::Break(()));
+            }
+        };
+        self.tell(worker, trial, told)?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn tell(&self, worker: &Worker, mut trial: Trial, told: Told) -> Result<(), StudyError> {
+        let number = trial.number;
+        match self
+            .study
+            .tell_as(Teller::Worker(&worker.id), number, &told)
+        {
+            Ok(_) => {}
+            Err(StudyError::Storage(
+                cause @ (StorageError::NotHeld { .. } | StorageError::ToldOtherwise { .. }),
+            )) => {
+                // This worker was taken for gone, and somebody else evaluates the trial: theirs counts.
+                let message = format!("the result of trial {number}, {told}, is not used: {cause}");
+                self.observer.warning(&message);
+                return Ok(());
+            }
+            Err(StudyError::Storage(cause)) => {
+                return Err(StudyError::Unstored {
+                    number,
+                    told: told.to_string(),
+                    cause,
+                });
+            }
+            Err(other) => return Err(other),
+        }
+        self.n_told.fetch_add(1, Ordering::Relaxed);
+        if matches!(told, Told::Failed { .. }) {
+            self.n_failed.fetch_add(1, Ordering::Relaxed);
+        }
+        trial.state = TrialState::Told(told);
+        if self.observer.told(&trial).is_break() {
+            self.end(Ended::Stopped);
+        }
+        Ok(())
+    }
+
+    /// Waits for trials of other processes, which may come free; ends the worker if none can.
+    fn wait_for(&self, open: &[Trial]) -> ControlFlow<()> {
+        let is_others = |trial: &&Trial| match &trial.state {
+            TrialState::Running(holding) => {
+                holding.until_ms.is_some() && !self.workers.contains(&holding.worker)
+            }
+            _ => false,
+        };
+        let others: Vec<Trial> = open.iter().filter(is_others).cloned().collect();
+        if others.is_empty() {
+            return ControlFlow::Break(());
+        }
+        self.observer.waiting(&others);
+        std::thread::sleep(POLL);
+        ControlFlow::Continue(())
+    }
+
+    fn end(&self, why: Ended) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        self.halt.store(true, Ordering::Relaxed);
+    }
+
+    fn fail(&self, error: StudyError) {
+        let mut first = self
+            .first_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match &*first {
+            None => *first = Some(error),
+            // A value that could not be stored must not be lost behind another error.
+            Some(_) => self.observer.warning(&error.to_string()),
+        }
+        self.halt.store(true, Ordering::Relaxed);
+    }
+
+    /// Renews the workers' leases until they have all ended.
+    fn keep_leases(&self) {
+        let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+        while *at_work > 0 {
+            let (guard, waited) = self
+                .changed
+                .wait_timeout(at_work, self.options.lease / 3)
+                .unwrap_or_else(PoisonError::into_inner);
+            at_work = guard;
+            if waited.timed_out() && *at_work > 0 {
+                drop(at_work);
+                for worker in &self.workers {
+                    if let Err(error) = self.study.renew(worker, self.options.lease) {
+                        self.observer
+                            .warning(&format!("a lease could not be renewed: {error}"));
+                    }
+                }
+                at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+/// Counts a worker out when it ends.
+struct Leaving<'a>(&'a Shared<'a>);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut at_work = self
+            .0
+            .at_work
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *at_work -= 1;
+        self.0.changed.notify_all();
+    }
+}

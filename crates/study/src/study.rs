@@ -1,0 +1,325 @@
+//! A study: ask for trials, tell how they ended, look at what was found.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fedbo_space::{Direction, Point, Space};
+use fedbo_storage::{
+    Added, MemoryStorage, NewTrial, Storage, StudyKey, StudyRecord, Teller, Telling, Told, Trial,
+    Worker,
+};
+
+use crate::model::Model;
+use crate::{Definition, Insight, StudyError};
+
+/// How often an ask may find that another process was faster.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// One party's study over a storage. Cheap to share between threads; any number of processes may work on one study.
+///
+/// Asks of one process happen one after another, so that each knows the others' open trials.
+pub struct Study {
+    storage: Arc<dyn Storage>,
+    key: StudyKey,
+    definition: Definition,
+    space: Space,
+    model: Mutex<Model>,
+}
+
+impl fmt::Debug for Study {
+    /// The study's name and place: observations stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Study")
+            .field("name", &self.definition.name)
+            .field("storage", &self.storage)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What asking led to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// A trial to evaluate.
+    Trial(Trial),
+    /// The study has as many trials as it may, and none of them is free.
+    Full {
+        /// Trials that others evaluate, or that are held by hand.
+        open: Vec<Trial>,
+    },
+}
+
+impl Study {
+    /// A study in this process's memory.
+    ///
+    /// # Errors
+    /// If the definition is not valid.
+    pub fn in_memory(definition: &Definition) -> Result<Self, StudyError> {
+        Self::open(Arc::new(MemoryStorage::new()), definition)
+    }
+
+    /// Creates a study, or goes on with the one that is stored under its name.
+    ///
+    /// # Errors
+    /// If the definition is not valid, another one is stored under this name, or the storage fails.
+    pub fn open(storage: Arc<dyn Storage>, definition: &Definition) -> Result<Self, StudyError> {
+        Model::new(definition)?; // nothing that cannot be used is stored
+        let record = storage.create(&definition.name, &definition.to_text())?;
+        let study = Self::from_record(storage, &record)?;
+        match study.definition.difference(definition) {
+            Some(differs) => Err(differs),
+            None => Ok(study),
+        }
+    }
+
+    /// A study that is stored; the only one if none is named.
+    ///
+    /// # Errors
+    /// If there is no such study, or the storage fails.
+    pub fn load(storage: Arc<dyn Storage>, name: Option<&str>) -> Result<Self, StudyError> {
+        let records = storage.studies()?;
+        let known = || match records.as_slice() {
+            [] => "no study".to_owned(),
+            some => {
+                let names: Vec<String> = some.iter().map(|r| format!("{:?}", r.name)).collect();
+                names.join(", ")
+            }
+        };
+        let record = match (name, records.as_slice()) {
+            (Some(name), _) => records
+                .iter()
+                .find(|record| record.name == name)
+                .ok_or_else(|| StudyError::NoStudy {
+                    name: name.to_owned(),
+                    known: known(),
+                })?,
+            (None, [only]) => only,
+            (None, _) => return Err(StudyError::WhichStudy { known: known() }),
+        };
+        Self::from_record(storage, record)
+    }
+
+    fn from_record(storage: Arc<dyn Storage>, record: &StudyRecord) -> Result<Self, StudyError> {
+        let definition = Definition::from_text(&record.name, &record.definition)?;
+        let model = Model::new(&definition)?;
+        Ok(Self {
+            key: record.key,
+            space: model.space().clone(),
+            model: Mutex::new(model),
+            storage,
+            definition,
+        })
+    }
+
+    /// What it is.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// Its search space.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Which values are better.
+    pub fn direction(&self) -> Direction {
+        self.definition.direction
+    }
+
+    /// The next trial, held by hand until it is told: a waiting one, or a new proposal.
+    ///
+    /// # Errors
+    /// If no query can be proposed, or the storage fails.
+    pub fn ask(&self) -> Result<Trial, StudyError> {
+        match self.ask_as(&Worker::by_hand(), None, None)? {
+            Asked::Trial(trial) => Ok(trial),
+            Asked::Full { .. } => unreachable!("a study without a limit is never full"),
+        }
+    }
+
+    /// `n` trials at once: each takes into account that the others are open.
+    ///
+    /// # Errors
+    /// As for [`Study::ask`]; what was asked for before the error stays asked for.
+    pub fn ask_many(&self, n: usize) -> Result<Vec<Trial>, StudyError> {
+        (0..n).map(|_| self.ask()).collect()
+    }
+
+    /// The next trial for `worker`, whose it is for `lease` (`None`: until told), if the study may have more than it has:
+    /// a waiting trial or one whose holder is gone, else a new proposal.
+    ///
+    /// # Errors
+    /// If no query can be proposed, or the storage fails.
+    pub fn ask_as(
+        &self,
+        worker: &Worker,
+        lease: Option<Duration>,
+        limit: Option<u64>,
+    ) -> Result<Asked, StudyError> {
+        let mut model = self.model();
+        for attempt in 0..ATTEMPTS_MAX {
+            if let Some(trial) = self.storage.claim(self.key, worker, lease)? {
+                return Ok(Asked::Trial(trial));
+            }
+            let began = Instant::now();
+            let snapshot = self.storage.snapshot(self.key, model.n_told())?;
+            if limit.is_some_and(|limit| snapshot.n_trials >= limit) {
+                let open = snapshot.open;
+                return Ok(Asked::Full { open });
+            }
+            model.absorb(&snapshot.told)?;
+            let proposal = model.propose(snapshot.n_trials, &snapshot.open, 0)?;
+            let point = self.space.decode(&proposal.unit);
+            let new = NewTrial {
+                encoding: self.encoding(&point)?,
+                point,
+                source: proposal.source.to_string(),
+                ask_seconds: began.elapsed().as_secs_f64(),
+                holder: Some((worker.clone(), lease)),
+                unique: !self.definition.noisy,
+                number: Some(snapshot.n_trials),
+                limit,
+            };
+            match self.storage.add(self.key, &new)? {
+                Added::Trial(trial) => return Ok(Asked::Trial(trial)),
+                Added::Duplicate { number } => return Err(StudyError::Duplicate { number }),
+                // Somebody else asked meanwhile: again, with their trial among the open ones.
+                Added::Overtaken | Added::Full => {}
+            }
+            if attempt > 3 {
+                std::thread::sleep(Duration::from_millis(u64::from(attempt)));
+            }
+        }
+        Err(StudyError::Overtaken {
+            attempts: ATTEMPTS_MAX,
+        })
+    }
+
+    /// Tells the value of a trial that is held by hand, or that nobody holds.
+    ///
+    /// # Errors
+    /// If the value is not finite, the trial is somebody else's or has ended in another way, or the storage fails.
+    pub fn tell(&self, number: u64, value: f64) -> Result<Telling, StudyError> {
+        self.tell_as(Teller::Hand, number, &Told::Value(value))
+    }
+
+    /// Tells that such a trial failed, and why.
+    ///
+    /// # Errors
+    /// As for [`Study::tell`].
+    pub fn tell_failed(&self, number: u64, message: &str) -> Result<Telling, StudyError> {
+        let told = Told::Failed {
+            kind: "reported".to_owned(),
+            message: message.to_owned(),
+        };
+        self.tell_as(Teller::Hand, number, &told)
+    }
+
+    /// Tells how a trial ended. When it returns, the ending is as durable as the storage makes it.
+    ///
+    /// # Errors
+    /// As for [`Study::tell`].
+    pub fn tell_as(
+        &self,
+        teller: Teller<'_>,
+        number: u64,
+        told: &Told,
+    ) -> Result<Telling, StudyError> {
+        match told {
+            Told::Value(value) if !value.is_finite() => {
+                Err(StudyError::NotFinite { value: *value })
+            }
+            _ => Ok(self.storage.finish(self.key, number, teller, told)?),
+        }
+    }
+
+    /// Adds a point of the caller's own; it waits for the next worker who asks.
+    ///
+    /// # Errors
+    /// If it is not in the space, is a trial already (unless the study is noisy), or the storage fails.
+    pub fn enqueue(&self, point: &Point) -> Result<Trial, StudyError> {
+        let point = self.space.normalize(point)?;
+        let new = NewTrial {
+            encoding: self.encoding(&point)?,
+            point,
+            source: "enqueued".to_owned(),
+            ask_seconds: 0.0,
+            holder: None,
+            unique: !self.definition.noisy,
+            number: None,
+            limit: None,
+        };
+        match self.storage.add(self.key, &new)? {
+            Added::Trial(trial) => Ok(trial),
+            Added::Duplicate { number } => Err(StudyError::Duplicate { number }),
+            Added::Overtaken | Added::Full => {
+                unreachable!("neither a number nor a limit was given")
+            }
+        }
+    }
+
+    /// Lets a trial that is held by hand wait for somebody else.
+    ///
+    /// # Errors
+    /// If it is somebody else's or has ended, or the storage fails.
+    pub fn give_back(&self, number: u64) -> Result<(), StudyError> {
+        self.give_back_as(Teller::Hand, number)
+    }
+
+    pub(crate) fn give_back_as(&self, teller: Teller<'_>, number: u64) -> Result<(), StudyError> {
+        Ok(self.storage.give_back(self.key, number, teller)?)
+    }
+
+    pub(crate) fn renew(&self, worker: &Worker, lease: Duration) -> Result<(), StudyError> {
+        Ok(self.storage.renew(self.key, &worker.id, lease)?)
+    }
+
+    /// All trials in the order of asking.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn trials(&self) -> Result<Vec<Trial>, StudyError> {
+        Ok(self.storage.trials(self.key)?)
+    }
+
+    /// The trial with the best value, the earliest of equals; `None` while there is no value.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn best(&self) -> Result<Option<Trial>, StudyError> {
+        Ok(best_of(&self.trials()?, self.direction()).cloned())
+    }
+
+    /// What a surrogate makes of all that was told; `None` while there are fewer than two values. It is fitted anew, so it
+    /// also serves studies whose strategy has none.
+    ///
+    /// # Errors
+    /// If the storage or the surrogate fails.
+    pub fn insight(&self) -> Result<Option<Insight>, StudyError> {
+        Insight::of(&self.definition, &self.space, self.trials()?)
+    }
+
+    /// Bytes that are equal for points that mean the same trial: its coordinates, with one zero.
+    fn encoding(&self, point: &Point) -> Result<Vec<u8>, StudyError> {
+        let unit = self.space.encode(point)?;
+        Ok(unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect())
+    }
+
+    fn model(&self) -> MutexGuard<'_, Model> {
+        // A panic while proposing leaves the model as it was: what is told is taken in as a whole or not at all.
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The trial with the best value, the earliest of equals.
+pub(crate) fn best_of(trials: &[Trial], direction: Direction) -> Option<&Trial> {
+    let mut best: Option<(&Trial, f64)> = None;
+    for trial in trials {
+        if let Some(value) = trial.value()
+            && best.is_none_or(|(_, other)| direction.is_better(value, other))
+        {
+            best = Some((trial, value));
+        }
+    }
+    best.map(|(trial, _)| trial)
+}

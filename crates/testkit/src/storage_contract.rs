@@ -1,0 +1,723 @@
+//! What every storage owes to studies and their workers.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a storage that fails here breaks its contract, and the message says how"
+)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fedbo_space::{Point, Value};
+use fedbo_storage::{
+    ATTEMPTS_MAX, Added, NewTrial, Process, Storage, StorageError, StudyKey, Teller, Telling, Told,
+    Trial, TrialState, Worker,
+};
+
+const LONG: Option<Duration> = Some(Duration::from_secs(3600));
+const SHORT: Duration = Duration::from_millis(40);
+
+/// What every storage owes, checked on storages that `make` returns, new and empty each time: numbers without gaps, each
+/// trial evaluated by one worker at a time and told once, leases that end and are renewed, trials of processes that are
+/// gone taken over and at last given up, studies apart from each other, and every bit of what was stored.
+///
+/// # Panics
+/// If the storage breaks one of these, saying which.
+pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
+    let checks: [(&str, fn(&dyn Storage)); 17] = [
+        ("studies are found by name", studies_are_found_by_name),
+        ("numbers have no gaps", numbers_have_no_gaps),
+        ("what keeps a trial out", what_keeps_a_trial_out),
+        ("claims follow the order of asking", claims_follow_asking),
+        ("leases end", leases_end),
+        ("leases are renewed", leases_are_renewed),
+        ("trials of the gone are free", trials_of_the_gone_are_free),
+        ("a trial is given up", a_trial_is_given_up),
+        ("what is given back waits", what_is_given_back_waits),
+        ("telling twice", telling_twice),
+        ("who may tell", who_may_tell),
+        ("what a person may tell", what_a_person_may_tell),
+        ("what is not there", what_is_not_there),
+        ("snapshots go on", snapshots_go_on),
+        ("studies are apart", studies_are_apart),
+        ("every bit is kept", every_bit_is_kept),
+        ("only finite numbers", only_finite_numbers),
+    ];
+    for (name, check) in checks {
+        let storage = make();
+        // The log of a test that fails ends with the check that failed.
+        eprintln!("storage contract: {name}");
+        check(&*storage);
+    }
+    many_threads(make());
+}
+
+fn study(storage: &dyn Storage) -> StudyKey {
+    storage.create("study", "{}").unwrap().key
+}
+
+fn point(x: f64) -> Point {
+    Point::new(vec![("x".to_owned(), Value::Float(x))])
+}
+
+/// A trial that waits, at x, with nothing demanded.
+fn new_trial(x: f64) -> NewTrial {
+    NewTrial {
+        point: point(x),
+        encoding: x.to_bits().to_le_bytes().to_vec(),
+        source: "own".to_owned(),
+        ask_seconds: 0.25,
+        holder: None,
+        unique: false,
+        number: None,
+        limit: None,
+    }
+}
+
+fn held(x: f64, worker: &Worker, lease: Option<Duration>) -> NewTrial {
+    NewTrial {
+        holder: Some((worker.clone(), lease)),
+        ..new_trial(x)
+    }
+}
+
+fn add(storage: &dyn Storage, study: StudyKey, new: &NewTrial) -> Trial {
+    match storage.add(study, new).unwrap() {
+        Added::Trial(trial) => trial,
+        other => panic!("not added: {other:?}"),
+    }
+}
+
+fn finish(
+    storage: &dyn Storage,
+    study: StudyKey,
+    number: u64,
+    worker: &Worker,
+    value: f64,
+) -> Result<Telling, StorageError> {
+    let teller = Teller::Worker(&worker.id);
+    storage.finish(study, number, teller, &Told::Value(value))
+}
+
+fn holder(trial: &Trial) -> Option<&Worker> {
+    match &trial.state {
+        TrialState::Running(holding) => Some(&holding.worker),
+        _ => None,
+    }
+}
+
+/// A worker of a process that has ended; `None` where processes have no names.
+fn gone() -> Option<Worker> {
+    let process = Process::current()?;
+    let mut child = std::process::Command::new("true").spawn().ok()?;
+    let pid = child.id();
+    child.wait().ok()?;
+    let process = Some(Process { pid, ..process });
+    let id = format!("gone {pid}");
+    let worker = Worker { id, process };
+    assert!(worker.is_gone());
+    Some(worker)
+}
+
+fn studies_are_found_by_name(storage: &dyn Storage) {
+    assert_eq!(storage.studies().unwrap(), []);
+    let names = ["b", "a", "", "Größe 🜛 \"'; --", "a\0b", "A"];
+    let records: Vec<_> = names
+        .iter()
+        .map(|name| storage.create(name, "{\"first\": 1}").unwrap())
+        .collect();
+    assert_eq!(
+        storage.studies().unwrap(),
+        records,
+        "in the order of creation"
+    );
+    for (name, record) in names.iter().zip(&records) {
+        assert_eq!(
+            (record.name.as_str(), record.definition.as_str()),
+            (*name, "{\"first\": 1}")
+        );
+        let again = storage.create(name, "{\"second\": 2}").unwrap();
+        assert_eq!(&again, record, "the first definition stays");
+    }
+    let keys: BTreeSet<_> = records.iter().map(|record| record.key.0).collect();
+    assert_eq!(keys.len(), names.len());
+}
+
+fn numbers_have_no_gaps(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    for number in 0..5 {
+        let new = match number % 2 {
+            0 => new_trial(f64::from(number)),
+            _ => held(f64::from(number), &worker, None),
+        };
+        let trial = add(storage, study, &new);
+        assert_eq!(trial.number, u64::try_from(number).unwrap());
+        assert_eq!(
+            (trial.point.clone(), trial.source.as_str()),
+            (new.point, "own")
+        );
+        assert_eq!(trial.ask_seconds.to_bits(), 0.25_f64.to_bits());
+        assert_eq!((trial.told_at_ms, trial.told_seq), (None, None));
+        match number % 2 {
+            0 => {
+                assert_eq!(trial.state, TrialState::Waiting);
+                assert_eq!((trial.attempts, trial.started_at_ms), (0, None));
+            }
+            _ => {
+                assert_eq!(holder(&trial), Some(&worker));
+                assert_eq!(trial.attempts, 1);
+                assert_eq!(trial.started_at_ms, Some(trial.asked_at_ms));
+            }
+        }
+        assert!(
+            trial.asked_at_ms > 1_600_000_000_000,
+            "milliseconds since 1970"
+        );
+        assert_eq!(
+            storage.trials(study).unwrap().last(),
+            Some(&trial),
+            "it reads back as it was returned"
+        );
+    }
+}
+
+fn what_keeps_a_trial_out(storage: &dyn Storage) {
+    let study = study(storage);
+    let numbered = |number, x| NewTrial {
+        number: Some(number),
+        ..new_trial(x)
+    };
+    assert_eq!(
+        storage.add(study, &numbered(1, 0.0)).unwrap(),
+        Added::Overtaken,
+        "not yet due"
+    );
+    assert_eq!(add(storage, study, &numbered(0, 0.0)).number, 0);
+    assert_eq!(
+        storage.add(study, &numbered(0, 1.0)).unwrap(),
+        Added::Overtaken
+    );
+    let unique = |x| NewTrial {
+        unique: true,
+        ..new_trial(x)
+    };
+    assert_eq!(add(storage, study, &new_trial(0.0)).number, 1);
+    assert_eq!(
+        storage.add(study, &unique(0.0)).unwrap(),
+        Added::Duplicate { number: 0 },
+        "the first trial with this encoding"
+    );
+    assert_eq!(add(storage, study, &unique(1.0)).number, 2);
+    let limited = |limit| NewTrial {
+        limit: Some(limit),
+        ..unique(0.0)
+    };
+    assert_eq!(storage.add(study, &limited(3)).unwrap(), Added::Full);
+    assert_eq!(storage.add(study, &limited(0)).unwrap(), Added::Full);
+    assert_eq!(
+        storage.add(study, &limited(4)).unwrap(),
+        Added::Duplicate { number: 0 }
+    );
+    assert_eq!(
+        storage.trials(study).unwrap().len(),
+        3,
+        "what is refused leaves nothing"
+    );
+}
+
+fn claims_follow_asking(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    let other = Worker::of_this_process();
+    assert_eq!(storage.claim(study, &worker, LONG).unwrap(), None);
+    add(storage, study, &new_trial(0.0));
+    add(storage, study, &held(1.0, &other, None));
+    add(storage, study, &new_trial(2.0));
+    let first = storage.claim(study, &worker, LONG).unwrap().unwrap();
+    assert_eq!((first.number, first.attempts), (0, 1));
+    assert_eq!(holder(&first), Some(&worker));
+    assert!(first.started_at_ms.unwrap() >= first.asked_at_ms);
+    assert_eq!(storage.trials(study).unwrap()[0], first);
+    let second = storage.claim(study, &worker, None).unwrap().unwrap();
+    assert_eq!(second.number, 2, "trial 1 is somebody's");
+    assert_eq!(storage.claim(study, &worker, LONG).unwrap(), None);
+}
+
+fn leases_end(storage: &dyn Storage) {
+    let (study, late) = (study(storage), Worker::of_this_process());
+    let other = Worker::of_this_process();
+    add(storage, study, &held(0.0, &late, Some(SHORT)));
+    add(storage, study, &held(1.0, &late, Some(SHORT)));
+    assert_eq!(
+        storage.claim(study, &other, LONG).unwrap(),
+        None,
+        "the lease lasts"
+    );
+    std::thread::sleep(2 * SHORT);
+    let taken = storage.claim(study, &other, LONG).unwrap().unwrap();
+    assert_eq!((taken.number, taken.attempts), (0, 2));
+    assert!(matches!(
+        finish(storage, study, 0, &late, 1.0),
+        Err(StorageError::NotHeld { number: 0, .. })
+    ));
+    finish(storage, study, 0, &other, 2.0).unwrap();
+    // Nobody took trial 1: who comes late is still in time.
+    finish(storage, study, 1, &late, 3.0).unwrap();
+    let values: Vec<_> = storage.trials(study).unwrap();
+    let values: Vec<_> = values.iter().map(Trial::value).collect();
+    assert_eq!(values, [Some(2.0), Some(3.0)]);
+}
+
+fn leases_are_renewed(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    let other = Worker::of_this_process();
+    add(storage, study, &held(0.0, &worker, Some(SHORT)));
+    add(storage, study, &held(1.0, &other, Some(SHORT)));
+    add(storage, study, &held(2.0, &worker, None));
+    storage.renew(study, &worker.id, LONG.unwrap()).unwrap();
+    storage.renew(study, "nobody", LONG.unwrap()).unwrap();
+    storage.renew(study, &worker.id, SHORT).unwrap();
+    std::thread::sleep(2 * SHORT);
+    let taken = storage.claim(study, &other, LONG).unwrap().unwrap();
+    assert_eq!(
+        taken.number, 1,
+        "trial 0 was renewed, and a shorter renewal takes nothing away"
+    );
+    let trials = storage.trials(study).unwrap();
+    let TrialState::Running(holding) = &trials[2].state else {
+        panic!("trial 2 runs");
+    };
+    assert_eq!(holding.until_ms, None, "without a lease there is no end");
+    assert_eq!(trials[0].attempts, 1);
+}
+
+fn trials_of_the_gone_are_free(storage: &dyn Storage) {
+    let Some(gone) = gone() else { return };
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    add(storage, study, &held(0.0, &gone, None));
+    add(storage, study, &held(1.0, &gone, LONG));
+    let elsewhere = Worker {
+        id: "elsewhere".to_owned(),
+        process: gone.process.map(|process| Process {
+            machine: "another boot".to_owned(),
+            ..process
+        }),
+    };
+    add(storage, study, &held(2.0, &elsewhere, None));
+    for number in [0, 1] {
+        let trial = storage.claim(study, &worker, LONG).unwrap().unwrap();
+        assert_eq!((trial.number, trial.attempts), (number, 2));
+    }
+    assert_eq!(
+        storage.claim(study, &worker, LONG).unwrap(),
+        None,
+        "nothing is known of other machines"
+    );
+}
+
+fn a_trial_is_given_up(storage: &dyn Storage) {
+    let Some(gone) = gone() else { return };
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    add(storage, study, &new_trial(0.0));
+    add(storage, study, &new_trial(1.0));
+    for attempt in 1..=ATTEMPTS_MAX {
+        let trial = storage.claim(study, &gone, None).unwrap().unwrap();
+        assert_eq!((trial.number, trial.attempts), (0, attempt));
+    }
+    let next = storage.claim(study, &worker, None).unwrap().unwrap();
+    assert_eq!(next.number, 1, "trial 0 was begun often enough");
+    let trial = storage.trials(study).unwrap().swap_remove(0);
+    let Some(Told::Failed { kind, .. }) = trial.told() else {
+        panic!("{trial:?}");
+    };
+    assert_eq!((kind.as_str(), trial.told_seq), ("abandoned", Some(1)));
+    assert!(trial.told_at_ms.is_some());
+    assert!(matches!(
+        finish(storage, study, 0, &gone, 1.0),
+        Err(StorageError::ToldOtherwise { number: 0, .. })
+    ));
+    let telling = finish(storage, study, 1, &worker, 1.0).unwrap();
+    assert_eq!(telling, Telling::New { seq: 2 });
+}
+
+fn what_is_given_back_waits(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    let other = Worker::of_this_process();
+    add(storage, study, &held(0.0, &worker, LONG));
+    let by = |worker: &Worker| storage.give_back(study, 0, Teller::Worker(&worker.id));
+    assert!(matches!(by(&other), Err(StorageError::NotHeld { .. })));
+    for _ in 0..2 * ATTEMPTS_MAX {
+        by(&worker).unwrap();
+        let trial = storage.trials(study).unwrap().swap_remove(0);
+        assert_eq!(trial.state, TrialState::Waiting);
+        assert_eq!((trial.attempts, trial.started_at_ms), (0, None));
+        assert!(matches!(by(&worker), Err(StorageError::NotHeld { .. })));
+        let again = storage.claim(study, &worker, LONG).unwrap().unwrap();
+        assert_eq!(
+            again.attempts, 1,
+            "what is given back does not count as begun"
+        );
+    }
+    finish(storage, study, 0, &worker, 1.0).unwrap();
+    assert!(matches!(
+        by(&worker),
+        Err(StorageError::ToldOtherwise { .. })
+    ));
+}
+
+fn telling_twice(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    let failed = |message: &str| Told::Failed {
+        kind: "exit".to_owned(),
+        message: message.to_owned(),
+    };
+    add(storage, study, &held(0.0, &worker, LONG));
+    add(storage, study, &held(1.0, &worker, LONG));
+    let tell =
+        |number, told: &Told| storage.finish(study, number, Teller::Worker(&worker.id), told);
+    let long = "line\n".repeat(5000);
+    assert_eq!(tell(1, &failed(&long)).unwrap(), Telling::New { seq: 1 });
+    assert_eq!(tell(1, &failed(&long)).unwrap(), Telling::Already);
+    assert_eq!(tell(0, &Told::Value(0.0)).unwrap(), Telling::New { seq: 2 });
+    let before = storage.trials(study).unwrap();
+    assert_eq!(tell(0, &Told::Value(0.0)).unwrap(), Telling::Already);
+    let by_hand = storage.finish(study, 0, Teller::Hand, &Told::Value(0.0));
+    assert_eq!(by_hand.unwrap(), Telling::Already, "whoever says it");
+    for (number, other) in [
+        (0, Told::Value(-0.0)),
+        (0, failed("")),
+        (1, failed("another")),
+        (1, Told::Value(0.0)),
+    ] {
+        assert!(
+            matches!(
+                tell(number, &other),
+                Err(StorageError::ToldOtherwise { .. })
+            ),
+            "trial {number}: {other}"
+        );
+    }
+    assert_eq!(
+        storage.trials(study).unwrap(),
+        before,
+        "telling again changes nothing"
+    );
+    assert_eq!(before[1].told(), Some(&failed(&long)));
+    assert!(before.iter().all(|trial| holder(trial).is_none()));
+    assert!(before.iter().all(|trial| trial.told_at_ms.is_some()));
+    assert!(before.iter().all(|trial| trial.started_at_ms.is_some()));
+}
+
+fn who_may_tell(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    let other = Worker::of_this_process();
+    add(storage, study, &new_trial(0.0));
+    add(storage, study, &held(1.0, &worker, LONG));
+    for (number, by) in [(0, &worker), (1, &other)] {
+        assert!(matches!(
+            finish(storage, study, number, by, 1.0),
+            Err(StorageError::NotHeld { .. })
+        ));
+    }
+    let told = storage.trials(study).unwrap();
+    assert!(told.iter().all(|trial| trial.told().is_none()));
+}
+
+fn what_a_person_may_tell(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    let by_hand = |number| storage.finish(study, number, Teller::Hand, &Told::Value(1.0));
+    add(storage, study, &new_trial(0.0));
+    add(storage, study, &held(1.0, &Worker::by_hand(), None));
+    add(storage, study, &held(2.0, &worker, Some(SHORT)));
+    let leased = add(storage, study, &held(3.0, &worker, LONG)).number;
+    by_hand(0).unwrap();
+    by_hand(1).unwrap();
+    std::thread::sleep(2 * SHORT);
+    by_hand(2).unwrap();
+    assert!(matches!(by_hand(leased), Err(StorageError::NotHeld { .. })));
+    let Some(gone) = gone() else { return };
+    // A process that is seen to live keeps what it holds, with a lease or without; one that nobody can ask does not.
+    let lives = add(storage, study, &held(4.0, &worker, None)).number;
+    assert!(matches!(by_hand(lives), Err(StorageError::NotHeld { .. })));
+    let elsewhere = Worker {
+        id: "elsewhere".to_owned(),
+        process: gone.process.clone().map(|process| Process {
+            machine: "another boot".to_owned(),
+            ..process
+        }),
+    };
+    let unknown = add(storage, study, &held(5.0, &elsewhere, None)).number;
+    by_hand(unknown).unwrap();
+    let leased = add(storage, study, &held(6.0, &elsewhere, LONG)).number;
+    assert!(matches!(by_hand(leased), Err(StorageError::NotHeld { .. })));
+    let free = add(storage, study, &held(7.0, &gone, LONG)).number;
+    storage.give_back(study, free, Teller::Hand).unwrap();
+    by_hand(free).unwrap();
+}
+
+fn what_is_not_there(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    let nowhere = StudyKey(study.0 + 1000);
+    let no_study = StorageError::NoStudy { key: nowhere };
+    let teller = Teller::Worker(&worker.id);
+    let told = Told::Value(1.0);
+    assert_eq!(storage.trials(nowhere).unwrap_err(), no_study);
+    assert_eq!(storage.snapshot(nowhere, 0).unwrap_err(), no_study);
+    assert_eq!(storage.add(nowhere, &new_trial(0.0)).unwrap_err(), no_study);
+    assert_eq!(storage.claim(nowhere, &worker, LONG).unwrap_err(), no_study);
+    assert_eq!(
+        storage.renew(nowhere, &worker.id, SHORT).unwrap_err(),
+        no_study
+    );
+    assert_eq!(
+        storage.finish(nowhere, 0, teller, &told).unwrap_err(),
+        no_study
+    );
+    assert_eq!(storage.give_back(nowhere, 0, teller).unwrap_err(), no_study);
+    add(storage, study, &new_trial(0.0));
+    for number in [1, u64::MAX] {
+        let no_trial = StorageError::NoTrial {
+            number,
+            n_trials: 1,
+        };
+        assert_eq!(
+            storage.finish(study, number, teller, &told).unwrap_err(),
+            no_trial
+        );
+        assert_eq!(
+            storage.give_back(study, number, Teller::Hand).unwrap_err(),
+            no_trial
+        );
+    }
+}
+
+fn snapshots_go_on(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    for x in 0..6 {
+        add(storage, study, &held(f64::from(x), &worker, LONG));
+    }
+    add(storage, study, &new_trial(6.0));
+    let numbers = |trials: &[Trial]| trials.iter().map(|t| t.number).collect::<Vec<_>>();
+    for number in [4, 1, 3] {
+        finish(storage, study, number, &worker, 0.5).unwrap();
+    }
+    let first = storage.snapshot(study, 0).unwrap();
+    assert_eq!(numbers(&first.told), [4, 1, 3], "in the order of telling");
+    let seqs: Vec<_> = first.told.iter().map(|trial| trial.told_seq).collect();
+    assert_eq!(seqs, [Some(1), Some(2), Some(3)]);
+    assert_eq!(numbers(&first.open), [0, 2, 5, 6], "in the order of asking");
+    assert_eq!(first.n_trials, 7);
+    finish(storage, study, 0, &worker, 0.5).unwrap();
+    let next = storage.snapshot(study, 3).unwrap();
+    assert_eq!(numbers(&next.told), [0], "from where the last one ended");
+    assert_eq!(numbers(&next.open), [2, 5, 6]);
+    for after in [4, 5, u64::MAX] {
+        assert_eq!(storage.snapshot(study, after).unwrap().told, []);
+    }
+}
+
+fn studies_are_apart(storage: &dyn Storage) {
+    let worker = Worker::of_this_process();
+    let keys: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|name| storage.create(name, "{}").unwrap().key)
+        .collect();
+    for (round, &key) in keys.iter().enumerate() {
+        for number in 0..=round as u64 {
+            let new = NewTrial {
+                unique: true,
+                number: Some(number),
+                limit: Some(number + 1),
+                ..held(
+                    f64::from(u8::try_from(number).unwrap()),
+                    &worker,
+                    Some(SHORT),
+                )
+            };
+            assert_eq!(add(storage, key, &new).number, number);
+        }
+    }
+    finish(storage, keys[1], 1, &worker, 1.0).unwrap();
+    let told = finish(storage, keys[2], 0, &worker, 1.0).unwrap();
+    assert_eq!(told, Telling::New { seq: 1 });
+    storage.renew(keys[0], &worker.id, LONG.unwrap()).unwrap();
+    std::thread::sleep(2 * SHORT);
+    let other = Worker::of_this_process();
+    let claim = |key| storage.claim(key, &other, LONG).unwrap();
+    assert_eq!(claim(keys[0]), None, "renewed");
+    assert_eq!(claim(keys[1]).unwrap().number, 0);
+    assert_eq!(claim(keys[2]).unwrap().number, 1);
+    let counts: Vec<_> = keys
+        .iter()
+        .map(|key| {
+            let snapshot = storage.snapshot(*key, 0).unwrap();
+            (snapshot.n_trials, snapshot.told.len())
+        })
+        .collect();
+    assert_eq!(counts, [(1, 0), (2, 1), (3, 1)]);
+}
+
+fn every_bit_is_kept(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    let values = [
+        0.0,
+        -0.0,
+        1.0,
+        -3.0,
+        0.1,
+        1e308,
+        f64::MAX,
+        f64::MIN,
+        5e-324,
+        -5e-324,
+        f64::MIN_POSITIVE,
+        1.0 / 3.0,
+        9_007_199_254_740_993.0,
+        1e22,
+        1e300 / 7.0,
+        2.225_073_858_507_201e-308,
+        123_456_789.012_345_67,
+    ];
+    let mut stream = crate::test_stream(8);
+    let random = (0..64).map(|_| f64::from_bits((stream.uniform() * 1.8e19) as u64));
+    let values: Vec<f64> = values
+        .into_iter()
+        .chain(random.filter(|value| value.is_finite()))
+        .collect();
+    for (index, &value) in values.iter().enumerate() {
+        let point = Point::new(vec![
+            ("Größe \"x\"\n🜛".to_owned(), Value::Float(value)),
+            ("n".to_owned(), Value::Int(i64::MIN + index as i64)),
+            ("m".to_owned(), Value::Int(i64::MAX)),
+            (
+                "kernel".to_owned(),
+                Value::Choice("matérn '5/2'\0".to_owned()),
+            ),
+            ("number".to_owned(), Value::Choice("1.5".to_owned())),
+            ("".to_owned(), Value::Choice(String::new())),
+        ]);
+        let new = NewTrial {
+            point: point.clone(),
+            encoding: vec![0, 255, u8::try_from(index).unwrap()],
+            source: "quelle 🜛".to_owned(),
+            ..held(value, &worker, LONG)
+        };
+        let number = add(storage, study, &new).number;
+        finish(storage, study, number, &worker, value).unwrap();
+        assert_eq!(
+            finish(storage, study, number, &worker, value).unwrap(),
+            Telling::Already
+        );
+        let stored = storage.snapshot(study, number).unwrap().told.swap_remove(0);
+        assert_eq!(stored.source, "quelle 🜛");
+        assert_eq!(
+            stored.value().unwrap().to_bits(),
+            value.to_bits(),
+            "value {value:?}"
+        );
+        // Equal as JSON, where −0.0 and 0.0, 1 and 1.0 differ; and to the bit.
+        let text = |point: &Point| format!("{point:?}");
+        assert_eq!(text(&stored.point), text(&point));
+        let Some((_, Value::Float(x))) = stored.point.iter().next() else {
+            panic!("the first parameter is a float");
+        };
+        assert_eq!(x.to_bits(), value.to_bits(), "parameter {value:?}");
+    }
+}
+
+fn only_finite_numbers(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    add(storage, study, &held(0.0, &worker, LONG));
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        assert!(matches!(
+            finish(storage, study, 0, &worker, value),
+            Err(StorageError::NotFinite { .. })
+        ));
+        assert!(matches!(
+            storage.add(study, &new_trial(value)),
+            Err(StorageError::NotFinite { .. })
+        ));
+    }
+    let trial = NewTrial {
+        ask_seconds: f64::NAN,
+        ..new_trial(1.0)
+    };
+    assert_eq!(
+        add(storage, study, &trial).ask_seconds.to_bits(),
+        0,
+        "a time that is no number is none"
+    );
+    assert_eq!(storage.snapshot(study, 0).unwrap().open.len(), 2);
+}
+
+/// Eight threads add, claim and finish until there are 400 trials: none is lost, none evaluated twice.
+fn many_threads(storage: Arc<dyn Storage>) {
+    const N_TRIALS: u64 = 400;
+    let study = study(&*storage);
+    let value = |number: u64| f64::from(u32::try_from(number).unwrap()) / 7.0;
+    let work = |thread: u64| {
+        let (storage, worker) = (Arc::clone(&storage), Worker::of_this_process());
+        let mut told = Vec::new();
+        let tell = |number: u64| {
+            let telling = finish(&*storage, study, number, &worker, value(number));
+            assert!(matches!(telling, Ok(Telling::New { .. })), "{telling:?}");
+            number
+        };
+        let mut known = 0;
+        for round in thread.. {
+            // By turns: a trial of one's own, one for anybody, one that has to have the next number.
+            let new = NewTrial {
+                holder: (round % 3 != 1).then(|| (worker.clone(), LONG)),
+                number: (round % 3 == 2).then_some(known),
+                limit: Some(N_TRIALS),
+                unique: true,
+                encoding: [thread, round].map(u64::to_le_bytes).concat(),
+                ..new_trial(f64::from(u32::try_from(round).unwrap()))
+            };
+            match storage.add(study, &new).unwrap() {
+                Added::Trial(trial) if holder(&trial).is_some() => told.push(tell(trial.number)),
+                Added::Trial(_) => {}
+                Added::Overtaken => known = storage.snapshot(study, N_TRIALS).unwrap().n_trials,
+                Added::Full => break,
+                Added::Duplicate { number } => panic!("there is no trial like {number}"),
+            }
+            if round % 3 == 0
+                && let Some(trial) = storage.claim(study, &worker, LONG).unwrap()
+            {
+                told.push(tell(trial.number));
+            }
+        }
+        while let Some(trial) = storage.claim(study, &worker, LONG).unwrap() {
+            told.push(tell(trial.number));
+        }
+        told
+    };
+    eprintln!("storage contract: many threads");
+    let told: Vec<u64> = std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || work(n))).collect();
+        let results = threads.into_iter().map(|thread| thread.join());
+        results.flat_map(|told| told.unwrap()).collect()
+    });
+    let trials = storage.trials(study).unwrap();
+    let numbers: Vec<_> = trials.iter().map(|trial| trial.number).collect();
+    let expected: Vec<_> = (0..N_TRIALS).collect();
+    assert_eq!(numbers, expected, "numbers");
+    let mut once = told;
+    once.sort_unstable();
+    assert_eq!(once, expected, "each trial is told once");
+    let mut seqs: Vec<_> = trials.iter().filter_map(|trial| trial.told_seq).collect();
+    seqs.sort_unstable();
+    assert_eq!(
+        seqs,
+        (1..=N_TRIALS).collect::<Vec<_>>(),
+        "places in telling"
+    );
+    for trial in &trials {
+        let expected = value(trial.number).to_bits();
+        assert_eq!(trial.value().map(f64::to_bits), Some(expected));
+        assert_eq!(trial.attempts, 1, "trial {} was taken twice", trial.number);
+    }
+    let snapshot = storage.snapshot(study, 0).unwrap();
+    assert!(snapshot.open.is_empty());
+    assert!(snapshot.told.is_sorted_by_key(|trial| trial.told_seq));
+}
