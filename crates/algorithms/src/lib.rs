@@ -13,6 +13,7 @@ mod information_gain;
 mod log_ei;
 mod proposer;
 mod random_search;
+mod schedule;
 mod snapped_search;
 mod sobol_search;
 mod strategy;

@@ -139,10 +139,17 @@ impl Proposer {
         open.pick(Candidates::ranked(values, points)?, Source::Own, stream)
     }
 
-    /// The best observed inputs and points near the best: a sample often peaks beside them.
+    /// The best observed inputs and points near the best, where a sample often peaks: at one distance, or at several in a
+    /// search that is to end as close to the best as the model tells.
     fn extra_starts(&self, stream: &mut Stream) -> Points {
         const N_BEST: usize = 4;
-        const N_NEAR: usize = 8;
+        /// Distances to the best, in length scales.
+        const NEAR: [f64; 8] = [0.25; 8];
+        const NEAR_AND_NEARER: [f64; 4] = [0.5, 0.125, 0.03, 0.008];
+        let distances = match self.maximizer {
+            Maximizer::Snapped(_) => NEAR_AND_NEARER.repeat(6),
+            _ => NEAR.to_vec(),
+        };
         let outputs = self.surrogate.outputs();
         let mut order: Vec<usize> = (0..outputs.len()).collect();
         order.sort_by(|a, b| outputs[*b].total_cmp(&outputs[*a]));
@@ -152,14 +159,14 @@ impl Proposer {
         }
         if let Some(&best) = order.first() {
             let lengthscales = self.surrogate.posterior().kernel().lengthscales();
-            for _ in 0..N_NEAR {
+            for distance in distances {
                 let near: Vec<f64> = self
                     .surrogate
                     .inputs()
                     .row(best)
                     .iter()
                     .zip(lengthscales)
-                    .map(|(x, l)| (x + 0.25 * l.min(1.0) * stream.normal()).clamp(0.0, 1.0))
+                    .map(|(x, l)| (x + distance * l.min(1.0) * stream.normal()).clamp(0.0, 1.0))
                     .collect();
                 starts.push(&near);
             }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use fedbo_gp::{
     Family, FitCriterion, FitOptions, Fitted, GpError, Hyperparameters, JointSampler, Kernel,
-    LogNormal, Posterior, Prior, Standardizer, fit,
+    LogNormal, OutputTransform, Posterior, Prior, Standardizer, fit,
 };
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed};
 
-use crate::Observation;
+use crate::{Observation, schedule};
 
 /// When hyperparameters are fitted again, by the number n of observations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,33 +21,11 @@ pub enum Refit {
     /// Each time up to 20 observations, then when n has grown by a tenth: the total cost stays within a constant factor
     /// of the last fit's.
     Geometric,
-    /// At 2, 3, …, 20 observations, then at counts that grow by a tenth, up to [`Refit::LAST_SCHEDULED`]; every fit starts
-    /// from the initial hyperparameters and sees the first so many observations, whose posterior is then built, and later
-    /// ones are appended one by one.
-    ///
-    /// So the surrogate is a function of the ordered list of observations alone, to the last bit, however they were told.
-    /// A fit that fails leaves the initial hyperparameters until the next. A fit sees 500 observations at most: the
-    /// better half of them the best ones, the rest spread evenly over the others. Random restarts end at 100 observations.
-    Scheduled,
 }
 
 impl Refit {
-    /// The last count of observations at which [`Refit::Scheduled`] fits and builds the posterior anew.
-    pub const LAST_SCHEDULED: usize = 2000;
-
-    /// The last count of [`Refit::Scheduled`] up to n, 0 if there is none.
-    fn scheduled(n: usize) -> usize {
-        let (mut last, mut next) = (0, 2);
-        while next <= n.min(Self::LAST_SCHEDULED) {
-            last = next;
-            next += if next < 20 { 1 } else { next.div_ceil(10) };
-        }
-        last
-    }
-
     fn is_due(&self, last: usize, n: usize) -> bool {
         match self {
-            Self::Scheduled => Self::scheduled(n) > last,
             Self::At(list) => n > last && list.iter().any(|at| (last + 1..=n).contains(at)),
             Self::Every(k) => n >= 2 && (last == 0 || n >= last + (*k).max(1)),
             Self::Geometric => {
@@ -70,6 +48,22 @@ pub enum HyperparameterPolicy {
         options: FitOptions,
         /// When it is repeated.
         refit: Refit,
+    },
+    /// Fitted at 2, 3, …, 20 observations, then at counts that grow by a tenth, up to 2000. Every fit starts from
+    /// `initial` and sees the first so many observations, whose posterior is then built; later ones are appended one by
+    /// one.
+    ///
+    /// So the surrogate is a function of the ordered list of observations alone, to the last bit, however they were told.
+    /// A fit that fails leaves `initial` until the next. It sees 500 observations at most, half of them the best ones
+    /// and the rest spread evenly over the others; random restarts end at 100 observations.
+    Scheduled {
+        /// Where every fit starts; also used until the first.
+        initial: Hyperparameters,
+        /// How a fit searches.
+        options: FitOptions,
+        /// Bounds of the power λ of the [`OutputTransform`] that standardized outputs pass, fitted to all of them anew with
+        /// every observation; (1, 1) leaves them.
+        power_bounds: (f64, f64),
     },
 }
 
@@ -153,11 +147,6 @@ pub struct Surrogate {
     last_fit: usize,
     diagnostics: Diagnostics,
 }
-
-/// Observations that one fit of [`Refit::Scheduled`] sees at most.
-const MAX_FITTED: usize = 500;
-/// Observations from which on such a fit has no random restarts.
-const LAST_RESTARTED: usize = 100;
 
 impl Surrogate {
     /// Successful observations beyond which strategies with a Gaussian process propose nothing more; the posterior then
@@ -296,6 +285,14 @@ impl Surrogate {
         if self.outputs.len() == before {
             return Ok(());
         }
+        if self.outputs.len() > Self::MAX_OBSERVATIONS {
+            return Ok(());
+        }
+        if let HyperparameterPolicy::Scheduled { .. } = self.settings.hyperparameters {
+            self.follow_schedule()?;
+            self.note_jitter();
+            return Ok(());
+        }
         if self.settings.standardize {
             self.standardizer = Standardizer::new(&self.outputs);
         }
@@ -304,14 +301,6 @@ impl Surrogate {
             .iter()
             .map(|v| self.standardizer.standardize(*v))
             .collect();
-        if self.outputs.len() > Self::MAX_OBSERVATIONS {
-            return Ok(());
-        }
-        if self.settings.is_scheduled() {
-            self.follow_schedule(y)?;
-            self.note_jitter();
-            return Ok(());
-        }
         let refitted = self.refit_if_due(&y);
         // One new observation extends the factor; `append` leaves the posterior as it was if it fails.
         if refitted || self.outputs.len() > before + 1 {
@@ -329,72 +318,80 @@ impl Surrogate {
         self.diagnostics.largest_jitter = self.diagnostics.largest_jitter.max(relative);
     }
 
-    /// [`Refit::Scheduled`] for the outputs y in the posterior's units.
-    fn follow_schedule(&mut self, y: Vec<f64>) -> Result<(), GpError> {
-        let n_fitted = Refit::scheduled(y.len());
-        let base = if n_fitted > self.last_fit {
-            let h = self.fit_first(n_fitted);
-            let (inputs, outputs) = (self.first_inputs(0, n_fitted), y[..n_fitted].to_vec());
-            let initial = self.settings.initial();
-            let fitted =
-                Posterior::new(h.kernel, h.noise_variance, inputs.clone(), outputs.clone());
-            match fitted {
-                Ok(posterior) => posterior,
-                Err(_) => {
-                    self.diagnostics.n_rejected_fits += 1;
-                    Posterior::new(
-                        initial.kernel.clone(),
-                        initial.noise_variance,
-                        inputs,
-                        outputs,
-                    )?
-                }
-            }
-        } else if y.len() == self.posterior.len() + 1 {
-            let last = y.len() - 1;
-            self.posterior.append(self.inputs.row(last), y[last])?;
+    /// [`HyperparameterPolicy::Scheduled`] after new observations.
+    fn follow_schedule(&mut self) -> Result<(), GpError> {
+        let n = self.outputs.len();
+        let y = self.transformed(n);
+        let n_fitted = schedule::last_scheduled(n);
+        if n_fitted == self.last_fit && n == self.posterior.len() + 1 {
+            self.posterior.append(self.inputs.row(n - 1), y[n - 1])?;
             return self.posterior.set_outputs(y);
+        }
+        let base = if n_fitted > self.last_fit {
+            self.fitted_to_first(n_fitted, &y)?
         } else {
             self.posterior.clone()
         };
         let first = base.len();
-        let mut posterior = base.extended(&self.first_inputs(first, y.len()), &y[first..])?;
+        let mut posterior = base.extended(&self.inputs_between(first, n), &y[first..])?;
         posterior.set_outputs(y)?;
         self.replace_posterior(posterior)?;
         self.last_fit = n_fitted;
         Ok(())
     }
 
+    /// The first m outputs in the units of a posterior over them.
+    fn transformed(&self, m: usize) -> Vec<f64> {
+        let outputs = &self.outputs[..m];
+        match &self.settings.hyperparameters {
+            HyperparameterPolicy::Scheduled { power_bounds, .. } if self.settings.standardize => {
+                let transform = OutputTransform::new(outputs, *power_bounds);
+                outputs.iter().map(|v| transform.apply(*v)).collect()
+            }
+            _ => outputs.to_vec(),
+        }
+    }
+
+    /// A posterior over the first m observations, with hyperparameters from nothing else.
+    fn fitted_to_first(&mut self, m: usize, y: &[f64]) -> Result<Posterior, GpError> {
+        let fitted = self.fit_first(m);
+        let inputs = self.inputs_between(0, m);
+        let build = |h: &Hyperparameters| {
+            let y = y[..m].to_vec();
+            Posterior::new(h.kernel.clone(), h.noise_variance, inputs.clone(), y)
+        };
+        match build(&fitted) {
+            Ok(posterior) => Ok(posterior),
+            Err(_) => {
+                self.diagnostics.n_rejected_fits += 1;
+                build(self.settings.initial())
+            }
+        }
+    }
+
     /// Inputs `from`..`to`.
-    fn first_inputs(&self, from: usize, to: usize) -> Points {
+    fn inputs_between(&self, from: usize, to: usize) -> Points {
         let dim = self.inputs.dim();
         Points::from_flat(dim, self.inputs.as_flat()[from * dim..to * dim].to_vec())
     }
 
     /// Hyperparameters from the first m observations and nothing else; the initial ones if the fit fails.
     fn fit_first(&mut self, m: usize) -> Hyperparameters {
-        let HyperparameterPolicy::Fitted {
+        let HyperparameterPolicy::Scheduled {
             initial, options, ..
         } = &self.settings.hyperparameters
         else {
             return self.settings.initial().clone();
         };
-        let standardizer = if self.settings.standardize {
-            Standardizer::new(&self.outputs[..m])
-        } else {
-            Standardizer::RAW
-        };
-        let seen = representative(&self.outputs[..m], MAX_FITTED);
+        let y = self.transformed(m);
+        let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
         let inputs = Points::from_rows(
             self.inputs.dim(),
             seen.iter().map(|index| self.inputs.row(*index)),
         );
-        let y: Vec<f64> = seen
-            .iter()
-            .map(|index| standardizer.standardize(self.outputs[*index]))
-            .collect();
+        let y: Vec<f64> = seen.into_iter().map(|index| y[index]).collect();
         let mut options = options.clone();
-        if m > LAST_RESTARTED {
+        if m > schedule::LAST_RESTARTED {
             options.n_restarts = 0;
         }
         let mut stream = self.seed.stream(Purpose::HyperparameterFit, m as u64, 0);
@@ -408,7 +405,7 @@ impl Surrogate {
         }
     }
 
-    /// Refits when the schedule says so; true if there are new hyperparameters, which are then in `self.posterior`'s
+    /// Refits when [`Refit`] says so; true if there are new hyperparameters, which are then in `self.posterior`'s
     /// stead to be conditioned on.
     fn refit_if_due(&mut self, y: &[f64]) -> bool {
         let HyperparameterPolicy::Fitted { options, refit, .. } = &self.settings.hyperparameters
@@ -469,67 +466,50 @@ impl Surrogate {
     }
 }
 
-/// Up to `limit` indices in ascending order: half of the limit the largest outputs (of equal ones the first), the rest
-/// spread evenly over the other indices.
-fn representative(outputs: &[f64], limit: usize) -> Vec<usize> {
-    let n = outputs.len();
-    if n <= limit {
-        return (0..n).collect();
-    }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|a, b| outputs[*b].total_cmp(&outputs[*a]).then(a.cmp(b)));
-    let mut others = order.split_off(limit / 2);
-    others.sort_unstable();
-    let n_spread = limit - limit / 2;
-    order.extend((0..n_spread).map(|i| others[i * others.len() / n_spread]));
-    order.sort_unstable();
-    order
-}
-
 impl SurrogateSettings {
-    fn is_scheduled(&self) -> bool {
-        matches!(
-            self.hyperparameters,
-            HyperparameterPolicy::Fitted {
-                refit: Refit::Scheduled,
-                ..
-            }
-        )
-    }
-
-    /// Settings for one party's study: as [`SurrogateSettings::default_for`], with [`Refit::Scheduled`].
+    /// Settings for one party's study: Matérn-5/2 with one length scale a dimension, standardized outputs through a power
+    /// transform with λ in `[0, 3]`, exact samples and [`HyperparameterPolicy::Scheduled`] fits with priors
+    /// ℓ_j ~ LogNormal(ln(d)/2, 1) and a² ~ LogNormal(0, 1).
     ///
-    /// With `noisy` the noise variance has the usual prior. Without, the objective answers the same at the same point:
-    /// the noise variance is a small number for the factorization's sake.
+    /// With `noisy` the noise variance has the usual prior, LogNormal(−4, 1). Without, the objective answers the same at
+    /// the same point, and σ² ~ LogNormal(ln 1e-6, 1) from 1e-8 to 1e-3 allows for little but rounding.
     ///
     /// # Panics
     /// If `dim` is 0.
     pub fn for_study(dim: usize, noisy: bool) -> Self {
-        let mut settings = Self::default_for(dim);
-        if let HyperparameterPolicy::Fitted {
-            initial,
-            options,
-            refit,
-        } = &mut settings.hyperparameters
-        {
-            *refit = Refit::Scheduled;
-            if !noisy {
-                initial.noise_variance = 1e-6;
-                options.noise_bounds = (1e-8, 1e-3);
-                options.noise_prior = LogNormal {
-                    location: 1e-6_f64.ln(),
-                    variance: 1.0,
-                };
-            }
+        let mut initial = SurrogateSettings::default_for(dim).initial().clone();
+        let mut options = FitOptions {
+            lengthscale_prior: LogNormal {
+                location: 0.0,
+                variance: 1.0,
+            },
+            ..FitOptions::default()
+        };
+        if !noisy {
+            initial.noise_variance = 1e-6;
+            options.noise_bounds = (1e-8, 1e-3);
+            options.noise_prior = LogNormal {
+                location: 1e-6_f64.ln(),
+                variance: 1.0,
+            };
         }
-        settings
+        Self {
+            hyperparameters: HyperparameterPolicy::Scheduled {
+                initial,
+                options,
+                power_bounds: (0.0, 3.0),
+            },
+            standardize: true,
+            sampler: OwnSampler::Exact(Prior::default()),
+        }
     }
 
     /// The hyperparameters before any fit.
     pub fn initial(&self) -> &Hyperparameters {
         match &self.hyperparameters {
             HyperparameterPolicy::Fixed(given)
-            | HyperparameterPolicy::Fitted { initial: given, .. } => given,
+            | HyperparameterPolicy::Fitted { initial: given, .. }
+            | HyperparameterPolicy::Scheduled { initial: given, .. } => given,
         }
     }
 }

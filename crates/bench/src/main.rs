@@ -8,6 +8,7 @@
     reason = "the line of JSON on standard output is what this program is for"
 )]
 
+mod ask_tell;
 mod data;
 mod hyperfit;
 mod measure;
@@ -18,6 +19,7 @@ mod thompson_step;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use fedbo_study::StrategySpec;
 use serde_json::{Value, json};
 
 use crate::hyperfit::KernelName;
@@ -59,6 +61,26 @@ enum Bench {
         sizes: Vec<usize>,
         #[command(flatten)]
         effort: Effort,
+    },
+    /// One step of a study: ask for a trial and tell its value, three parameters
+    AskTell {
+        /// ts, gp-ucb or log-ei
+        #[arg(long, value_parser = ask_tell::strategy, default_value = "log-ei")]
+        strategy: StrategySpec,
+        /// Trials told before
+        #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
+        sizes: Vec<usize>,
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// How such a step and the memory grow with the number of trials
+    StudyGrowth {
+        /// ts, gp-ucb or log-ei
+        #[arg(long, value_parser = ask_tell::strategy, default_value = "log-ei")]
+        strategy: StrategySpec,
+        /// Largest number of trials
+        #[arg(long, default_value_t = 5000)]
+        largest: usize,
     },
     /// How cost grows with observations and with features
     Scaling {
@@ -119,6 +141,17 @@ fn main() -> Result<()> {
             "hyperfit",
             hyperfit::rows(&kernels, &sizes, &effort.limits())?,
         ),
+        Bench::AskTell {
+            strategy,
+            sizes,
+            effort,
+        } => (
+            "ask_tell",
+            ask_tell::rows(strategy, &sizes, &effort.limits())?,
+        ),
+        Bench::StudyGrowth { strategy, largest } => {
+            ("study_growth", ask_tell::growth(strategy, largest)?)
+        }
         Bench::Scaling { largest, effort } => {
             ("scaling", scaling::rows(largest, &effort.limits())?)
         }

@@ -22,6 +22,11 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
+    /// Mean wall seconds.
+    pub(crate) fn mean(&self) -> f64 {
+        self.wall_s.iter().sum::<f64>() / count(self.wall_s.len())
+    }
+
     /// Median wall seconds.
     pub(crate) fn median(&self) -> f64 {
         quantile(&self.wall_s, 0.5)

@@ -96,7 +96,7 @@ fn observe(agent: u32, proposal: Proposal) -> Observation {
 }
 
 /// Largest resident memory of this process so far, in MiB, as Linux reports it.
-fn peak_mib() -> Result<f64> {
+pub(crate) fn peak_mib() -> Result<f64> {
     let path = "/proc/self/status";
     let status = std::fs::read_to_string(path).with_context(|| format!("{path}: Linux only"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -152,8 +152,8 @@ impl Curve {
     }
 }
 
-/// Least-squares slope of ln(seconds) in ln(size) over the upper decade, if it holds two sizes.
-fn exponent(points: &[(u32, f64)]) -> Option<f64> {
+/// Least-squares slope of ln(cost) in ln(size) over the upper decade, if it holds two sizes.
+pub(crate) fn exponent(points: &[(u32, f64)]) -> Option<f64> {
     let largest = points.iter().map(|(size, _)| *size).max()?;
     let logs: Vec<(f64, f64)> = points
         .iter()

@@ -9,7 +9,7 @@ use fedbo_objective::{CommandObjective, CommandSpec};
 use fedbo_space::Space;
 
 use super::check::Check;
-use super::toml_file::FileError;
+use super::toml_file::{FileError, spelled};
 
 /// The keys of a table that describe a command.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +47,7 @@ impl Check<'_> {
     }
 
     /// The command that the keys `command`, `directory` and `timeout_s` of a table describe, checked against the space and
-    /// against what is installed. `owner` begins the message of an error (`agent "north"`); empty for nobody.
+    /// against what is installed. `owner` begins the message of an error (`agent "north"`); empty, the table does.
     ///
     /// # Errors
     /// If the program is not there, a placeholder names no parameter, the directory is none, or the time limit is not
@@ -72,10 +72,10 @@ impl Check<'_> {
         checked.map(|_| spec).map_err(|error| {
             let text = error.to_string();
             let text = text.strip_prefix("objective.").unwrap_or(&text);
-            let message = if owner.is_empty() {
-                text.to_owned()
-            } else {
-                format!("{owner}: {text}")
+            let message = match (owner, table) {
+                ("", []) => text.to_owned(),
+                ("", table) => format!("{}.{text}", spelled(table)),
+                (owner, _) => format!("{owner}: {text}"),
             };
             self.file.error(&at("command"), message)
         })

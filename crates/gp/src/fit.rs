@@ -23,8 +23,8 @@ pub enum FitCriterion {
     /// ln p(y | X) alone.
     MaximumLikelihood,
     /// ln p(y | X) plus log priors, for standardized outputs in `[0,1]^d`:
-    /// ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales grow with √d),
-    /// a² ~ LogNormal(0, 1), and σ² as given by [`FitOptions::noise_prior`]. Densities are those of the parameter, not of its logarithm.
+    /// ℓ_j/√d as given by [`FitOptions::lengthscale_prior`], a² ~ LogNormal(0, 1) and σ² as given by
+    /// [`FitOptions::noise_prior`]. Densities are those of the parameter, not of its logarithm.
     MaximumPosterior,
 }
 
@@ -63,6 +63,8 @@ pub struct FitOptions {
     pub outputscale_bounds: (f64, f64),
     /// Bounds of σ².
     pub noise_bounds: (f64, f64),
+    /// Prior of every ℓ/√d for [`FitCriterion::MaximumPosterior`].
+    pub lengthscale_prior: LogNormal,
     /// Prior of σ² for [`FitCriterion::MaximumPosterior`].
     pub noise_prior: LogNormal,
     /// When a local search ends.
@@ -70,7 +72,8 @@ pub struct FitOptions {
 }
 
 impl Default for FitOptions {
-    /// Priors on, σ² ~ LogNormal(−4, 1), one length scale a dimension, two restarts.
+    /// Priors on, ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales grow with √d),
+    /// σ² ~ LogNormal(−4, 1), one length scale a dimension, two restarts.
     fn default() -> Self {
         Self {
             criterion: FitCriterion::MaximumPosterior,
@@ -79,6 +82,10 @@ impl Default for FitOptions {
             lengthscale_bounds: (1e-2, 1e2),
             outputscale_bounds: (1e-3, 1e3),
             noise_bounds: (1e-6, 10.0),
+            lengthscale_prior: LogNormal {
+                location: 2.0_f64.sqrt(),
+                variance: 3.0,
+            },
             noise_prior: LogNormal {
                 location: -4.0,
                 variance: 1.0,
@@ -252,8 +259,8 @@ impl Problem<'_> {
             )]
             let d = self.dim as f64;
             let lengthscale_prior = LogNormal {
-                location: 2.0_f64.sqrt() + 0.5 * d.ln(),
-                variance: 3.0,
+                location: self.options.lengthscale_prior.location + 0.5 * d.ln(),
+                ..self.options.lengthscale_prior
             };
             let outputscale_prior = LogNormal {
                 location: 0.0,

@@ -14,6 +14,7 @@ mod joint;
 mod kernel;
 mod lanes;
 pub mod linalg;
+mod output_transform;
 mod pathwise;
 mod posterior;
 mod prediction;
@@ -26,6 +27,7 @@ pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit}
 pub use joint::JointSampler;
 pub use kernel::{Columns, Family, Kernel};
 pub use linalg::NotPositiveDefinite;
+pub use output_transform::OutputTransform;
 pub use pathwise::{PathwiseSample, Prior};
 pub use posterior::Posterior;
 pub use prediction::Prediction;

@@ -1,7 +1,8 @@
 //! What a run leaves behind: `results.csv`, `summary.json`, `curves.svg`, `curves.png` and the closing table.
 //!
 //! Decides how results are written, summarised and drawn. Knows nothing of algorithms: it sees rows only.
-//! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`] and [`closing_table`].
+//! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`] and [`closing_table`]. The pictures of a study of
+//! one party stand apart, in [`study`].
 
 mod curves;
 mod error;

@@ -245,3 +245,153 @@ fn storage(study: &StudyTable, file: &TomlFile) -> Result<Address, FileError> {
         Err(error) => Err(file.error(&path, error.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "\
+[study]
+name = \"train\"
+direction = \"minimize\"
+trials = 40
+storage = \"sqlite:train.db\"
+
+[space.rate]
+type = \"float\"
+low = 1e-4
+high = 1.0
+log = true
+
+[space.kind]
+type = \"categorical\"
+choices = [\"a\", \"b\", \"c\"]
+
+[strategy]
+name = \"gp-ucb\"
+ucb_multiplier = 1.5
+
+[objective]
+command = [\"true\", \"{rate}\"]
+timeout_s = 5
+";
+
+    fn load(text: &str) -> Result<StudyFile, FileError> {
+        let file = TomlFile::from_text(Path::new("/tmp/study.toml"), text);
+        file.parse::<StudyToml>()?.validate(&file)
+    }
+
+    #[test]
+    fn a_whole_file_is_read_as_it_says() {
+        let study = load(WHOLE).unwrap();
+        let names: Vec<&str> = study
+            .definition
+            .space
+            .iter()
+            .map(|p| p.name.as_str())
+            .collect();
+        assert_eq!(names, ["rate", "kind"], "in the order of the file");
+        let beta = UcbSpec::Constant(1.5);
+        let strategy = StrategySpec::GpUcb {
+            ucb_multiplier: beta,
+        };
+        assert_eq!(study.definition.strategy, strategy);
+        assert_eq!(
+            study.definition.n_initial, 8,
+            "two for each of four coordinates"
+        );
+        assert_eq!((study.n_trials, study.jobs), (40, 1));
+        assert_eq!(study.storage, Address::Sqlite("/tmp/train.db".into()));
+        assert!(study.command.is_some());
+        assert_eq!(study.definition.space().unwrap(), study.space);
+    }
+
+    #[test]
+    fn what_may_be_left_out_has_its_default() {
+        let short = WHOLE.replace("storage = \"sqlite:train.db\"\n", "");
+        let end = short.find("[strategy]").unwrap();
+        let study = load(&short[..end]).unwrap();
+        assert_eq!(study.storage, Address::Memory);
+        assert_eq!(study.definition.strategy, StrategySpec::LogEi {});
+        assert!(study.command.is_none() && !study.definition.noisy);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place_and_a_way_out() {
+        let cases: [(&str, &str, &[&str]); 14] = [
+            ("name = \"train\"\n", "", &["study.name", "missing"]),
+            (
+                "direction = \"minimize\"\n",
+                "",
+                &["study.direction", "\"maximize\""],
+            ),
+            (
+                "\"minimize\"",
+                "\"minimise\"",
+                &["line 3", "did you mean \"minimize\"?"],
+            ),
+            (
+                "trials = 40",
+                "trials = 0",
+                &["line 4", "study.trials = 0", "1 to"],
+            ),
+            (
+                "trials = 40",
+                "trials = 9000",
+                &["study.trials = 9000", "\"random\""],
+            ),
+            (
+                "trials = 40",
+                "trails = 40",
+                &["unknown key study.trails", "did you mean trials?"],
+            ),
+            (
+                "sqlite:train.db",
+                "train.db",
+                &["line 5", "study.storage", "sqlite:FILE"],
+            ),
+            ("high = 1.0", "high = 0.0", &["space.rate", "below high"]),
+            (
+                "\"gp-ucb\"",
+                "\"gp_ucb\"",
+                &["strategy.name", "did you mean \"gp-ucb\"?"],
+            ),
+            (
+                "\"gp-ucb\"",
+                "\"sobol\"",
+                &["strategy.ucb_multiplier", "remove it"],
+            ),
+            (
+                "ucb_multiplier = 1.5",
+                "ucb_multiplier = -1",
+                &["strategy.ucb_multiplier = -1"],
+            ),
+            ("{rate}", "{rat}", &["objective", "{rat} is no parameter"]),
+            (
+                "timeout_s = 5",
+                "timeout_s = 0",
+                &["objective.timeout_s = 0", "above 0"],
+            ),
+            (
+                "command = [\"true\", \"{rate}\"]\n",
+                "",
+                &["objective.command is missing"],
+            ),
+        ];
+        for (from, to, words) in cases {
+            assert!(WHOLE.contains(from), "{from}");
+            let message = load(&WHOLE.replacen(from, to, 1)).unwrap_err().to_string();
+            for word in words {
+                assert!(message.contains(word), "{from:?} → {to:?}: {message}");
+            }
+            assert!(message.starts_with("/tmp/study.toml"), "{message}");
+        }
+    }
+
+    #[test]
+    fn random_search_may_have_more_trials_than_a_surrogate_takes() {
+        let text = WHOLE.replace("trials = 40", "trials = 9000");
+        let text = text.replace("\"gp-ucb\"\nucb_multiplier = 1.5", "\"random\"");
+        assert_eq!(load(&text).unwrap().n_trials, 9000);
+    }
+}

@@ -33,7 +33,7 @@ impl Model {
         let space = definition.space()?;
         let seed = Seed::new(definition.seed);
         Ok(Self {
-            initial: SobolSearch::new(space.clone(), Repeats::Avoid, seed)?,
+            initial: SobolSearch::new(space.clone(), Repeats::for_study(definition.noisy), seed)?,
             strategy: strategy(definition, &space, seed)?,
             definition: definition.clone(),
             space,
@@ -109,11 +109,7 @@ fn strategy(
 ) -> Result<Box<dyn Strategy>, StudyError> {
     let domain = Domain::Space(space.clone());
     let (dim, noisy) = (space.dim(), definition.noisy);
-    let repeats = if noisy {
-        Repeats::Allow
-    } else {
-        Repeats::Avoid
-    };
+    let repeats = Repeats::for_study(noisy);
     Ok(match definition.strategy {
         StrategySpec::Ts { ucb_multiplier } => {
             let settings = ThompsonSettings {

@@ -9,6 +9,10 @@ pub(crate) enum Kind {
     Hyperfit,
     /// The maximum of a message.
     Message,
+    /// One step of a study.
+    AskTell,
+    /// Growth of a study's step and of its memory.
+    StudyGrowth,
     /// Growth of cost.
     Scaling,
     /// Peak memory of a federation.
@@ -19,7 +23,8 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The kinds that stand beside peers.
-    pub(crate) const COMPARED: [Self; 3] = [Self::Thompson, Self::Message, Self::Hyperfit];
+    pub(crate) const COMPARED: [Self; 4] =
+        [Self::Thompson, Self::Message, Self::Hyperfit, Self::AskTell];
 
     /// Its name in results.
     pub(crate) fn bench(self) -> &'static str {
@@ -27,6 +32,8 @@ impl Kind {
             Self::Thompson => "thompson_step",
             Self::Hyperfit => "hyperfit",
             Self::Message => "message",
+            Self::AskTell => "optuna_asktell",
+            Self::StudyGrowth => "study_growth",
             Self::Scaling => "scaling",
             Self::Memory => "memory",
             Self::Micro => "micro",
@@ -85,6 +92,17 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
             cells.push(hyperfit(kernel, *t));
         }
     }
+    for strategy in ["log-ei", "gp-ucb", "ts"] {
+        for t in sizes {
+            cells.push(ask_tell(strategy, *t));
+        }
+    }
+    for strategy in ["log-ei", "gp-ucb", "ts"] {
+        let largest = if quick { "1000" } else { "5000" };
+        let arguments = ["study_growth", "--strategy", strategy, "--largest", largest];
+        let name = format!("study_growth/{strategy}");
+        cells.push(alone(Kind::StudyGrowth, &name, &arguments));
+    }
     let largest = if quick { "500" } else { "2000" };
     let scaling = ["scaling", "--largest", largest];
     cells.push(alone(Kind::Scaling, "scaling", &scaling));
@@ -136,6 +154,24 @@ fn hyperfit(kernel: &str, t: usize) -> Cell {
             peer: "sklearn",
             ratio: 5.0,
         }),
+    }
+}
+
+fn ask_tell(strategy: &str, t: usize) -> Cell {
+    let size = t.to_string();
+    let arguments = ["ask_tell", "--strategy", strategy, "--sizes", &size];
+    let (peer, ratio) = if t == 50 {
+        ("optuna_tpe", 1.0)
+    } else {
+        ("optuna_gp", 20.0)
+    };
+    Cell {
+        kind: Kind::AskTell,
+        name: format!("ask_tell/{strategy}/t{t}"),
+        arguments: arguments.map(str::to_owned).to_vec(),
+        selection: vec![("OA_N", size)],
+        key: vec![("trials", t.into())],
+        requirement: (t <= 200).then_some(Requirement { peer, ratio }),
     }
 }
 

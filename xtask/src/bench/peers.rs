@@ -11,7 +11,7 @@ use super::{Row, rows_of};
 use crate::process::{last_line, root, run, succeeds, target};
 
 /// The packages among the pinned ones that the compared cells need.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
     "numpy",
     "scipy",
     "torch",
@@ -19,6 +19,7 @@ const PACKAGES: [&str; 7] = [
     "linear_operator",
     "botorch",
     "scikit-learn",
+    "optuna",
 ];
 
 /// Runs a peers' script with more draws a cell than its own 30, and without the extra searches that judge its search
@@ -63,10 +64,10 @@ impl Peers {
                 );
             };
             eprintln!("xtask: looking for the peers' packages (their import takes seconds)");
-            let probe = ["-c", "import torch, botorch, sklearn"];
+            let probe = ["-c", "import torch, botorch, sklearn, optuna"];
             if !succeeds(Command::new(&python).args(probe)) {
                 bail!(
-                    "{} cannot import torch, botorch and sklearn; `--install-peers` makes an environment that can",
+                    "{} cannot import torch, botorch, sklearn and optuna; `--install-peers` makes an environment that can",
                     python.display()
                 );
             }

@@ -24,6 +24,10 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
                 "The authors' times are stored ones, of another machine and time: read the ratio as an order of \
                  magnitude. gap: what 10,000 points and 50 refinements find beyond our maximum."
             ),
+            (Kind::AskTell, Peers::Run { .. }) => println!(
+                "Ours is the mean over as many steps as one refit serves, refits included; theirs the median of 12 steps. \
+                 Peers ran between two runs of ours in each cell; the slower of ours is shown."
+            ),
             (_, Peers::Run { .. }) => println!(
                 "Peers ran between two runs of ours in each cell; the slower of ours is shown."
             ),
@@ -49,7 +53,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             .for_each(|measured| compare(measured, &mut table));
         table.print();
     }
-    for kind in [Kind::Scaling, Kind::Memory] {
+    for kind in [Kind::Scaling, Kind::StudyGrowth, Kind::Memory] {
         let rows: Vec<&Row> = done
             .iter()
             .filter(|m| m.cell.kind == kind)
@@ -58,7 +62,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
         match kind {
             _ if rows.is_empty() => {}
             Kind::Memory => memory(&rows),
-            _ => scaling(&rows),
+            other => scaling(other.bench(), &rows),
         }
     }
 }
@@ -191,8 +195,10 @@ fn our_quality(row: &Row) -> String {
 }
 
 /// Operations down, sizes across, the exponent of growth last.
-fn scaling(rows: &[&Row]) {
-    println!("\nscaling: median wall seconds; exponent: least squares over the upper decade");
+fn scaling(bench: &str, rows: &[&Row]) {
+    println!(
+        "\n{bench}: wall seconds, median unless said; exponent: least squares over the upper decade"
+    );
     for size in ["t", "M"] {
         let mut sizes: Vec<u64> = Vec::new();
         let mut operations: Vec<String> = Vec::new();
@@ -217,10 +223,10 @@ fn scaling(rows: &[&Row]) {
             let mut line = vec![what.clone()];
             for n in &sizes {
                 let row = of_it().find(|row| row.get(size).and_then(Value::as_u64) == Some(*n));
-                line.push(
-                    row.and_then(|row| number(row, "seconds"))
-                        .map_or("-".into(), time),
-                );
+                let seconds = row.and_then(|row| number(row, "seconds")).map(time);
+                let memory = row.and_then(|row| number(row, "mib"));
+                let memory = memory.map(|mib| format!("{mib:.0} MiB"));
+                line.push(seconds.or(memory).unwrap_or_else(|| "-".into()));
             }
             let exponent = of_it().find_map(|row| number(row, "exponent"));
             line.push(exponent.map_or("-".into(), |e| format!("{e:.2}")));

@@ -39,6 +39,18 @@ impl Frame<'_> {
         (self.x(self.x_axis.place(x)), self.y(self.y_axis.place(y)))
     }
 
+    /// The picture's y of what is in the strip; none if there is no strip.
+    pub(crate) fn strip_middle(&self) -> Option<f64> {
+        let (above, below) = self.strip;
+        if above > 0.0 {
+            Some(self.at.1 + above / 2.0)
+        } else if below > 0.0 {
+            Some(self.at.1 + self.size.1 - below / 2.0)
+        } else {
+            None
+        }
+    }
+
     /// Draws axes, grid and labels; those of the vertical axis may be left to the panel beside it.
     pub(crate) fn draw_axes<DB: DrawingBackend>(
         &self,
@@ -52,7 +64,11 @@ impl Frame<'_> {
             let y = self.y(self.y_axis.place_of_position(*position));
             canvas.line(&[(left, y), (right, y)], GRID, 1.0, &[])?;
             canvas.line(&[(left - TICK, y), (left, y)], INK, 1.0, &[])?;
-            if y_labels {
+            // The strip's own label stands at its middle.
+            let hidden = self
+                .strip_middle()
+                .is_some_and(|middle| (middle - y).abs() < small.em);
+            if y_labels && !hidden {
                 let at = (left - TICK - 4.0, y + small.cap_height() / 2.0);
                 canvas.text(label, at, Anchor::End, small)?;
             }

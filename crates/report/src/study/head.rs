@@ -134,14 +134,11 @@ pub(super) fn color_of_order(share: f64) -> RGBColor {
         (12.0, 32.0, 92.0),
     ];
     let position = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
-    let index = STOPS.len().saturating_sub(2).min(
-        (0..STOPS.len())
-            .filter(|i| *i as f64 <= position)
-            .count()
-            .max(1)
-            - 1,
-    );
-    let (from, to) = (STOPS[index], STOPS[index + 1]);
+    let mut steps = STOPS.windows(2).enumerate();
+    let (index, stops) = steps
+        .find(|(index, _)| position <= (index + 1) as f64)
+        .unwrap_or((0, &STOPS[..2]));
+    let (from, to) = (stops[0], stops[1]);
     let part = position - index as f64;
     let mixed = |from: f64, to: f64| channel(from + (to - from) * part);
     RGBColor(

@@ -125,7 +125,10 @@ impl<'a> History<'a> {
         for (x, trial) in self.x_values.iter().zip(&self.study.trials) {
             let x = frame.x(self.x_axis.place(*x));
             match trial.drawn() {
-                None => Sign::Failed.mark((x, strip_middle(&frame)), size, canvas)?,
+                None => {
+                    let y = frame.strip_middle().unwrap_or(frame.at.1);
+                    Sign::Failed.mark((x, y), size, canvas)?;
+                }
                 Some(value) => {
                     let (sign, place) = if self.scale.is_beyond(value) {
                         let above = self.study.minimize;
@@ -233,37 +236,23 @@ pub(super) fn strip(study: &StudyPlot, height: f64) -> (f64, f64) {
     }
 }
 
-/// The picture's y of failed trials.
-pub(super) fn strip_middle(frame: &Frame<'_>) -> f64 {
-    let (above, below) = frame.strip;
-    if above > 0.0 {
-        frame.at.1 + above / 2.0
-    } else {
-        frame.at.1 + frame.size.1 - below / 2.0
-    }
-}
-
 /// Parts the strip from the axis and names it.
 pub(super) fn draw_strip<DB: DrawingBackend>(
     frame: &Frame<'_>,
     labelled: bool,
     canvas: &Canvas<'_, DB>,
 ) -> Result<(), String> {
-    let (above, below) = frame.strip;
-    if above + below <= 0.0 {
+    let Some(middle) = frame.strip_middle() else {
         return Ok(());
-    }
-    let border = frame.y(if above > 0.0 { 1.0 } else { 0.0 });
+    };
+    let border = frame.y(if frame.strip.0 > 0.0 { 1.0 } else { 0.0 });
     let line = [(frame.x(0.0), border), (frame.x(1.0), border)];
     canvas.line(&line, GREY, 0.75, &[3.0, 2.5])?;
     if !labelled {
         return Ok(());
     }
     let font = frame.small;
-    let at = (
-        frame.x(0.0) - TICK - 4.0,
-        strip_middle(frame) + font.cap_height() / 2.0,
-    );
+    let at = (frame.x(0.0) - TICK - 4.0, middle + font.cap_height() / 2.0);
     canvas.text(FAILED, at, Anchor::End, Font { color: INK, ..font })
 }
 

@@ -17,8 +17,8 @@ const PLOT_WIDTH: f64 = 430.0;
 /// Room for the number behind the longest bar.
 const NUMBER: f64 = 52.0;
 /// Height of a bar and of a parameter with both bars, where there is room and where there are many.
-const BAR: (f64, f64) = (11.0, 8.0);
-const ROW: (f64, f64) = (34.0, 24.0);
+const BAR: (f64, f64) = (11.0, 9.5);
+const ROW: (f64, f64) = (34.0, 27.0);
 const N_MANY: usize = 12;
 
 /// The picture with its measures.
@@ -90,7 +90,7 @@ impl<'a> Importance<'a> {
 
     fn draw_bars<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
         let number = Font {
-            em: self.bar.max(9.0) + 1.0,
+            em: self.bar + 0.5,
             color: INK,
             ..NOTE
         };

@@ -4,9 +4,7 @@ use plotters::backend::DrawingBackend;
 use plotters::style::Color;
 
 use super::head::{Head, Sign, WIDER, color_of_order, mark_size, trial_mark};
-use super::history::{
-    draw_no_value, draw_strip, keys_of_borders, strip, strip_middle, y_label_width,
-};
+use super::history::{draw_no_value, draw_strip, keys_of_borders, strip, y_label_width};
 use super::value_scale::ValueScale;
 use super::{
     PlottedParameter, PlottedRange, PlottedTrial, PlottedValue, StudyPlot, within_magnitude,
@@ -170,8 +168,8 @@ impl<'a> Slices<'a> {
         };
         for (trial_idx, trial) in self.study.trials.iter().enumerate() {
             let Some(value) = trial.drawn() else {
-                if let Some((x, _)) = at(trial_idx, trial, 0.0) {
-                    Sign::Failed.mark((x, strip_middle(frame)), size, canvas)?;
+                if let Some(((x, _), y)) = at(trial_idx, trial, 0.0).zip(frame.strip_middle()) {
+                    Sign::Failed.mark((x, y), size, canvas)?;
                 }
                 continue;
             };

@@ -1,194 +1,571 @@
 //! What the pictures of a study hold, and that awkward data give pictures too.
+
 use super::*;
 
-fn demo(case: &str) -> StudyPlot {
-    let n = match case {
-        "one" => 1,
-        "many" => 1500,
-        _ => 60,
-    };
-    let p = match case {
-        "p1" => 1,
-        "p2" => 2,
-        "p20" => 20,
-        _ => 6,
-    };
-    let mut u = 0.37_f64;
-    let mut next = || {
-        u = (u * 997.123 + 0.1234).fract();
-        u
-    };
-    let ranges = [
-        (
-            "learning_rate",
-            PlottedRange::Float {
-                low: 1e-5,
-                high: 1e-1,
-                log: true,
-            },
-        ),
-        (
-            "layers",
-            PlottedRange::Int {
+/// Position of a mark, in pixels of the drawing.
+type At = (f64, f64);
+
+fn number(name: &str, low: f64, high: f64, log: bool) -> PlottedParameter {
+    PlottedParameter {
+        name: name.to_owned(),
+        range: PlottedRange::Float { low, high, log },
+    }
+}
+
+fn parameters() -> Vec<PlottedParameter> {
+    let choices = ["adam", "sgd", "r<m>s"].map(str::to_owned).to_vec();
+    vec![
+        number("learning rate & more", 1e-5, 0.1, true),
+        PlottedParameter {
+            name: "layers".to_owned(),
+            range: PlottedRange::Int {
                 low: 1,
                 high: 5,
                 log: false,
             },
+        },
+        PlottedParameter {
+            name: "optimizer".to_owned(),
+            range: PlottedRange::Categorical { choices },
+        },
+        number(
+            "model.encoder.layers.0.attention.heads.width.multiplier",
+            0.0,
+            1.0,
+            false,
         ),
-        (
-            "optimizer",
-            PlottedRange::Categorical {
-                choices: ["adam", "sgd", "rmsprop"].map(str::to_owned).to_vec(),
-            },
-        ),
-        (
-            "dropout",
-            PlottedRange::Float {
-                low: 0.0,
-                high: 0.5,
-                log: false,
-            },
-        ),
-        (
-            "model.encoder.layers.0.attention.heads.width_multiplier",
-            PlottedRange::Int {
-                low: 16,
-                high: 4096,
-                log: true,
-            },
-        ),
-        (
-            "activation",
-            PlottedRange::Categorical {
-                choices: (0..9).map(|i| format!("activation-{i}-smooth")).collect(),
-            },
-        ),
-        (
-            "offset",
-            PlottedRange::Float {
-                low: -1e300,
-                high: 1e300,
-                log: false,
-            },
-        ),
-        (
-            "tiny",
-            PlottedRange::Float {
-                low: 1e-300,
-                high: 1e-2,
-                log: true,
-            },
-        ),
-        (
-            "many",
-            PlottedRange::Categorical {
-                choices: (0..40).map(|i| format!("c{i}")).collect(),
-            },
-        ),
-        (
-            "batch",
-            PlottedRange::Int {
-                low: 100000,
-                high: 200000,
-                log: false,
-            },
-        ),
-    ];
-    let parameters: Vec<PlottedParameter> = (0..p)
-        .map(|i| {
-            let (n, r) = &ranges[i % ranges.len()];
-            PlottedParameter {
-                name: n.to_string(),
-                range: r.clone(),
-            }
-        })
-        .collect();
-    let trials = (0..n)
-        .map(|i| {
-            let us: Vec<f64> = (0..p).map(|_| next()).collect();
-            let coords = parameters
-                .iter()
-                .zip(&us)
-                .map(|(p, u)| match &p.range {
-                    PlottedRange::Float {
-                        low,
-                        high,
-                        log: false,
-                    } => PlottedValue::Number(low * (1.0 - u) + u * high),
-                    PlottedRange::Float {
-                        low,
-                        high,
-                        log: true,
-                    } => PlottedValue::Number((low.ln() + u * (high.ln() - low.ln())).exp()),
-                    PlottedRange::Int { low, high, log } => {
-                        let (l, h) = (*low as f64, *high as f64);
-                        PlottedValue::Number(if *log {
-                            (l.ln() + u * (h.ln() - l.ln())).exp().round()
-                        } else {
-                            (l + u * (h - l)).round()
-                        })
-                    }
-                    PlottedRange::Categorical { choices } => {
-                        PlottedValue::Choice((u * choices.len() as f64) as usize)
-                    }
-                })
-                .collect();
-            let d =
-                (us[0] - 0.6).powi(2) * 8.0 + us[us.len() - 1] + 3.0 * next() / (i as f64 + 2.0);
-            let value = match case {
-                "failed" => None,
-                "const" => Some(0.25),
-                "regret" | "p20" => Some(1e-4 + d * 10f64.powf(-(i as f64) / 12.0)),
-                "outlier" => Some(if i % 17 == 5 { 1e6 } else { d - 1.0 }),
-                "huge" => Some([1e-300, 1e300, -1e300, 3.0, f64::MAX][i % 5]),
-                "hugepos" => Some([1e-300, 1e300, 5.0, 3.0, f64::MAX][i % 5]),
-                "neg" => Some(-(1e-3 + d * 10f64.powf(-(i as f64) / 15.0))),
-                _ => Some(1.0 - d * 0.1),
-            };
-            let value = if i % 13 == 4 && case != "const" {
-                None
-            } else {
-                value
-            };
-            PlottedTrial {
-                number: i as u64,
-                value,
-                coordinates: coords,
-                initial: i < 8,
-            }
-        })
-        .collect();
-    let importance = if case == "one" {
-        vec![]
-    } else {
-        parameters
-            .iter()
-            .enumerate()
-            .map(|(i, p)| PlottedImportance {
-                parameter: p.name.clone(),
-                variance_share: 0.55 / ((i * i + 1) as f64),
-                relevance: 0.4 / (i as f64 + 1.2),
-            })
-            .collect()
+    ]
+}
+
+/// Trials of these values; every third is an initial one.
+fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
+    let trial = |(index, value): (u32, &Option<f64>)| {
+        let share = (f64::from(index) * 0.618).fract();
+        PlottedTrial {
+            number: u64::from(index),
+            value: *value,
+            coordinates: vec![
+                PlottedValue::Number(10_f64.powf(-5.0 + 4.0 * share)),
+                PlottedValue::Number(f64::from(1 + index % 5)),
+                PlottedValue::Choice(if index % 2 == 0 { 0 } else { 2 }),
+                PlottedValue::Number(share),
+            ],
+            initial: index % 3 == 0,
+        }
     };
     StudyPlot {
-        title: "Validation loss of a small network".into(),
-        minimize: !matches!(case, "max" | "neg"),
-        trials,
-        parameters,
-        importance,
+        title: "a < b".to_owned(),
+        minimize,
+        trials: (0..).zip(values).map(trial).collect(),
+        parameters: parameters(),
+        importance: Vec::new(),
+    }
+}
+
+fn importance(parameter: &str, variance_share: f64, relevance: f64) -> PlottedImportance {
+    PlottedImportance {
+        parameter: parameter.to_owned(),
+        variance_share,
+        relevance,
+    }
+}
+
+fn svg<P: Picture>(picture: impl Fn() -> Result<P, String>) -> String {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("picture.svg");
+    register_fonts().expect("a sound font");
+    write_svg(&picture().expect("measures"), &path).expect("a picture");
+    std::fs::read_to_string(&path).expect("the SVG")
+}
+
+fn history(study: &StudyPlot) -> String {
+    svg(|| History::of(study))
+}
+
+fn slices(study: &StudyPlot) -> String {
+    svg(|| Slices::of(study))
+}
+
+fn bars(study: &StudyPlot) -> String {
+    svg(|| Importance::of(study))
+}
+
+fn all_pictures(study: &StudyPlot) -> [String; 3] {
+    [history(study), slices(study), bars(study)]
+}
+
+fn attribute<'a>(element: &'a str, name: &str) -> &'a str {
+    let (_, rest) = element
+        .split_once(&format!(" {name}=\""))
+        .unwrap_or_else(|| panic!("{name} of {element}"));
+    rest.split('"').next().unwrap_or_default()
+}
+
+fn length(element: &str, name: &str) -> f64 {
+    attribute(element, name).parse().expect("a length")
+}
+
+fn elements<'a>(svg: &'a str, tag: &str) -> Vec<&'a str> {
+    svg.split('<')
+        .filter(|element| element.starts_with(&format!("{tag} ")))
+        .collect()
+}
+
+/// Middles of the discs of one colour.
+fn discs(svg: &str, fill: &str) -> Vec<At> {
+    let discs = elements(svg, "circle").into_iter();
+    discs
+        .filter(|disc| attribute(disc, "fill") == fill)
+        .map(|disc| (length(disc, "cx"), length(disc, "cy")))
+        .collect()
+}
+
+/// Middles of the polygons of one colour with so many corners.
+fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
+    let corners = |polygon: &str| -> Vec<At> {
+        let points = attribute(polygon, "points").split_whitespace();
+        let point = |text: &str| {
+            let (x, y) = text.split_once(',').expect("a pair");
+            (x.parse().expect("x"), y.parse().expect("y"))
+        };
+        points.map(point).collect()
+    };
+    let polygons = elements(svg, "polygon").into_iter();
+    polygons
+        .filter(|polygon| attribute(polygon, "fill") == fill)
+        .map(corners)
+        .filter(|corners| corners.len() == n_corners)
+        .map(|corners| {
+            let n = corners.len() as f64;
+            let sum = corners.iter().fold((0.0, 0.0), |sum, corner| {
+                (sum.0 + corner.0, sum.1 + corner.1)
+            });
+            (sum.0 / n, sum.1 / n)
+        })
+        .collect()
+}
+
+/// Texts with the y of each.
+fn texts(svg: &str) -> Vec<(String, f64)> {
+    elements(svg, "text")
+        .into_iter()
+        .map(|element| {
+            let (_, content) = element.split_once('>').expect("a text");
+            (content.trim().to_owned(), length(element, "y"))
+        })
+        .collect()
+}
+
+fn y_of(svg: &str, wanted: &str) -> f64 {
+    let texts = texts(svg);
+    let found = texts.iter().find(|(text, _)| text == wanted);
+    found.unwrap_or_else(|| panic!("{wanted} in {texts:?}")).1
+}
+
+const BLUE: &str = "#0072B2";
+const VERMILION: &str = "#D55E00";
+const INK: &str = "#1E1E1E";
+
+#[test]
+fn six_files_are_written() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut study = study(true, &[Some(2.0), Some(1.0), None]);
+    study.importance = vec![importance("layers", 0.7, 0.4)];
+    study.write(folder.path()).expect("a writable folder");
+    for name in STUDY_PICTURES {
+        let text = std::fs::read_to_string(folder.path().join(format!("{name}.svg")));
+        let text = text.expect("the SVG");
+        assert!(text.starts_with("<svg ") && text.contains("a &lt; b"));
+        let size = elements(&text, "svg").remove(0);
+        let png = std::fs::read(folder.path().join(format!("{name}.png"))).expect("the PNG");
+        assert_eq!(&png[1..4], b"PNG");
+        let big_endian =
+            |at: usize| u32::from_be_bytes([png[at], png[at + 1], png[at + 2], png[at + 3]]);
+        assert_eq!(
+            (f64::from(big_endian(16)), f64::from(big_endian(20))),
+            (2.0 * length(size, "width"), 2.0 * length(size, "height"))
+        );
     }
 }
 
 #[test]
-fn demos() {
-    let out = std::path::PathBuf::from(std::env::var("DUMP").unwrap());
-    for case in [
-        "max", "one", "many", "failed", "const", "regret", "outlier", "huge", "hugepos", "neg",
-        "p1", "p2", "p20",
+fn a_picture_that_cannot_be_written_is_named() {
+    let error = study(true, &[Some(1.0)])
+        .write(Path::new("/nonexistent"))
+        .expect_err("no such folder");
+    assert!(matches!(error, ReportError::Write { .. }));
+    assert!(error.to_string().contains("/nonexistent/history.svg"));
+}
+
+/// Values 3, 5, (failed), 1, 2 minimized: five marks in order, the failed one above the others, the best lowest.
+#[test]
+fn the_history_has_a_mark_for_each_trial() {
+    let values = [Some(3.0), Some(5.0), None, Some(1.0), Some(2.0)];
+    let svg = history(&study(true, &values));
+    // The legend shows each sign once, first.
+    let trials = discs(&svg, BLUE).split_off(2);
+    assert_eq!(trials.len(), 4);
+    assert!(trials.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    assert!(trials[2].1 > trials[3].1 && trials[3].1 > trials[0].1 && trials[0].1 > trials[1].1);
+    let failed = polygons(&svg, INK, 12);
+    assert_eq!(failed.len(), 2);
+    let failed = failed[1];
+    assert!(trials[1].0 < failed.0 && failed.0 < trials[2].0);
+    assert!(trials.iter().all(|trial| trial.1 > failed.1));
+    let best = polygons(&svg, VERMILION, 4)[1];
+    assert!((best.0 - trials[2].0).abs() <= 1.0 && (best.1 - trials[2].1).abs() <= 1.0);
+    let shown: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
+    for text in [
+        "initial trial",
+        "trial",
+        "best so far",
+        "failed",
+        "value (smaller is better)",
+        "5 trials, 1 failed; best: trial 3 with 1",
     ] {
-        let dir = out.join(case);
-        std::fs::create_dir_all(&dir).unwrap();
-        demo(case).write(&dir).unwrap();
+        assert!(shown.contains(&text.to_owned()), "{text} in {shown:?}");
+    }
+}
+
+/// Maximized, the failed trial stands below; the line rises in steps from the first value to the last trial.
+#[test]
+fn the_best_so_far_is_a_line_of_steps() {
+    let values = [None, Some(3.0), Some(1.0), Some(5.0), Some(2.0)];
+    let study = study(false, &values);
+    register_fonts().expect("a sound font");
+    let svg = history(&study);
+    let trials = discs(&svg, BLUE).split_off(2);
+    let failed = polygons(&svg, INK, 12)[1];
+    assert!(trials.iter().all(|trial| trial.1 < failed.1));
+    let lines: Vec<&str> = elements(&svg, "polyline")
+        .into_iter()
+        .filter(|line| attribute(line, "stroke") == VERMILION)
+        .collect();
+    let corners = attribute(lines[1], "points").split_whitespace();
+    let corners: Vec<At> = corners
+        .map(|corner| {
+            let (x, y) = corner.split_once(',').expect("a pair");
+            (x.parse().expect("x"), y.parse().expect("y"))
+        })
+        .collect();
+    let (first, best, last) = (trials[0], trials[2], trials[3]);
+    let expected = [first, (best.0, first.1), best, (last.0, best.1)];
+    assert_eq!(corners.len(), expected.len(), "{corners:?}");
+    for (found, expected) in corners.iter().zip(expected) {
+        assert!((found.0 - expected.0).hypot(found.1 - expected.1) <= 1.5);
+    }
+}
+
+#[test]
+fn the_order_of_telling_counts_where_numbers_do_not_follow_it() {
+    let mut study = study(true, &[Some(3.0), Some(2.0), Some(1.0)]);
+    study.trials.swap(0, 2);
+    let svg = history(&study);
+    assert!(
+        texts(&svg)
+            .iter()
+            .any(|(text, _)| text == "trial, in the order told")
+    );
+    let ys: Vec<f64> = discs(&svg, BLUE)[2..].iter().map(|disc| disc.1).collect();
+    assert!(ys[0] > ys[1] && ys[1] > ys[2]);
+    assert_eq!(study.best(), Some(0));
+}
+
+#[test]
+fn a_value_far_beyond_all_others_has_its_own_mark_at_the_end() {
+    let values = [3.0, 5.0, 1e9, 1.0, 2.0, 4.0, -1.0].map(Some);
+    let svg = history(&study(true, &values));
+    let triangles = polygons(&svg, BLUE, 3);
+    assert_eq!(triangles.len(), 2);
+    let trials = discs(&svg, BLUE).split_off(2);
+    assert_eq!(trials.len(), 6);
+    assert!(trials.iter().all(|trial| trial.1 > triangles[1].1));
+    assert!(
+        texts(&svg)
+            .iter()
+            .any(|(text, _)| text == "worse, off the axis")
+    );
+}
+
+#[test]
+fn slices_have_a_panel_for_each_parameter() {
+    let values: Vec<Option<f64>> = (0..20)
+        .map(|index| (index % 7 != 3).then(|| f64::from(index)))
+        .collect();
+    let svg = slices(&study(true, &values));
+    let shown: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
+    for text in [
+        "learning rate &amp; more",
+        "layers",
+        "optimizer",
+        "adam",
+        "sgd",
+        "r&lt;m&gt;s",
+        "first to last trial",
+        "failed",
+    ] {
+        assert!(shown.contains(&text.to_owned()), "{text} in {shown:?}");
+    }
+    let long = shown.iter().find(|text| text.starts_with("model."));
+    let long = long.expect("the long name");
+    assert!(long.contains('…') && long.ends_with("multiplier"), "{long}");
+    // Best: one key and one a panel. Failed: one key and three a panel.
+    assert_eq!(polygons(&svg, VERMILION, 4).len(), 1 + 4);
+    assert_eq!(polygons(&svg, INK, 12).len(), 1 + 3 * 4);
+    let first = head::color_of_order(0.0);
+    let last = head::color_of_order(1.0);
+    for color in [first, last] {
+        let fill = format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2);
+        assert_eq!(discs(&svg, &fill).len(), 4, "{fill}");
+    }
+}
+
+#[test]
+fn a_coordinate_that_does_not_fit_its_parameter_is_not_drawn() {
+    let mut study = study(true, &[Some(1.0), Some(2.0)]);
+    study.trials[0].coordinates = vec![
+        PlottedValue::Choice(0),
+        PlottedValue::Number(f64::NAN),
+        PlottedValue::Choice(9),
+    ];
+    let svg = slices(&study);
+    assert_eq!(polygons(&svg, VERMILION, 4).len(), 1);
+    let last = head::color_of_order(1.0);
+    let fill = format!("#{:02X}{:02X}{:02X}", last.0, last.1, last.2);
+    assert_eq!(discs(&svg, &fill).len(), 4);
+}
+
+#[test]
+fn importances_are_sorted_and_both_shares_are_given() {
+    let mut study = study(true, &[Some(1.0)]);
+    study.importance = vec![
+        importance("small", 0.0404, 0.9),
+        importance("large", 0.61, 0.0),
+        importance("odd", f64::NAN, 0.0004),
+    ];
+    let svg = bars(&study);
+    assert!(y_of(&svg, "large") < y_of(&svg, "small") && y_of(&svg, "small") < y_of(&svg, "odd"));
+    for (name, shares) in [
+        ("large", ["61 %", "0 %"]),
+        ("small", ["4.0 %", "90 %"]),
+        ("odd", ["0 %", "&lt; 0.1 %"]),
+    ] {
+        let near = |share: &str| {
+            texts(&svg)
+                .into_iter()
+                .any(|(text, y)| text == share && (y - y_of(&svg, name)).abs() < 17.0 * 4.0)
+        };
+        assert!(shares.into_iter().all(near), "{name}");
+    }
+    study.importance.clear();
+    let unknown = bars(&study);
+    assert!(unknown.contains("importances are not known yet"));
+}
+
+#[test]
+fn the_best_is_the_first_of_several_and_failed_trials_are_none() {
+    let values = [
+        Some(f64::NAN),
+        Some(2.0),
+        None,
+        Some(7.0),
+        Some(2.0),
+        Some(7.0),
+    ];
+    assert_eq!(study(true, &values).best(), Some(1));
+    assert_eq!(study(false, &values).best(), Some(3));
+    assert_eq!(study(true, &[None, Some(f64::INFINITY)]).best(), None);
+}
+
+#[test]
+fn numbers_in_the_footnote_have_six_digits_at_most() {
+    for (value, text) in [
+        (0.0, "0"),
+        (1.0, "1"),
+        (-0.25, "−0.25"),
+        (2.0 / 3.0, "0.666667"),
+        (123_456.7, "123457"),
+        (999_999.9, "1e6"),
+        (1e-5, "1e−5"),
+        (1.0 / 3e9, "3.33333e−10"),
+        (f64::MAX, "1.79769e308"),
+    ] {
+        assert_eq!(significant(value), text);
+    }
+}
+
+#[test]
+fn colours_darken_from_the_first_trial_to_the_last() {
+    let luminance = |share: f64| {
+        let color = head::color_of_order(share);
+        0.2126 * f64::from(color.0) + 0.7152 * f64::from(color.1) + 0.0722 * f64::from(color.2)
+    };
+    let shares = || (0..=50).map(|index| f64::from(index) / 50.0);
+    assert!(
+        shares()
+            .zip(shares().skip(1))
+            .all(|(a, b)| luminance(a) > luminance(b))
+    );
+}
+
+/// Every mark and every text within the picture, and every number a number.
+fn assert_sound(svg: &str, case: &str) {
+    for bad in ["NaN", "inf", "2147483647", "-2147483648"] {
+        assert!(!svg.contains(bad), "{bad} in {case}");
+    }
+    let picture = elements(svg, "svg").remove(0);
+    let (width, height) = (
+        4.0 * length(picture, "width"),
+        4.0 * length(picture, "height"),
+    );
+    let inside = |x: f64, y: f64| (0.0..=width).contains(&x) && (0.0..=height).contains(&y);
+    // What is not a number lands in the corner.
+    for disc in elements(svg, "circle") {
+        assert!(
+            length(disc, "cx") > 30.0 && length(disc, "cy") > 30.0,
+            "{disc} in {case}"
+        );
+        assert!(
+            inside(length(disc, "cx"), length(disc, "cy")),
+            "{disc} in {case}"
+        );
+    }
+    for text in elements(svg, "text") {
+        assert!(
+            inside(length(text, "x"), length(text, "y")),
+            "{text} in {case}"
+        );
+    }
+}
+
+#[test]
+fn awkward_values_are_drawn_too() {
+    let huge = [1e-300, 1e300, -1e300, 3.0, f64::MAX, f64::MIN, 5e-324, 0.0];
+    let cases: [(&str, Vec<Option<f64>>); 11] = [
+        ("nothing", vec![]),
+        ("one", vec![Some(0.3)]),
+        ("one failed", vec![None]),
+        ("all failed", vec![None; 9]),
+        ("not finite", vec![Some(f64::NAN), Some(f64::INFINITY)]),
+        ("constant", vec![Some(-7.25); 9]),
+        ("zero", vec![Some(0.0); 9]),
+        ("huge", huge.map(Some).to_vec()),
+        ("positive", [1e-300, 1e300, 2.0, 1.0].map(Some).to_vec()),
+        ("negative", [-1e-300, -1e300, -2.0, -1.0].map(Some).to_vec()),
+        ("close", [1e15, 1e15 + 1.0, 1e15 + 2.0].map(Some).to_vec()),
+    ];
+    for (case, values) in cases {
+        for minimize in [true, false] {
+            let study = study(minimize, &values);
+            for svg in all_pictures(&study) {
+                assert_sound(&svg, case);
+            }
+        }
+    }
+}
+
+#[test]
+fn awkward_parameters_are_drawn_too() {
+    let choices = |n: usize| PlottedRange::Categorical {
+        choices: (0..n)
+            .map(|index| format!("a-long-name-{index}-of-a-choice"))
+            .collect(),
+    };
+    let float = |low, high, log| PlottedRange::Float { low, high, log };
+    let int = |low, high, log| PlottedRange::Int { low, high, log };
+    let ranges = [
+        float(-f64::MAX, f64::MAX, false),
+        float(1e-300, 1e300, true),
+        float(0.0, 1.0, true),
+        float(1.0, 1.0, false),
+        float(5e-324, 1e-323, false),
+        float(1e9, 1e9 + 1e-3, false),
+        int(i64::MIN, i64::MAX, false),
+        int(1, 1 << 52, true),
+        int(3, 3, false),
+        choices(0),
+        choices(1),
+        choices(200),
+        PlottedRange::Categorical {
+            choices: vec!["\u{1}\n".repeat(5000), String::new()],
+        },
+    ];
+    let names = ["", "x", "日本語", "a\tb"].map(str::to_owned);
+    let names = names
+        .into_iter()
+        .chain(std::iter::once("y".repeat(10_000)))
+        .cycle();
+    let parameters: Vec<PlottedParameter> = ranges
+        .into_iter()
+        .zip(names)
+        .map(|(range, name)| PlottedParameter { name, range })
+        .collect();
+    let trial = |index: usize| PlottedTrial {
+        number: index as u64 * (u64::MAX / 9),
+        value: Some(1.0 / (1.0 + index as f64)),
+        coordinates: parameters
+            .iter()
+            .map(|parameter| match &parameter.range {
+                PlottedRange::Categorical { .. } => PlottedValue::Choice(index),
+                PlottedRange::Float { low, high, .. } => {
+                    PlottedValue::Number(if index.is_multiple_of(2) { *low } else { *high })
+                }
+                PlottedRange::Int { low, .. } => PlottedValue::Number(*low as f64),
+            })
+            .collect(),
+        initial: false,
+    };
+    let importance = parameters
+        .iter()
+        .map(|parameter| importance(&parameter.name, 1e300, -1.0));
+    let study = StudyPlot {
+        title: "t".repeat(10_000),
+        minimize: true,
+        trials: (0..9).map(trial).collect(),
+        importance: importance.collect(),
+        parameters: parameters.clone(),
+    };
+    for svg in all_pictures(&study) {
+        assert_sound(&svg, "awkward parameters");
+        let unprintable = |c: char| c.is_control() && c != '\n';
+        assert!(!svg.contains(unprintable));
+    }
+}
+
+/// Texts of a row of panels do not touch, whatever the number of panels.
+#[test]
+fn panels_of_one_to_twenty_parameters_stand_apart() {
+    for n in 1..=20_u32 {
+        let mut study = study(true, &[Some(1.0), Some(3.0), None]);
+        let all = (0..n).map(|index| {
+            // Labels of all lengths.
+            let low = if index % 2 == 0 { 0.0 } else { 1.234_567_8e9 };
+            number(&format!("{index}"), low, low + f64::from(index + 1), false)
+        });
+        study.parameters = all.collect();
+        for trial in &mut study.trials {
+            trial.coordinates = (0..n).map(|_| PlottedValue::Number(0.5)).collect();
+        }
+        let svg = slices(&study);
+        assert_sound(&svg, &format!("{n} parameters"));
+        register_fonts().expect("a sound font");
+        let font = crate::plot::style::tick_font(2);
+        let mut extents: Vec<(f64, f64, f64)> = Vec::new();
+        for element in elements(&svg, "text") {
+            let (_, text) = element.split_once('>').expect("a text");
+            if attribute(element, "text-anchor") != "middle" || element.contains("rotate") {
+                continue;
+            }
+            let half = 2.0 * font.width(text.trim()).expect("a width");
+            let (x, y) = (length(element, "x"), length(element, "y"));
+            extents.push((y, x - half, x + half));
+        }
+        extents.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        for pair in extents
+            .windows(2)
+            .filter(|pair| pair[1].0 - pair[0].0 < 1.0)
+        {
+            assert!(pair[0].2 < pair[1].1, "{n} parameters: {pair:?}");
+        }
     }
 }

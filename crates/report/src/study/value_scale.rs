@@ -57,7 +57,7 @@ impl ValueScale {
                 b.total_cmp(a)
             }
         });
-        let (Some(best), Some(_)) = (values.first().copied(), values.last()) else {
+        let Some(best) = values.first().copied() else {
             return Self {
                 axis: Axis::bare(),
                 minimize: study.minimize,
@@ -189,6 +189,14 @@ mod tests {
         // The better end is never cut.
         let scale = ValueScale::of(&study(true, &[5.0, 4.0, -1e6, 3.0, 1.0, 2.5]), 6);
         assert!(!scale.is_beyond(5.0) && !scale.is_beyond(-1e6));
+    }
+
+    #[test]
+    fn one_value_beside_equal_ones_stays_on_the_axis() {
+        let mut values = [0.5; 9];
+        values[3] = 0.9;
+        let scale = ValueScale::of(&study(true, &values), 6);
+        assert!(!scale.is_beyond(0.9) && scale.axis.place(0.9) > scale.axis.place(0.5));
     }
 
     #[test]

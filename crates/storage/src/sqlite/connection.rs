@@ -172,14 +172,10 @@ impl File {
     }
 
     /// That the path still leads to the file that is open: what is written to a file that was deleted is lost.
-    pub(super) fn check_is_same(&self) -> Result<(), StorageError> {
+    pub(super) fn check_is_same(&self) -> Result<(), Failure> {
         match self.identity.get() {
             Some(opened) if identity(&self.absolute).as_ref() != Some(opened) => {
-                Err(StorageError::Write {
-                    path: self.path.clone(),
-                    message: "the file was moved, deleted or replaced while it was in use; put it back, or start again"
-                        .to_owned(),
-                })
+                Err(Failure::Moved)
             }
             _ => Ok(()),
         }

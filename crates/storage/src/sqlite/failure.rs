@@ -22,6 +22,8 @@ pub(super) enum Failure {
     Sql(rusqlite::Error),
     /// The file may only be read.
     ReadOnly,
+    /// The path does not lead to the open file any more.
+    Moved,
     /// What is stored contradicts itself, in words.
     Contradiction(String),
     /// In words already.
@@ -45,6 +47,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Sql(error) => f.write_str(&plain(error)),
             Self::ReadOnly => f.write_str("it is read-only"),
+            Self::Moved => f.write_str("it was moved"),
             Self::Contradiction(what) => f.write_str(what),
             Self::Storage(error) => error.fmt(f),
         }
@@ -104,7 +107,7 @@ impl Failure {
                 )
             ),
             Self::Contradiction(_) => true,
-            Self::ReadOnly | Self::Storage(_) => false,
+            Self::ReadOnly | Self::Moved | Self::Storage(_) => false,
         }
     }
 
@@ -126,6 +129,10 @@ impl Failure {
             Self::ReadOnly => {
                 let message = "the file is read-only; make it writable or name another".to_owned();
                 return refused(path, message);
+            }
+            Self::Moved => {
+                let message = "the file was moved, deleted or replaced while it was in use; put it back, or start again";
+                return refused(path, message.to_owned());
             }
             Self::Sql(error) => error,
         };

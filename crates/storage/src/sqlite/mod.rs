@@ -130,7 +130,7 @@ impl SqliteStorage {
         self.file.check_is_same()?;
         let behavior = match doing {
             Doing::Read => TransactionBehavior::Deferred,
-            Doing::Write => TransactionBehavior::Immediate,
+            Doing::Write => TransactionBehavior::Deferred,
         };
         let transaction =
             connection::patiently(|| Ok(Transaction::new_unchecked(connection, behavior)?))?;

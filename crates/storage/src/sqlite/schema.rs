@@ -78,7 +78,7 @@ pub(super) fn content(connection: &Connection) -> Result<Content, Failure> {
     tx.commit()?;
     Ok(match (id, version, tables) {
         (0, 0, 0) => Content::Empty,
-        (id, version, _) if id == i64::from(APPLICATION_ID) => Content::Studies(version),
+        (id, 1.., _) if id == i64::from(APPLICATION_ID) => Content::Studies(version),
         _ => Content::Foreign,
     })
 }
@@ -138,4 +138,25 @@ pub(super) fn lay_out(connection: &Connection, steps: &[&str]) -> Result<(), Fai
 pub(super) fn pragma(connection: &Connection, name: &str) -> Result<i64, Failure> {
     let mut statement = connection.prepare_cached(&format!("PRAGMA {name}"))?;
     Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_is_not_ours_has_a_way_out() {
+        let path = Path::new("study.db");
+        assert_eq!(of_our_version(2, 2, path), Ok(()));
+        let text = |found| of_our_version(found, 2, path).unwrap_err().to_string();
+        assert_eq!(
+            text(1),
+            "study.db: its layout has version 1, this program reads 2; `fedbo storage upgrade` brings it up to date and \
+             keeps a copy"
+        );
+        assert_eq!(
+            text(3),
+            "study.db: its layout has version 3, this program reads 2; a newer fedbo wrote it, use that one"
+        );
+    }
 }

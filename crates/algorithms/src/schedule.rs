@@ -1,0 +1,68 @@
+//! When a study's surrogate is fitted, and to which observations.
+
+/// The last count of observations at which a scheduled fit takes place and the posterior is built anew; later ones are
+/// only appended, so that no step takes seconds.
+pub(crate) const LAST_FIT: usize = 2000;
+/// Observations that one fit sees at most.
+pub(crate) const MAX_FITTED: usize = 500;
+/// Observations beyond which a fit has no random restarts.
+pub(crate) const LAST_RESTARTED: usize = 100;
+
+/// The last scheduled count up to n, 0 if there is none: 2, 3, …, 20, then counts that grow by a tenth, up to
+/// [`LAST_FIT`].
+pub(crate) fn last_scheduled(n: usize) -> usize {
+    let (mut last, mut next) = (0, 2);
+    while next <= n.min(LAST_FIT) {
+        last = next;
+        next += if next < 20 { 1 } else { next.div_ceil(10) };
+    }
+    last
+}
+
+/// Up to `limit` indices in ascending order: half of the limit the largest outputs (of equal ones the first), the rest
+/// spread evenly over the other indices.
+pub(crate) fn representative(outputs: &[f64], limit: usize) -> Vec<usize> {
+    let n = outputs.len();
+    if n <= limit {
+        return (0..n).collect();
+    }
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|a, b| outputs[*b].total_cmp(&outputs[*a]).then(a.cmp(b)));
+    let mut others = order.split_off(limit / 2);
+    others.sort_unstable();
+    let n_spread = limit - limit / 2;
+    order.extend((0..n_spread).map(|i| others[i * others.len() / n_spread]));
+    order.sort_unstable();
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_dense_first_and_then_grow_by_a_tenth() {
+        let mut counts: Vec<usize> = (0..5000).map(last_scheduled).collect();
+        counts.dedup();
+        let expected: Vec<usize> = [0].into_iter().chain(2..=20).collect();
+        assert_eq!(counts[..20], expected);
+        assert_eq!(counts[20..26], [22, 25, 28, 31, 35, 39]);
+        assert!(
+            counts
+                .windows(2)
+                .skip(1)
+                .all(|w| w[1] > w[0] && w[1] <= w[0] + w[0].div_ceil(10))
+        );
+        assert!(*counts.last().unwrap_or(&0) <= LAST_FIT);
+    }
+
+    #[test]
+    fn the_best_half_and_an_even_spread_of_the_rest_are_seen() {
+        let outputs: Vec<f64> = (0..100).map(f64::from).collect();
+        let seen = representative(&outputs, 20);
+        let expected: Vec<usize> = (0..10).map(|i| 9 * i).chain(90..100).collect();
+        assert_eq!(seen, expected);
+        assert_eq!(representative(&outputs, 100), (0..100).collect::<Vec<_>>());
+        assert_eq!(representative(&[1.0; 9], 4).len(), 4);
+    }
+}

@@ -1,0 +1,144 @@
+//! One step of a study: ask for a trial and tell its value, with t trials told before.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use fedbo_space::{ParameterSpec, Point, Value as ParameterValue};
+use fedbo_streams::{Purpose, Seed};
+use fedbo_study::{Definition, StrategySpec, Study};
+use serde_json::{Value, json};
+
+use crate::measure::{Limits, columns, count, measure, rounded};
+use crate::memory::peak_mib;
+use crate::scaling::exponent;
+
+/// Dimension of the peers' script.
+const DIM: usize = 3;
+
+/// The strategy of a name.
+pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
+    match name {
+        "ts" => Ok(StrategySpec::ts()),
+        "gp-ucb" => Ok(StrategySpec::gp_ucb()),
+        "log-ei" => Ok(StrategySpec::LogEi {}),
+        _ => Err("expected ts, gp-ucb or log-ei".to_owned()),
+    }
+}
+
+/// A row for every number of trials. `seconds` is the *mean* over as many steps as one refit serves, so that refits are
+/// paid for; the median of steps without one is smaller.
+pub(crate) fn rows(strategy: StrategySpec, sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
+    let mut rows = Vec::new();
+    for &t in sizes {
+        let study = study_of(strategy, t)?;
+        let steps = Limits {
+            min_reps: limits.min_reps.max(t.div_ceil(10)),
+            ..*limits
+        };
+        let (timing, _) = measure(&steps, |_| Ok(()), |()| step(&study))?;
+        let mut row = columns(json!({ "peer": "fedbo", "what": strategy.name(), "trials": t }));
+        row.extend(timing.columns());
+        row.insert("median".into(), rounded(timing.median(), 9));
+        row.insert("seconds".into(), rounded(timing.mean(), 9));
+        rows.push(Value::Object(row));
+    }
+    Ok(rows)
+}
+
+/// Steps that are timed at each size of [`growth`].
+const N_STEPS: usize = 40;
+
+/// Mean and longest step, the first step of a program that has just opened the study, and peak memory of the process, at
+/// growing numbers of trials; then how each of them grows.
+pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value>> {
+    let name = strategy.name();
+    let ladder = [100, 200, 500, 1000, 2000, 5000];
+    let curve = |what: &str, unit| Curve {
+        what: format!("{name}: {what}"),
+        unit,
+        points: Vec::new(),
+    };
+    let mut curves = [
+        curve("ask and tell, mean", "seconds"),
+        curve("ask and tell, longest", "seconds"),
+        curve("first ask after opening", "seconds"),
+        curve("peak memory", "mib"),
+    ];
+    for t in ladder.into_iter().filter(|t| *t <= largest) {
+        // The steps end at t trials, so that the largest size is within what a surrogate takes.
+        let study = study_of(strategy, t - N_STEPS - 1)?;
+        let seconds = (0..=N_STEPS)
+            .map(|_| {
+                let begin = Instant::now();
+                step(&study)?;
+                Ok(begin.elapsed().as_secs_f64())
+            })
+            .collect::<Result<Vec<f64>>>()?;
+        let (first, steps) = seconds.split_first().context("at least one step")?;
+        let mean = steps.iter().sum::<f64>() / count(steps.len());
+        let longest = steps.iter().copied().fold(0.0, f64::max);
+        let t = u32::try_from(t)?;
+        let costs = [mean, longest, *first, peak_mib()?];
+        for (curve, cost) in curves.iter_mut().zip(costs) {
+            curve.points.push((t, cost));
+        }
+    }
+    let mut rows = Vec::new();
+    for Curve { what, unit, points } in &curves {
+        for (t, value) in points {
+            let mut row = columns(json!({ "peer": "fedbo", "what": what, "t": t }));
+            row.insert((*unit).into(), rounded(*value, 6));
+            rows.push(Value::Object(row));
+        }
+        if let Some(exponent) = exponent(points) {
+            rows.push(json!({
+                "peer": "fedbo", "what": what, "exponent_in": "t", "exponent": rounded(exponent, 2),
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+/// One cost at growing numbers of trials.
+struct Curve {
+    what: String,
+    /// Column of the cost.
+    unit: &'static str,
+    points: Vec<(u32, f64)>,
+}
+
+/// A study in memory with t told trials at random points.
+fn study_of(strategy: StrategySpec, t: usize) -> Result<Study> {
+    let mut definition = Definition::new("bench")
+        .strategy(strategy)
+        .seed(1)
+        .minimize();
+    for name in names() {
+        definition = definition.parameter(name, ParameterSpec::float(0.0, 1.0));
+    }
+    let study = Study::in_memory(&definition)?;
+    let mut stream = Seed::new(1).stream(Purpose::Test, u64::try_from(t)?, 0);
+    for _ in 0..t {
+        let entries = names().map(|name| (name, ParameterValue::Float(stream.uniform())));
+        let trial = study.enqueue(&Point::new(entries.collect()))?;
+        study.tell(trial.number, value(&trial.point))?;
+    }
+    Ok(study)
+}
+
+fn step(study: &Study) -> Result<u64> {
+    let trial = study.ask()?;
+    study.tell(trial.number, value(&trial.point))?;
+    Ok(trial.number)
+}
+
+fn names() -> impl Iterator<Item = String> {
+    (0..DIM).map(|i| format!("x{i}"))
+}
+
+/// The objective of the peers' script.
+fn value(point: &Point) -> f64 {
+    let squares = (1..=DIM).zip(names());
+    let squares = squares.map(|(i, name)| (point.number(&name) - 0.3 * count(i)).powi(2));
+    squares.sum::<f64>() + 0.1 * (9.0 * point.number("x0")).cos()
+}

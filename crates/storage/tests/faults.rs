@@ -1,0 +1,522 @@
+//! What the system refuses, and what is no storage: each has an error that says so, and nothing that was stored is lost.
+//!
+//! Where a test needs another user, a small disk or a limit, the test binary starts itself again under it.
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a failure is the test's"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fedbo_space::{Point, Value};
+use fedbo_storage::{
+    Added, Mode, NewTrial, SqliteStorage, Storage, StorageError, StudyKey, Teller, Told, Worker,
+    verify,
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+const FOLDER: &str = "FEDBO_TEST_FOLDER";
+
+fn new_trial(size: usize) -> NewTrial {
+    NewTrial {
+        point: Point::new(vec![("x".to_owned(), Value::Choice("x".repeat(size)))]),
+        encoding: vec![0],
+        source: "own".to_owned(),
+        ask_seconds: 0.0,
+        holder: Some((Worker::by_hand(), None)),
+        unique: false,
+        number: None,
+        limit: None,
+    }
+}
+
+fn key(storage: &SqliteStorage) -> StudyKey {
+    storage.studies().unwrap()[0].key
+}
+
+/// Adds a trial and tells it; its number once both are acknowledged.
+fn one_more(storage: &SqliteStorage, size: usize) -> Result<u64, StorageError> {
+    let Added::Trial(trial) = storage.add(key(storage), &new_trial(size))? else {
+        panic!("nothing keeps it out");
+    };
+    let told = Told::Value(0.1);
+    storage.finish(key(storage), trial.number, Teller::Hand, &told)?;
+    Ok(trial.number)
+}
+
+/// A file with one trial, closed.
+fn fixture() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    allow(folder.path(), 0o777);
+    let path = folder.path().join("study.db");
+    let storage = SqliteStorage::open(&path, Mode::Create).unwrap();
+    storage.create("study", "{}").unwrap();
+    one_more(&storage, 1).unwrap();
+    (folder, path)
+}
+
+fn allow(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+/// Runs a test of this file, in which [`FOLDER`] is set, by way of `command`.
+fn run(command: &mut Command, folder: &Path) {
+    let output = command
+        .env(FOLDER, folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(out.contains("1 passed"), "{out}");
+}
+
+/// The folder that a test started by [`run`] works in; `None` in an ordinary run.
+fn given_folder() -> Option<PathBuf> {
+    std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+/// This test binary where every user may run it, about to run one test; as another user if this one may do everything.
+fn without_privileges(name: &str, folder: &Path) -> Command {
+    let binary = folder.join("tests");
+    fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+    allow(&binary, 0o755);
+    let mut command = Command::new(binary);
+    command.args(["--exact", name, "--ignored"]);
+    command.current_dir("/");
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    command
+}
+
+#[test]
+fn what_may_only_be_read_is_read() {
+    for (file_mode, folder_mode) in [(0o444, 0o777), (0o644, 0o555), (0o444, 0o555)] {
+        let (folder, path) = fixture();
+        let bin = tempfile::tempdir().unwrap();
+        allow(bin.path(), 0o755);
+        allow(&path, file_mode);
+        allow(folder.path(), folder_mode);
+        run(
+            &mut without_privileges("reads_what_it_may_not_write", bin.path()),
+            folder.path(),
+        );
+        assert_eq!(names(folder.path()), ["study.db"], "nothing lies beside it");
+        allow(folder.path(), 0o777);
+    }
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn reads_what_it_may_not_write() {
+    let Some(folder) = given_folder() else { return };
+    let path = folder.join("study.db");
+    for mode in [Mode::Existing, Mode::Create] {
+        let storage = SqliteStorage::open(&path, mode).unwrap();
+        for _ in 0..2 {
+            assert_eq!(storage.trials(key(&storage)).unwrap().len(), 1);
+            let error = one_more(&storage, 1).unwrap_err();
+            assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains("study.db: cannot write: the file"), "{text}");
+        }
+        assert_eq!(storage.trials(key(&storage)).unwrap().len(), 1);
+    }
+    assert_eq!(verify(&path).unwrap().problems, []);
+}
+
+/// Another user reads what is being written, from the log.
+#[test]
+fn a_file_at_work_is_read_by_who_may_not_write() {
+    let (folder, path) = fixture();
+    let bin = tempfile::tempdir().unwrap();
+    allow(bin.path(), 0o755);
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    one_more(&storage, 1).unwrap();
+    for name in ["study.db", "study.db-wal", "study.db-shm"] {
+        allow(&folder.path().join(name), 0o444);
+    }
+    allow(folder.path(), 0o555);
+    run(
+        &mut without_privileges("reads_the_log", bin.path()),
+        folder.path(),
+    );
+    one_more(&storage, 1).unwrap();
+    allow(folder.path(), 0o777);
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn reads_the_log() {
+    let Some(folder) = given_folder() else { return };
+    let storage = SqliteStorage::open(&folder.join("study.db"), Mode::Existing).unwrap();
+    assert_eq!(storage.trials(key(&storage)).unwrap().len(), 2);
+    let error = one_more(&storage, 1).unwrap_err();
+    assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+}
+
+/// What a crash left in the log cannot be read where nothing can be laid beside the file; the error says what to do.
+#[test]
+fn what_may_not_be_read_is_refused() {
+    let (folder, path) = fixture();
+    let bin = tempfile::tempdir().unwrap();
+    allow(bin.path(), 0o755);
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    one_more(&storage, 1).unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("crashed")).unwrap();
+    fs::create_dir(at("locked")).unwrap();
+    for name in ["study.db", "study.db-wal"] {
+        fs::copy(at(name), at("crashed").join(name)).unwrap();
+    }
+    fs::copy(at("study.db"), at("locked").join("study.db")).unwrap();
+    allow(&at("crashed"), 0o555);
+    allow(&at("locked").join("study.db"), 0o000);
+    allow(&at("locked"), 0o555);
+    run(
+        &mut without_privileges("is_refused", bin.path()),
+        folder.path(),
+    );
+    allow(&at("crashed"), 0o755);
+    allow(&at("locked"), 0o755);
+    assert_eq!(names(&at("crashed")), ["study.db", "study.db-wal"]);
+    assert_eq!(names(&at("locked")), ["study.db"]);
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn is_refused() {
+    let Some(folder) = given_folder() else { return };
+    for name in ["crashed", "locked"] {
+        let path = folder.join(name).join("study.db");
+        let error = SqliteStorage::open(&path, Mode::Existing).unwrap_err();
+        assert!(matches!(error, StorageError::Read { .. }), "{error:?}");
+        assert!(error.to_string().contains("permissions"), "{error}");
+        let missing = folder.join(name).join("new.db");
+        let error = SqliteStorage::open(&missing, Mode::Create).unwrap_err();
+        assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+    }
+}
+
+/// In a namespace with a file system of two megabytes, where the system allows that without privileges.
+#[test]
+fn a_full_disk_loses_nothing_and_can_be_emptied() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=2m tmpfs \"$FEDBO_TEST_FOLDER\" && exec \"$0\" \"$@\"";
+    let small_disk = |program: &Path| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+        command.arg(program).env(FOLDER, folder.path());
+        command
+    };
+    if !small_disk(Path::new("true"))
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        eprintln!("skipped: this system has no small disk for us");
+        return;
+    }
+    let mut command = small_disk(&std::env::current_exe().unwrap());
+    command.args(["--exact", "works_on_a_small_disk", "--ignored"]);
+    run(&mut command, folder.path());
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn works_on_a_small_disk() {
+    let Some(folder) = given_folder() else { return };
+    let (path, ballast) = (folder.join("study.db"), folder.join("ballast"));
+    let reserve = folder.join("reserve");
+    fs::write(&ballast, vec![1; 1 << 19]).unwrap();
+    fs::write(&reserve, vec![1; 1 << 19]).unwrap();
+    let storage = SqliteStorage::open(&path, Mode::Create).unwrap();
+    storage.create("study", "{}").unwrap();
+    let mut known = Vec::new();
+    let fill = |known: &mut Vec<u64>| {
+        for size in [1000, 100, 1] {
+            let error = loop {
+                match one_more(&storage, size) {
+                    Ok(number) => known.push(number),
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+            assert!(error.to_string().contains("disk is full"), "{error}");
+        }
+    };
+    let told = |storage: &SqliteStorage| -> Vec<u64> {
+        let trials = storage.trials(key(storage)).unwrap().into_iter();
+        trials
+            .filter(|trial| trial.told().is_some())
+            .map(|trial| trial.number)
+            .collect()
+    };
+    fill(&mut known);
+    assert!(known.len() > 10);
+    assert_eq!(told(&storage), known, "a full disk can be read");
+    assert_eq!(verify(&path).unwrap().problems, []);
+    // Space returns: the same handle goes on.
+    fs::remove_file(&ballast).unwrap();
+    known.push(one_more(&storage, 1).unwrap());
+    fill(&mut known);
+    assert_eq!(told(&storage), known);
+    drop(storage);
+    // Closed and opened on a full disk: read at least, and written again once there is space.
+    while fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&ballast)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, &[1; 512]))
+        .is_ok()
+    {}
+    let storage = SqliteStorage::open(&path, Mode::Create).unwrap();
+    assert_eq!(told(&storage), known);
+    let error = one_more(&storage, 1).unwrap_err();
+    assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+    let new = SqliteStorage::open(&folder.join("new.db"), Mode::Create).unwrap_err();
+    assert!(matches!(new, StorageError::Write { .. }), "{new:?}");
+    fs::remove_file(&reserve).unwrap();
+    known.push(one_more(&storage, 1).unwrap());
+    assert_eq!(told(&storage), known);
+    drop(storage);
+    assert_eq!(verify(&path).unwrap().problems, []);
+}
+
+/// Under a limit of file sizes, which every system has.
+#[test]
+fn a_limit_of_file_sizes_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "works_under_a_limit", "--ignored"]);
+    run(&mut command, folder.path());
+    let path = folder.path().join("study.db");
+    assert_eq!(verify(&path).unwrap().problems, []);
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    let n_trials = storage.trials(key(&storage)).unwrap().len();
+    one_more(&storage, 20_000).unwrap();
+    assert_eq!(storage.trials(key(&storage)).unwrap().len(), n_trials + 1);
+}
+
+#[test]
+#[ignore = "started by another test"]
+fn works_under_a_limit() {
+    let Some(folder) = given_folder() else { return };
+    let storage = SqliteStorage::open(&folder.join("study.db"), Mode::Create).unwrap();
+    storage.create("study", "{}").unwrap();
+    let mut known = Vec::new();
+    let error = loop {
+        match one_more(&storage, 500) {
+            Ok(number) => known.push(number),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+    assert!(known.len() > 10, "{error}");
+    let trials = storage.trials(key(&storage)).unwrap();
+    let told = trials.iter().filter(|trial| trial.told().is_some());
+    assert_eq!(told.map(|trial| trial.number).collect::<Vec<_>>(), known);
+}
+
+#[test]
+fn a_file_that_is_gone_is_not_written_any_more() {
+    let (folder, path) = fixture();
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    let elsewhere = folder.path().join("moved.db");
+    let key = key(&storage);
+    fs::rename(&path, &elsewhere).unwrap();
+    for _ in 0..2 {
+        let error = storage.add(key, &new_trial(1)).unwrap_err();
+        assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+        assert!(error.to_string().contains("moved, deleted or replaced"));
+        let error = storage.trials(key).unwrap_err();
+        assert!(matches!(error, StorageError::Read { .. }), "{error:?}");
+        // The second time another file has its name.
+        fs::copy(&elsewhere, &path).unwrap();
+    }
+    fs::rename(&elsewhere, &path).unwrap();
+    one_more(&storage, 1).unwrap();
+}
+
+#[test]
+fn one_waits_for_a_process_that_holds_the_lock() {
+    let (_folder, path) = fixture();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let waiting = std::thread::spawn({
+        let path = path.clone();
+        move || {
+            let storage = SqliteStorage::open(&path, Mode::Create).unwrap();
+            let before = storage.trials(key(&storage)).unwrap().len();
+            (before, one_more(&storage, 1).unwrap())
+        }
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!waiting.is_finished());
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(waiting.join().unwrap(), (1, 1), "a reader does not wait");
+}
+
+#[test]
+fn what_is_no_storage_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let sql = |name: &str, sql: &str| {
+        let connection = Connection::open(at(name)).unwrap();
+        connection.execute_batch(sql).unwrap();
+    };
+    fs::write(at("notes.txt"), "x = 1\n".repeat(1000)).unwrap();
+    fs::write(at("short.db"), "SQLite").unwrap();
+    fs::write(at("empty.db"), "").unwrap();
+    fs::create_dir(at("folder.db")).unwrap();
+    sql("foreign.db", "CREATE TABLE t (x)");
+    sql("marked.db", "PRAGMA application_id = 7");
+    sql(
+        "blank.db",
+        "PRAGMA user_version = 1; PRAGMA user_version = 0",
+    );
+    sql(
+        "old.db",
+        "PRAGMA application_id = 1717920866; CREATE TABLE t (x)",
+    );
+    sql(
+        "new.db",
+        "PRAGMA application_id = 1717920866; PRAGMA user_version = 9",
+    );
+    let before = names(folder.path());
+    let bytes = |name: &str| fs::read(at(name)).ok();
+    for (name, both, existing) in [
+        (
+            "notes.txt",
+            "it is no storage of studies (not a SQLite file",
+            "",
+        ),
+        (
+            "short.db",
+            "it is no storage of studies (not a SQLite file",
+            "",
+        ),
+        ("folder.db", "it is a folder", ""),
+        ("foreign.db", "it is a SQLite file of another program", ""),
+        ("marked.db", "it is a SQLite file of another program", ""),
+        ("old.db", "it is a SQLite file of another program", ""),
+        (
+            "new.db",
+            "its layout has version 9, this program reads 1; a newer fedbo",
+            "",
+        ),
+        ("none/study.db", "", "there is no such storage"),
+        ("notes.txt/study.db", "a part of its path is no folder", ""),
+        ("none.db", "", "there is no such storage"),
+        ("empty.db", "", "it is empty"),
+        ("blank.db", "", "it is empty"),
+    ] {
+        let (path, content) = (at(name), bytes(name));
+        let message = if both.is_empty() { existing } else { both };
+        let expected = format!("{}: {message}", path.display());
+        let refused = |error: StorageError| {
+            let text = error.to_string();
+            assert!(text.starts_with(&expected), "{text}");
+            assert!(!matches!(
+                error,
+                StorageError::Write { .. } | StorageError::Read { .. }
+            ));
+        };
+        refused(SqliteStorage::open(&path, Mode::Existing).unwrap_err());
+        refused(verify(&path).unwrap_err());
+        refused(
+            fedbo_storage::upgrade(&path)
+                .err()
+                .unwrap_or_else(|| panic!("{name}")),
+        );
+        if !both.is_empty() {
+            refused(SqliteStorage::open(&path, Mode::Create).unwrap_err());
+        }
+        assert_eq!(bytes(name), content, "{name} is untouched");
+    }
+    assert_eq!(names(folder.path()), before, "nothing is created");
+    let error = SqliteStorage::open(&at("none/study.db"), Mode::Create).unwrap_err();
+    assert!(error.to_string().contains("create it first"), "{error}");
+    for name in ["none.db", "empty.db", "blank.db"] {
+        let storage = SqliteStorage::open(&at(name), Mode::Create).unwrap();
+        storage.create("study", "{}").unwrap();
+    }
+    let upgraded = fedbo_storage::upgrade(&at("none.db")).unwrap();
+    assert_eq!((upgraded.from, upgraded.to, upgraded.backup), (1, 1, None));
+}
+
+#[test]
+fn names_with_special_signs_are_files() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [
+        "a b?mode=memory&x#y%20.db",
+        "file:x.db",
+        "größe 🜛.db",
+        ":memory:",
+    ] {
+        let path = folder.path().join(name);
+        let storage = SqliteStorage::open(&path, Mode::Create).unwrap();
+        storage.create("study", "{}").unwrap();
+        drop(storage);
+        assert!(path.is_file(), "{name}");
+        assert_eq!(verify(&path).unwrap().n_studies, 1);
+    }
+}
+
+/// Garbage in the middle of a file is found, by who verifies and by who reads it.
+#[test]
+fn damage_is_found() {
+    let (_folder, path) = fixture();
+    {
+        let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+        for _ in 0..20 {
+            one_more(&storage, 3000).unwrap();
+        }
+    }
+    let mut bytes = fs::read(&path).unwrap();
+    assert!(bytes.len() > 40_000);
+    for byte in &mut bytes[20_000..40_000] {
+        *byte = byte.wrapping_mul(31).wrapping_add(7);
+    }
+    fs::write(&path, &bytes).unwrap();
+    let report = verify(&path).unwrap();
+    assert!(!report.problems.is_empty());
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    let error = storage.trials(key(&storage)).unwrap_err();
+    assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
+    assert!(
+        error.to_string().contains("fedbo storage verify"),
+        "{error}"
+    );
+    // A head that is damaged leaves a file that nobody can call a storage.
+    bytes[..16].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    assert!(matches!(
+        verify(&path),
+        Err(StorageError::NotAStorage { .. })
+    ));
+}

@@ -1,0 +1,242 @@
+//! Each invariant of a file has damage that verification finds and names.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a failure is the test's"
+)]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fedbo_space::{Point, Value};
+use fedbo_storage::{
+    Mode, NewTrial, SqliteStorage, Storage, StorageError, Teller, Told, Worker, verify,
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+/// Study "s" with trials 0 (a value), 1 (a failure), 2 (running), 3 (waiting), 4 (a value); and an empty study "t".
+fn fixture() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("study.db");
+    let storage = SqliteStorage::open(&path, Mode::Create).unwrap();
+    let study = storage.create("s", "{\"seed\": 7}").unwrap().key;
+    storage.create("t", "[]").unwrap();
+    let worker = Worker::of_this_process();
+    for number in 0..5_u8 {
+        let new = NewTrial {
+            point: Point::new(vec![("x".to_owned(), Value::Int(i64::from(number)))]),
+            encoding: vec![number],
+            source: "own".to_owned(),
+            ask_seconds: 0.5,
+            holder: (number != 3).then(|| (worker.clone(), Some(Duration::from_secs(60)))),
+            unique: true,
+            number: None,
+            limit: None,
+        };
+        storage.add(study, &new).unwrap();
+    }
+    let teller = Teller::Worker(&worker.id);
+    let failed = Told::Failed {
+        kind: "exit".to_owned(),
+        message: "exit code 3".to_owned(),
+    };
+    storage.finish(study, 4, teller, &Told::Value(1.5)).unwrap();
+    storage.finish(study, 1, teller, &failed).unwrap();
+    storage
+        .finish(study, 0, teller, &Told::Value(-0.0))
+        .unwrap();
+    (folder, path)
+}
+
+fn damage(path: &PathBuf, sql: &str) {
+    let connection = Connection::open(path).unwrap();
+    let batch = format!("PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF; {sql}");
+    connection.execute_batch(&batch).unwrap();
+}
+
+#[test]
+fn a_sound_file_has_no_problems() {
+    let (_folder, path) = fixture();
+    let report = verify(&path).unwrap();
+    assert_eq!(report.problems, []);
+    assert_eq!(
+        (report.version, report.n_studies, report.n_trials),
+        (1, 2, 5)
+    );
+}
+
+#[test]
+fn each_kind_of_damage_is_named() {
+    for (sql, expected) in [
+        (
+            "DELETE FROM trials WHERE number = 3",
+            "study \"s\": trial 3 is missing",
+        ),
+        (
+            "DELETE FROM trials WHERE number IN (2, 3)",
+            "study \"s\": trials 2 to 3 are missing",
+        ),
+        (
+            "DELETE FROM trials WHERE number = 1",
+            "study \"s\", trial 0: its place in the order of telling is 3, expected 2",
+        ),
+        (
+            "DROP INDEX trials_by_telling; UPDATE trials SET told_seq = 1 WHERE number = 0",
+            "study \"s\", trial 4: its place 1 in the order of telling is another's too",
+        ),
+        ("DROP INDEX trials_open", "index trials_open is missing"),
+        (
+            "DROP INDEX trials_open; CREATE INDEX trials_open ON trials (study)",
+            "index trials_open is not as this version lays it out",
+        ),
+        ("CREATE TABLE more (x)", "table more does not belong here"),
+        (
+            "UPDATE studies SET definition = '{' WHERE name = 't'",
+            "study \"t\": its definition is not JSON",
+        ),
+        (
+            "DELETE FROM studies WHERE name = 's'",
+            "there are trials of a study that is not there (key 1)",
+        ),
+        (
+            "UPDATE trials SET point = '{\"x\": ' WHERE number = 2",
+            "study \"s\", trial 2: its point cannot be read",
+        ),
+        (
+            "UPDATE trials SET encoding = x'' WHERE number = 2",
+            "study \"s\", trial 2: it has no encoding",
+        ),
+        (
+            "UPDATE trials SET value = NULL WHERE number = 0",
+            "study \"s\", trial 0: it has ended without exactly one outcome",
+        ),
+        (
+            "UPDATE trials SET value = 1.5 WHERE number = 1",
+            "study \"s\", trial 1: it has ended without exactly one outcome",
+        ),
+        (
+            "UPDATE trials SET value = 9e999 WHERE number = 0",
+            "study \"s\", trial 0: its value is not a finite number",
+        ),
+        (
+            "UPDATE trials SET value = 'much' WHERE number = 0",
+            "study \"s\", trial 0: its value is not a finite number",
+        ),
+        (
+            "UPDATE trials SET value = 1.5 WHERE number = 3",
+            "study \"s\", trial 3: it has an outcome or a time of telling, but no place in the order of telling",
+        ),
+        (
+            "UPDATE trials SET told_at_ms = NULL WHERE number = 0",
+            "study \"s\", trial 0: it lacks the time when it was told",
+        ),
+        (
+            "UPDATE trials SET failure_message = NULL WHERE number = 1",
+            "study \"s\", trial 1: its failure lacks a kind or a message",
+        ),
+        (
+            "UPDATE trials SET holder = 'w' WHERE number = 0",
+            "study \"s\", trial 0: it has ended and is held",
+        ),
+        (
+            "UPDATE trials SET holder = NULL WHERE number = 2",
+            "study \"s\", trial 2: it was begun, but has no holder",
+        ),
+        (
+            "UPDATE trials SET holder = '' WHERE number = 2",
+            "study \"s\", trial 2: its holder cannot be read",
+        ),
+        (
+            "UPDATE trials SET holder_process = '7' WHERE number = 2",
+            "study \"s\", trial 2: its holder's process cannot be read",
+        ),
+        (
+            "UPDATE trials SET started_at_ms = NULL WHERE number = 2",
+            "study \"s\", trial 2: it runs, but was never begun",
+        ),
+        (
+            "UPDATE trials SET until_ms = 1 WHERE number = 3",
+            "study \"s\", trial 3: it has a lease, but no holder",
+        ),
+        (
+            "UPDATE trials SET attempts = -1 WHERE number = 3",
+            "study \"s\", trial 3: the number of its attempts is none",
+        ),
+        (
+            "UPDATE trials SET ask_seconds = 9e999 WHERE number = 3",
+            "study \"s\", trial 3: the time of its proposal is no number",
+        ),
+        (
+            "ALTER TABLE trials RENAME COLUMN attempts TO tries",
+            "table trials is not as this version lays it out",
+        ),
+        ("DROP TABLE trials", "table trials is missing"),
+    ] {
+        let (_folder, path) = fixture();
+        damage(&path, sql);
+        let before = std::fs::read(&path).unwrap();
+        let problems = verify(&path).unwrap().problems;
+        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        assert!(
+            problems.iter().any(|p| p == expected),
+            "{sql}: {problems:#?}"
+        );
+        assert!(before == std::fs::read(&path).unwrap(), "it only reads");
+    }
+}
+
+/// All problems are listed, not only the first.
+#[test]
+fn problems_do_not_hide_each_other() {
+    let (_folder, path) = fixture();
+    damage(
+        &path,
+        "UPDATE trials SET point = '' WHERE number < 2; UPDATE studies SET definition = ''",
+    );
+    let problems = verify(&path).unwrap().problems;
+    assert_eq!(problems.len(), 4, "{problems:?}");
+}
+
+/// Nor is a damaged trial taken for another; and what cannot be read is not shown.
+#[test]
+fn a_damaged_trial_is_an_error_to_who_reads_it() {
+    for (sql, expected) in [
+        (
+            "UPDATE trials SET point = '{\"secret\": [4711]}' WHERE number = 2",
+            "trial 2 is damaged: its point cannot be read",
+        ),
+        (
+            "UPDATE trials SET value = NULL WHERE number = 0",
+            "trial 0 is damaged: it has ended without one outcome",
+        ),
+        ("DROP TABLE trials", "its tables are not as expected"),
+        (
+            "UPDATE trials SET attempts = -1 WHERE number = 0",
+            "its rows are not as expected",
+        ),
+    ] {
+        let (_folder, path) = fixture();
+        damage(&path, sql);
+        let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+        let study = storage.studies().unwrap()[0].key;
+        let error = storage.trials(study).unwrap_err();
+        assert!(matches!(error, StorageError::Corrupt { .. }));
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("4711"), "{text}");
+    }
+}
+
+/// Verification sees one moment of a file that others work with, and leaves nothing beside it.
+#[test]
+fn a_file_at_work_can_be_verified() {
+    let (folder, path) = fixture();
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    storage.create("u", "{}").unwrap();
+    let report = verify(&path).unwrap();
+    assert_eq!((report.problems, report.n_studies), (Vec::new(), 3));
+    storage.create("v", "{}").unwrap();
+    drop(storage);
+    assert_eq!(verify(&path).unwrap().n_studies, 4);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}

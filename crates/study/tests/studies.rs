@@ -1,0 +1,417 @@
+//! Studies as their users meet them: asked, told, interrupted, shared.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_space::{ParameterSpec, Point, Value};
+use fedbo_storage::{MemoryStorage, Storage, Teller, Told, Trial, Worker};
+use fedbo_study::{
+    Asked, Definition, Ended, Observer, RunOptions, Silent, StrategySpec, Study, StudyError,
+};
+
+fn mixed(strategy: StrategySpec) -> Definition {
+    Definition::new("mixed")
+        .parameter("x", ParameterSpec::float(-1.0, 1.0))
+        .parameter("rate", ParameterSpec::log_float(1e-4, 1.0))
+        .parameter("n", ParameterSpec::int(1, 9))
+        .parameter("kind", ParameterSpec::categorical(["a", "b", "c"]))
+        .strategy(strategy)
+        .seed(5)
+        .minimize()
+}
+
+fn loss(point: &Point) -> f64 {
+    let kind = if point.choice("kind") == "b" {
+        0.0
+    } else {
+        0.3
+    };
+    (point.number("x") - 0.25).powi(2)
+        + (point.number("rate").log10() + 2.0).powi(2) / 4.0
+        + (point.number("n") - 4.0).powi(2) / 30.0
+        + kind
+}
+
+const STRATEGIES: [fn() -> StrategySpec; 5] = [
+    StrategySpec::ts,
+    StrategySpec::gp_ucb,
+    || StrategySpec::LogEi {},
+    || StrategySpec::Random {},
+    || StrategySpec::Sobol {},
+];
+
+/// What decides a study's course: numbers, points to the bit, sources and values.
+fn course(study: &Study) -> Vec<(u64, String, String, Option<u64>)> {
+    let text = |trial: &Trial| serde_json::to_string(&trial.point).unwrap();
+    study
+        .trials()
+        .unwrap()
+        .iter()
+        .map(|t| {
+            (
+                t.number,
+                text(t),
+                t.source.clone(),
+                t.value().map(f64::to_bits),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_study_that_is_reopened_after_every_trial_takes_the_same_course() {
+    for strategy in STRATEGIES {
+        let definition = mixed(strategy());
+        let whole = Study::in_memory(&definition).unwrap();
+        whole.optimize(22, |point| Ok(loss(point))).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        for n_trials in (1..=22).step_by(3).chain([22]) {
+            let study = Study::open(Arc::clone(&storage), &definition).unwrap();
+            study.optimize(n_trials, |point| Ok(loss(point))).unwrap();
+        }
+        let parts = Study::load(storage, None).unwrap();
+        assert_eq!(course(&whole), course(&parts), "{strategy:?}");
+    }
+}
+
+#[test]
+fn an_evaluation_that_was_interrupted_is_taken_up_again() {
+    let definition = mixed(StrategySpec::ts());
+    let whole = Study::in_memory(&definition).unwrap();
+    whole.optimize(15, |point| Ok(loss(point))).unwrap();
+
+    struct Interrupted;
+    impl Objective for Interrupted {
+        fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
+            match trial.trial {
+                11 => Outcome::Interrupted,
+                _ => Outcome::Value(loss(point)),
+            }
+        }
+    }
+    let study = Study::in_memory(&definition).unwrap();
+    let (options, go) = (RunOptions::sequential(15), AtomicBool::new(false));
+    study.run(&Interrupted, &options, &Silent, &go).unwrap();
+    let open: Vec<Trial> = study.trials().unwrap();
+    assert_eq!(open.len(), 12, "the trial that was given back waits");
+    assert_eq!((open[11].state.word(), open[11].attempts), ("waiting", 0));
+    study.optimize(15, |point| Ok(loss(point))).unwrap();
+    assert_eq!(course(&whole), course(&study));
+}
+
+#[test]
+fn every_strategy_finds_a_better_point_than_it_began_with() {
+    for strategy in [
+        StrategySpec::ts(),
+        StrategySpec::gp_ucb(),
+        StrategySpec::LogEi {},
+    ] {
+        let study = Study::in_memory(&mixed(strategy)).unwrap();
+        study.optimize(40, |point| Ok(loss(point))).unwrap();
+        let best = study.best().unwrap().unwrap();
+        assert!(best.value().unwrap() < 0.05, "{strategy:?}: {best:?}");
+        assert_eq!(best.point.choice("kind"), "b");
+    }
+}
+
+#[test]
+fn a_batch_is_of_different_points_and_later_tells_may_come_in_any_order() {
+    for strategy in STRATEGIES {
+        let study = Study::in_memory(&mixed(strategy())).unwrap();
+        for round in 0..4 {
+            let batch = study.ask_many(6).unwrap();
+            for trial in batch.iter().rev() {
+                study.tell(trial.number, loss(&trial.point)).unwrap();
+            }
+            let seen: BTreeSet<String> = course(&study)
+                .into_iter()
+                .map(|(_, point, ..)| point)
+                .collect();
+            assert_eq!(seen.len(), 6 * (round + 1), "{strategy:?} repeats a point");
+        }
+        let order: Vec<u64> = study
+            .trials()
+            .unwrap()
+            .iter()
+            .map(|t| t.told_seq.unwrap())
+            .collect();
+        assert_eq!(order[..6], [6, 5, 4, 3, 2, 1]);
+    }
+}
+
+#[test]
+fn a_small_space_is_tried_once_and_then_the_run_ends() {
+    for strategy in STRATEGIES {
+        let definition = Definition::new("small")
+            .parameter("a", ParameterSpec::categorical(["x", "y", "z"]))
+            .parameter("n", ParameterSpec::int(1, 4))
+            .strategy(strategy());
+        let study = Study::in_memory(&definition).unwrap();
+        let report = study.optimize(100, |point| Ok(point.number("n"))).unwrap();
+        assert_eq!(
+            (report.ended, report.n_told),
+            (Ended::Exhausted, 12),
+            "{strategy:?}"
+        );
+        let points: BTreeSet<String> = course(&study).into_iter().map(|t| t.1).collect();
+        assert_eq!(points.len(), 12);
+    }
+}
+
+#[test]
+fn a_noisy_study_may_repeat_a_point() {
+    let definition = Definition::new("small")
+        .parameter("n", ParameterSpec::int(1, 4))
+        .noisy();
+    let study = Study::in_memory(&definition).unwrap();
+    let counter = AtomicUsize::new(0);
+    let report = study.optimize(30, |point| {
+        let noise = f64::from(u8::try_from(counter.fetch_add(7, Ordering::Relaxed) % 10).unwrap());
+        Ok(point.number("n") + 0.1 * noise)
+    });
+    assert_eq!(report.unwrap().n_told, 30);
+    let insight = study.insight().unwrap().unwrap();
+    assert!(insight.best_by_mean.point.number("n") > 3.5);
+    assert!(insight.noise_std > 0.05, "{}", insight.noise_std);
+}
+
+#[test]
+fn enqueued_points_come_first_and_only_once() {
+    let study = Study::in_memory(&mixed(StrategySpec::LogEi {})).unwrap();
+    let given = |x: Value| {
+        Point::new(vec![
+            ("kind".into(), Value::Choice("b".into())),
+            ("n".into(), Value::Float(4.0)),
+            ("x".into(), x),
+            ("rate".into(), Value::Float(0.01)),
+        ])
+    };
+    let waiting = study.enqueue(&given(Value::Float(0.1))).unwrap();
+    assert_eq!(
+        waiting.point.get("n"),
+        Some(&Value::Int(4)),
+        "typed like the space"
+    );
+    let again = study.enqueue(&given(Value::Float(0.1)));
+    assert_eq!(again, Err(StudyError::Duplicate { number: 0 }));
+    assert!(matches!(
+        study.enqueue(&given(Value::Float(3.0))),
+        Err(StudyError::Space(_))
+    ));
+    study.enqueue(&given(Value::Int(1))).unwrap();
+    let first = study.ask().unwrap();
+    assert_eq!((first.number, first.source.as_str()), (0, "enqueued"));
+    assert!(
+        (first.point.number("x") - 0.1).abs() < 1e-300,
+        "the value is as given"
+    );
+    assert_eq!(study.ask().unwrap().number, 1);
+    assert_eq!(study.ask().unwrap().source, "initial");
+}
+
+#[test]
+fn failures_are_recorded_and_the_run_goes_on() {
+    let study = Study::in_memory(&mixed(StrategySpec::LogEi {})).unwrap();
+    let report = study.optimize(25, |point| match point.choice("kind") {
+        "a" => Err("no convergence".to_owned()),
+        "c" => Ok(f64::NAN),
+        _ => Ok(loss(point)),
+    });
+    let report = report.unwrap();
+    let trials = study.trials().unwrap();
+    let kinds: Vec<(&str, &str)> = trials
+        .iter()
+        .filter_map(|trial| match trial.told() {
+            Some(Told::Failed { kind, .. }) => Some((trial.point.choice("kind"), kind.as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((report.n_told, report.n_failed), (25, kinds.len()));
+    assert!(kinds.contains(&("a", "reported")) && kinds.contains(&("c", "not-finite")));
+    assert!(kinds.iter().all(|(choice, _)| *choice != "b"));
+    assert!(study.best().unwrap().is_some());
+}
+
+#[test]
+fn values_must_be_finite_and_are_told_once() {
+    let study = Study::in_memory(&mixed(StrategySpec::ts())).unwrap();
+    let trial = study.ask().unwrap();
+    let refused = study.tell(trial.number, f64::INFINITY);
+    assert!(matches!(refused, Err(StudyError::NotFinite { .. })));
+    study.tell(trial.number, 1.5).unwrap();
+    study.tell(trial.number, 1.5).unwrap();
+    let other = study.tell(trial.number, 1.6).unwrap_err().to_string();
+    assert_eq!(other, "trial 0 has ended already with the value 1.5");
+    assert!(
+        study
+            .tell(7, 1.0)
+            .unwrap_err()
+            .to_string()
+            .contains("no trial 7")
+    );
+}
+
+#[test]
+fn many_workers_of_two_processes_share_a_study() {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let definition = mixed(StrategySpec::Sobol {});
+    let evaluated = AtomicUsize::new(0);
+    struct Counted<'a>(&'a AtomicUsize);
+    impl Objective for Counted<'_> {
+        fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Outcome::Value(loss(point))
+        }
+    }
+    let options = RunOptions {
+        jobs: 4,
+        ..RunOptions::sequential(400)
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let study = Study::open(Arc::clone(&storage), &definition).unwrap();
+                let (objective, go) = (Counted(&evaluated), AtomicBool::new(false));
+                study.run(&objective, &options, &Silent, &go).unwrap();
+            });
+        }
+    });
+    let study = Study::load(storage, Some("mixed")).unwrap();
+    let trials = study.trials().unwrap();
+    assert_eq!((trials.len(), evaluated.into_inner()), (400, 400));
+    let order: BTreeSet<u64> = trials.iter().map(|t| t.told_seq.unwrap()).collect();
+    assert_eq!(order, (1..=400).collect());
+}
+
+#[test]
+fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
+    let definition = mixed(StrategySpec::Random {});
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let study = Study::open(Arc::clone(&storage), &definition).unwrap();
+    // Somebody elsewhere holds a trial, with a lease that will run out.
+    let elsewhere = Worker {
+        id: "elsewhere".into(),
+        process: None,
+    };
+    let lease = Some(Duration::from_millis(300));
+    let Asked::Trial(held) = study.ask_as(&elsewhere, lease, None).unwrap() else {
+        panic!("an empty study has a trial to give");
+    };
+    #[derive(Default)]
+    struct Waits(AtomicUsize);
+    impl Observer for Waits {
+        fn waiting(&self, open: &[Trial]) {
+            assert_eq!(open.len(), 1);
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let waits = Waits::default();
+    struct Loss;
+    impl Objective for Loss {
+        fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+            Outcome::Value(loss(point))
+        }
+    }
+    let (options, go) = (RunOptions::sequential(3), AtomicBool::new(false));
+    let report = study.run(&Loss, &options, &waits, &go).unwrap();
+    assert_eq!((report.n_told, report.n_open), (3, 0));
+    assert!(waits.0.into_inner() >= 1);
+    // The one who was taken for gone comes back too late.
+    let told = Told::Value(9.0);
+    let late = study.tell_as(Teller::Worker("elsewhere"), held.number, &told);
+    assert!(late.is_err());
+    assert_eq!(study.trials().unwrap()[0].attempts, 2);
+}
+
+#[test]
+fn a_trial_held_by_hand_is_not_waited_for() {
+    let study = Study::in_memory(&mixed(StrategySpec::Random {})).unwrap();
+    let mine = study.ask().unwrap();
+    let report = study.optimize(5, |point| Ok(loss(point))).unwrap();
+    assert_eq!((report.n_told, report.n_open), (4, 1));
+    study.give_back(mine.number).unwrap();
+    let report = study.optimize(5, |point| Ok(loss(point))).unwrap();
+    assert_eq!((report.n_told, report.n_open), (1, 0));
+}
+
+#[test]
+fn an_observer_hears_of_each_trial_and_may_end_the_run() {
+    struct UntilGood(AtomicUsize);
+    impl Observer for UntilGood {
+        fn told(&self, trial: &Trial) -> ControlFlow<()> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            match trial.number {
+                6.. => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    struct Loss;
+    impl Objective for Loss {
+        fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+            Outcome::Value(loss(point))
+        }
+    }
+    let study = Study::in_memory(&mixed(StrategySpec::Sobol {})).unwrap();
+    let observer = UntilGood(AtomicUsize::new(0));
+    let (options, go) = (RunOptions::sequential(50), AtomicBool::new(false));
+    let report = study.run(&Loss, &options, &observer, &go).unwrap();
+    assert_eq!((report.ended, report.n_told), (Ended::Stopped, 7));
+    assert_eq!(observer.0.into_inner(), 7);
+}
+
+#[test]
+fn another_definition_under_the_same_name_is_refused() {
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let definition = mixed(StrategySpec::ts());
+    Study::open(Arc::clone(&storage), &definition).unwrap();
+    let refusal = |other: &Definition| {
+        let refused = Study::open(Arc::clone(&storage), other).unwrap_err();
+        assert!(matches!(refused, StudyError::Differs { .. }), "{refused}");
+        refused.to_string()
+    };
+    let seed = refusal(&mixed(StrategySpec::ts()).seed(6));
+    assert!(seed.contains("seed = 5, not 6"), "{seed}");
+    let strategy = refusal(&mixed(StrategySpec::gp_ucb()));
+    assert!(strategy.contains("[strategy]"), "{strategy}");
+    let mut wider = definition.clone();
+    wider.space[0].spec.high = Some(2.0);
+    let space = refusal(&wider);
+    assert!(
+        space.contains("[space.x]") && space.contains("2.0"),
+        "{space}"
+    );
+    assert!(Study::open(Arc::clone(&storage), &definition).is_ok());
+    let unknown = Study::load(storage, Some("other")).unwrap_err().to_string();
+    assert!(
+        unknown.contains("\"other\"") && unknown.contains("\"mixed\""),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn importance_finds_the_parameter_that_matters() {
+    let definition = Definition::new("plane")
+        .parameter("strong", ParameterSpec::float(0.0, 1.0))
+        .parameter("weak", ParameterSpec::float(0.0, 1.0))
+        .parameter("none", ParameterSpec::categorical(["a", "b", "c"]))
+        .strategy(StrategySpec::Sobol {});
+    let study = Study::in_memory(&definition).unwrap();
+    assert!(study.insight().unwrap().is_none());
+    let wave = |point: &Point| (6.0 * point.number("strong")).sin() + 0.2 * point.number("weak");
+    study.optimize(40, |point| Ok(wave(point))).unwrap();
+    let importance = study.insight().unwrap().unwrap().importance;
+    let share = |name: &str| importance.iter().find(|p| p.name == name).unwrap().clone();
+    assert!(share("strong").variance_share > 0.9, "{importance:?}");
+    assert!(share("weak").variance_share < 0.1, "{importance:?}");
+    assert!(share("none").variance_share < 0.02, "{importance:?}");
+    assert!(
+        share("strong").relevance > share("none").relevance,
+        "{importance:?}"
+    );
+}
