@@ -129,16 +129,19 @@ impl<'a> History<'a> {
                     let y = frame.strip_middle().unwrap_or(frame.at.1);
                     Sign::Failed.mark((x, y), size, canvas)?;
                 }
+                Some(value) if self.scale.is_beyond(value) => {
+                    let above = self.study.minimize;
+                    let y = y_beyond(&frame, above, size);
+                    Sign::Beyond { above }.mark((x, y), size, canvas)?;
+                }
                 Some(value) => {
-                    let (sign, place) = if self.scale.is_beyond(value) {
-                        let above = self.study.minimize;
-                        (Sign::Beyond { above }, self.scale.worse_end())
-                    } else if trial.initial {
-                        (Sign::Initial, self.scale.axis.place(value))
+                    let sign = if trial.initial {
+                        Sign::Initial
                     } else {
-                        (Sign::Trial, self.scale.axis.place(value))
+                        Sign::Trial
                     };
-                    sign.mark((x, frame.y(place)), size, canvas)?;
+                    let y = frame.y(self.scale.axis.place(value));
+                    sign.mark((x, y), size, canvas)?;
                 }
             }
         }
@@ -233,6 +236,15 @@ pub(super) fn strip(study: &StudyPlot, height: f64) -> (f64, f64) {
         (height, 0.0)
     } else {
         (0.0, height)
+    }
+}
+
+/// The picture's y of marks for values beyond the end of the axis: just inside it.
+pub(super) fn y_beyond(frame: &Frame<'_>, above: bool, size: f64) -> f64 {
+    if above {
+        frame.y(1.0) + 1.6 * size
+    } else {
+        frame.y(0.0) - 1.6 * size
     }
 }
 

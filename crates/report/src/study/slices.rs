@@ -4,7 +4,7 @@ use plotters::backend::DrawingBackend;
 use plotters::style::Color;
 
 use super::head::{Head, Sign, WIDER, color_of_order, mark_size, trial_mark};
-use super::history::{draw_no_value, draw_strip, keys_of_borders, strip, y_label_width};
+use super::history::{draw_no_value, draw_strip, keys_of_borders, strip, y_beyond, y_label_width};
 use super::value_scale::ValueScale;
 use super::{
     PlottedParameter, PlottedRange, PlottedTrial, PlottedValue, StudyPlot, within_magnitude,
@@ -174,9 +174,10 @@ impl<'a> Slices<'a> {
                 continue;
             };
             if self.scale.is_beyond(value) {
-                if let Some(at) = at(trial_idx, trial, self.scale.worse_end()) {
-                    let above = self.study.minimize;
-                    Sign::Beyond { above }.mark(at, size, canvas)?;
+                let above = self.study.minimize;
+                if let Some((x, _)) = at(trial_idx, trial, 0.0) {
+                    let y = y_beyond(frame, above, size);
+                    Sign::Beyond { above }.mark((x, y), size, canvas)?;
                 }
             } else if let Some(at) = at(trial_idx, trial, self.scale.axis.place(value)) {
                 let share = trial_idx as f64 / (n_trials.saturating_sub(1).max(1)) as f64;
@@ -269,7 +270,7 @@ impl<'a> Panel<'a> {
     /// of few whole numbers, are spread over its column.
     fn place(&self, value: PlottedValue, trial_idx: usize) -> Option<f64> {
         // Multiples of the golden ratio fill an interval evenly.
-        let jitter = (trial_idx as f64 * 0.618_033_988_749_895).fract() - 0.5;
+        let jitter = (0.5 + trial_idx as f64 * 0.618_033_988_749_895).fract() - 0.5;
         match (value, &self.parameter.range) {
             (PlottedValue::Number(number), range) => {
                 let spread = match range {

@@ -93,11 +93,6 @@ impl ValueScale {
             }
         })
     }
-
-    /// Where values beyond the end are drawn.
-    pub(super) fn worse_end(&self) -> f64 {
-        if self.minimize { 1.0 } else { 0.0 }
-    }
 }
 
 /// `values` from the best to the worst, at least one.
