@@ -151,8 +151,8 @@ impl Storage for MemoryStorage {
     ) -> Result<Option<Trial>, StorageError> {
         self.with(study, |study| {
             let now_ms = now_ms();
-            let open: Vec<u64> = study.open.iter().copied().collect();
-            for number in open {
+            let mut next = 0;
+            while let Some(&number) = study.open.range(next..).next() {
                 let trial = study.trial(number)?;
                 match rules::claim(trial, now_ms) {
                     Claim::Leave => {}
@@ -164,6 +164,7 @@ impl Storage for MemoryStorage {
                         study.end(number, rules::abandoned(), now_ms)?;
                     }
                 }
+                next = number + 1;
             }
             Ok(None)
         })

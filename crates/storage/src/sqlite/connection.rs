@@ -142,19 +142,38 @@ impl File {
         Ok(connection)
     }
 
+    /// A connection that reads for longer, also while others begin to write.
+    pub(super) fn open_to_verify(&self) -> Result<Connection, Failure> {
+        // With a log, a reader shares it. Without one a reader would leave one behind; a writer cleans up.
+        if std::fs::metadata(beside(&self.absolute, "-wal")).is_err() {
+            let opened = self.open_to_change(Mode::Existing).and_then(|connection| {
+                connection.pragma_update(None, "query_only", true)?;
+                schema::check_content(schema::content(&connection)?, &self.path)?;
+                Ok(connection)
+            });
+            match opened {
+                Err(failure) if failure.is_of_the_system() => {}
+                result => return result,
+            }
+        }
+        self.open_to_read()
+    }
+
     /// A connection that reads, and what it reads.
     pub(super) fn open_to_look(&self) -> Result<(Connection, Content), Failure> {
-        let log = std::fs::metadata(beside(&self.absolute, "-wal"));
-        // Without a log nobody writes, and then the file can be read without laying anything beside it.
-        if log.is_err() {
-            return self.look("?immutable=1");
-        }
-        match self.look("") {
+        let length = |suffix| {
+            let meta = std::fs::metadata(beside(&self.absolute, suffix)).ok()?;
+            Some(meta.len())
+        };
+        match (length("-wal"), length("-journal")) {
+            // Without a log nobody writes, and then the file can be read without laying anything beside it.
+            (None, None) => self.look("?immutable=1"),
             // The rest of a process that was killed before its first write.
-            Err(failure) if failure.is_of_the_system() && log.is_ok_and(|log| log.len() == 0) => {
-                self.look("?immutable=1")
-            }
-            result => result,
+            (Some(0), None) => match self.look("") {
+                Err(failure) if failure.is_of_the_system() => self.look("?immutable=1"),
+                result => result,
+            },
+            _ => self.look(""),
         }
     }
 

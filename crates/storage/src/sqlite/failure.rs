@@ -219,3 +219,60 @@ fn io_message(extended_code: i32) -> String {
     };
     format!("{what} (SQLite code {extended_code})")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(extended_code: i32, doing: Doing) -> StorageError {
+        let error = rusqlite::Error::SqliteFailure(ffi::Error::new(extended_code), None);
+        Failure::Sql(error).into_error(Path::new("study.db"), doing)
+    }
+
+    #[test]
+    fn each_code_has_an_error_that_says_what_to_do() {
+        for (code, part) in [
+            (ffi::SQLITE_FULL, "the disk is full"),
+            (ffi::SQLITE_READONLY, "read-only"),
+            (ffi::SQLITE_READONLY_DIRECTORY, "read-only"),
+            (ffi::SQLITE_READONLY_CANTINIT, "read-only"),
+            (ffi::SQLITE_CANTOPEN, "permissions"),
+            (ffi::SQLITE_CANTOPEN_ISDIR, "permissions"),
+            (ffi::SQLITE_IOERR_WRITE, "quota"),
+            (ffi::SQLITE_IOERR_FSYNC, "check the disk"),
+            (ffi::SQLITE_IOERR_SHMSIZE, "disk full"),
+            (ffi::SQLITE_IOERR_LOCK, "disk of this machine"),
+            (ffi::SQLITE_IOERR_CORRUPTFS, "SQLite code 8458"),
+            (ffi::SQLITE_BUSY, "locked for 30 s"),
+            (ffi::SQLITE_BUSY_SNAPSHOT, "locked for 30 s"),
+            (ffi::SQLITE_PROTOCOL, "locked for 30 s"),
+            (ffi::SQLITE_NOMEM, ""),
+        ] {
+            let written = error(code, Doing::Write);
+            assert!(matches!(written, StorageError::Write { .. }), "{written:?}");
+            assert!(written.to_string().contains(part), "{written}");
+            let read = error(code, Doing::Read);
+            assert!(matches!(read, StorageError::Read { .. }), "{read:?}");
+            assert!(read.to_string().contains(part), "{read}");
+        }
+        for doing in [Doing::Read, Doing::Write] {
+            for code in [
+                ffi::SQLITE_CORRUPT,
+                ffi::SQLITE_CORRUPT_INDEX,
+                ffi::SQLITE_ERROR,
+                ffi::SQLITE_CONSTRAINT_CHECK,
+            ] {
+                let damaged = error(code, doing);
+                assert!(
+                    matches!(damaged, StorageError::Corrupt { .. }),
+                    "{damaged:?}"
+                );
+            }
+            let other = error(ffi::SQLITE_NOTADB, doing);
+            assert!(
+                matches!(other, StorageError::NotAStorage { .. }),
+                "{other:?}"
+            );
+        }
+    }
+}

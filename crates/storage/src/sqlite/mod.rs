@@ -19,6 +19,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use self::connection::File;
 use self::failure::{Doing, Failure};
+use self::schema::Content;
 use crate::rules::{self, Claim};
 use crate::{
     Added, Mode, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller, Telling,
@@ -31,7 +32,8 @@ pub use verify::{Problem, VerifyReport, verify};
 /// Trials in a SQLite file.
 ///
 /// One connection behind a lock; as many handles, threads and processes as one likes may share the file. It must lie on a
-/// disk of this machine: shared folders of a network do not lock and sync as SQLite needs it.
+/// disk of this machine: shared folders of a network do not lock and sync as SQLite needs it. A process that uses it must
+/// not open the file by other means, as closing it again would release SQLite's locks.
 pub struct SqliteStorage {
     file: File,
     access: Mutex<Access>,
@@ -62,8 +64,13 @@ impl SqliteStorage {
             Ok(connection) => Access::Write(connection),
             // What the system refuses to a writer may be open to a reader.
             Err(failure) if is_there && failure.is_of_the_system() => {
-                file.open_to_read()
-                    .map_err(|failure| failure.into_error(path, Doing::Read))?;
+                let looked = file.open_to_look();
+                if mode == Mode::Create && matches!(looked, Ok((_, Content::Empty))) {
+                    return Err(failure.into_error(path, Doing::Write));
+                }
+                let (_, content) =
+                    looked.map_err(|failure| failure.into_error(path, Doing::Read))?;
+                schema::check_content(content, path)?;
                 Access::Read
             }
             Err(failure) if is_there => return Err(failure.into_error(path, Doing::Read)),
@@ -130,7 +137,7 @@ impl SqliteStorage {
         self.file.check_is_same()?;
         let behavior = match doing {
             Doing::Read => TransactionBehavior::Deferred,
-            Doing::Write => TransactionBehavior::Deferred,
+            Doing::Write => TransactionBehavior::Immediate,
         };
         let transaction =
             connection::patiently(|| Ok(Transaction::new_unchecked(connection, behavior)?))?;

@@ -58,7 +58,7 @@ impl fmt::Display for Problem {
 pub fn verify(path: &Path) -> Result<VerifyReport, StorageError> {
     let (file, _) = File::locate(path, Mode::Existing)?;
     let mut findings = Findings::default();
-    match file.open_to_read() {
+    match file.open_to_verify() {
         Ok(connection) => {
             let checked = findings.check_all(&connection);
             findings.or_damaged(checked)
