@@ -178,8 +178,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
     ) -> Result<(), StorageError>;
 }
 
-/// How often a trial may be begun: one whose evaluation takes its process down three times is given up.
-pub const ATTEMPTS_MAX: u32 = 3;
+/// How often a trial may be begun: one whose evaluation takes its process down ten times is given up. A
+/// machine that is preempted now and then should not come near it.
+pub const ATTEMPTS_MAX: u32 = 10;
 
 /// Why a storage could not do something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
