@@ -83,11 +83,11 @@ impl Maximizer {
             };
             let mut local = search.local;
             if n > FULL_SEARCH {
-                local.max_iterations = scaled(local.max_iterations, 10);
+                local.max_iterations = scaled(local.max_iterations, 8);
             }
             MultiStart {
                 n_starts: scaled(search.n_starts, 64),
-                n_candidates: scaled(search.n_candidates, 4),
+                n_candidates: scaled(search.n_candidates, 2),
                 n_refine: scaled(search.n_refine, 1),
                 local,
                 ..*search

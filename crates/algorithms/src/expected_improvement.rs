@@ -69,8 +69,8 @@ fn ln_h(z: f64) -> LnH {
     let half_ln_tau = 0.5 * (2.0 * PI).ln();
     if z < TAIL {
         let x = -z;
-        // The truncated fraction is within 1e-14 at x = 2.5 with 60 terms and within 1e-15 at x = 5 with 24.
-        let n_terms = if x < 5.0 { 60_i32 } else { 24 };
+        // The truncated fraction is within 1e-16 at x = 2.5 with 80 terms and within 1e-15 at x = 5 with 24.
+        let n_terms = if x < 5.0 { 80_i32 } else { 24 };
         let mut tail = 0.0;
         for k in (2..=n_terms).rev() {
             tail = f64::from(k) / (x + tail);
@@ -91,5 +91,117 @@ fn ln_h(z: f64) -> LnH {
         value: h.ln(),
         distribution: distribution / h,
         density: density / h,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (z, ln h(z), Φ(z)/h(z)) to 18 digits, by mpmath with 60 digits: for |z| < 50
+    ///
+    /// ```python
+    /// phi = exp(-z * z / 2) / sqrt(2 * pi); Phi = erfc(-z / sqrt(2)) / 2; h = phi + z * Phi
+    /// ```
+    ///
+    /// and below that the fraction r = 1/(x + 2/(x + 3/(x + …))), x = −z, with 4000 terms: h = phi r/(x + r), Φ/h = 1/r.
+    #[expect(clippy::excessive_precision, reason = "as the script prints them")]
+    const VECTORS: [(f64, f64, f64); 18] = [
+        (-1e6, -500000000028.54996, 1000000.000002),
+        (-12345.678, -76207902.4009031955, 12345.6781620000101),
+        (-300.0, -45012.3265368145542, 300.006666444461727),
+        (-38.5, -749.347274207822922, 38.55184340493951),
+        (-10.0, -55.5531220361223559, 10.1943830334125533),
+        (-5.0001, -16.744837348985083, 5.36191024059974547),
+        (-4.9999, -16.7437649857368193, 5.361722242159968),
+        (-2.5001, -6.21285149204404528, 3.09850871395610545),
+        (-2.4999, -6.21223180738466728, 3.09833788021929135),
+        (-1.0, -2.48512102571264134, 1.90427123332969182),
+        (-0.25, -1.25055895533522244, 1.40143567108668132),
+        (0.0, -0.918938533204672742, 1.25331413731550025),
+        (0.3, -0.567817153677936884, 1.0902499611311893),
+        (0.9, 0.000431044173782032756, 0.815588244313663773),
+        (1.5, 0.424814556762259296, 0.610206403670761506),
+        (4.0, 1.38629614743290326, 0.249991635625831098),
+        (37.0, 3.61091791264422444, 0.027027027027027027),
+        (1e6, 13.8155105579642741, 1.0e-6),
+    ];
+
+    #[test]
+    fn the_logarithm_agrees_with_60_digits() {
+        for (z, ln_h, ratio) in VECTORS {
+            let found = log_expected_improvement(z, 1.0, 0.0);
+            let error = (found.value - ln_h).abs() / ln_h.abs().max(1.0);
+            assert!(error < 1e-14, "ln h({z}) = {}: {error:e}", found.value);
+            let error = (found.d_mean / ratio - 1.0).abs();
+            assert!(error < 1e-14, "Φ/h at {z}: {error:e}");
+            // 1 = φ/h + z Φ/h, where it does not cancel
+            if z > -2.0 {
+                assert!(
+                    (found.d_std + z * found.d_mean - 1.0).abs() < 1e-14,
+                    "φ/h at {z}"
+                );
+            }
+        }
+    }
+
+    /// Where the formula changes, value and derivatives go on within their tolerance.
+    #[test]
+    fn the_pieces_meet() {
+        for z in [-5.0, TAIL] {
+            let at = |z: f64| log_expected_improvement(z, 1.0, 0.0);
+            let (below, above) = (at(z - 1e-12), at(z + 1e-12));
+            assert!((below.value / above.value - 1.0).abs() < 1e-11);
+            assert!((below.d_mean / above.d_mean - 1.0).abs() < 1e-11);
+            assert!((below.d_std / above.d_std - 1.0).abs() < 1e-11);
+        }
+    }
+
+    /// Against the trapezoidal rule over f from the incumbent to 12 standard deviations above the mean, whose error is
+    /// below 1e-7 of the result with 20 000 steps.
+    #[test]
+    fn the_closed_form_is_the_integral() {
+        for (mean, std, incumbent) in [(0.3, 1.2, 0.0), (-1.0, 0.4, 0.2), (2.0, 0.5, -3.0)] {
+            let (low, high): (f64, f64) = (incumbent, mean + 12.0 * std);
+            let n = 20_000;
+            let step = (high - low) / f64::from(n);
+            let integral: f64 = (0..=n)
+                .map(|i| {
+                    let f = low + step * f64::from(i);
+                    let z = (f - mean) / std;
+                    let weight = if i == 0 || i == n { 0.5 } else { 1.0 };
+                    weight * step * (f - incumbent) * (-0.5 * z * z).exp()
+                        / (std * (2.0 * PI).sqrt())
+                })
+                .sum();
+            let found = expected_improvement(mean, std, incumbent);
+            assert!(
+                (found / integral - 1.0).abs() < 1e-6,
+                "{found} and {integral}"
+            );
+            let log = log_expected_improvement(mean, std, incumbent).value;
+            assert!((log - found.ln()).abs() < 1e-13);
+        }
+        assert!((expected_improvement(1.5, 0.0, 1.0) - 0.5).abs() < 1e-15);
+        assert!(expected_improvement(0.5, 0.0, 1.0).abs() < 1e-15);
+    }
+
+    /// Central differences: their error is about 1e-9 of the derivative here.
+    #[test]
+    fn derivatives_agree_with_differences() {
+        for (mean, std, incumbent) in [
+            (0.3, 1.2, 0.0),
+            (-40.0, 0.7, 0.2),
+            (-2.4, 1.0, 0.0),
+            (5.0, 0.3, 1.0),
+        ] {
+            let ln = |mean, std| log_expected_improvement(mean, std, incumbent).value;
+            let found = log_expected_improvement(mean, std, incumbent);
+            let step = 1e-6;
+            let d_mean = (ln(mean + step, std) - ln(mean - step, std)) / (2.0 * step);
+            let d_std = (ln(mean, std + step) - ln(mean, std - step)) / (2.0 * step);
+            assert!((found.d_mean - d_mean).abs() < 1e-6 * d_mean.abs().max(1.0));
+            assert!((found.d_std - d_std).abs() < 1e-6 * d_std.abs().max(1.0));
+        }
     }
 }

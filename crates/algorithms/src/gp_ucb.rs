@@ -139,3 +139,38 @@ impl Function for UpperBound<'_> {
         prediction.mean() + self.beta * std
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fedbo_gp::{Family, Kernel};
+    use fedbo_testkit::{test_stream, uniform_points};
+
+    use super::*;
+
+    /// Central differences with a step of 1e-5, whose error is about 1e-8; the batch agrees with single points.
+    #[test]
+    fn values_and_gradients_of_the_bound_agree() {
+        let kernel = Kernel::new(Family::Matern52, vec![0.3, 0.7], 1.3).unwrap();
+        let inputs = uniform_points(12, 2, &mut test_stream(1));
+        let y = inputs.rows().map(|x| (5.0 * x[0]).sin() + x[1]).collect();
+        let posterior = Posterior::new(kernel, 1e-4, inputs, y).unwrap();
+        let bound = UpperBound {
+            posterior: &posterior,
+            beta: 1.5,
+        };
+        let points = uniform_points(20, 2, &mut test_stream(2));
+        for (x, value) in points.rows().zip(bound.values(&points)) {
+            let mut gradient = [0.0; 2];
+            assert!((bound.value_gradient(x, &mut gradient) - value).abs() < 1e-10);
+            for j in 0..2 {
+                let at = |step: f64| {
+                    let mut near = x.to_vec();
+                    near[j] += step;
+                    bound.value_gradient(&near, &mut [0.0; 2])
+                };
+                let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+                assert!((gradient[j] - slope).abs() < 1e-5, "{gradient:?}, {slope}");
+            }
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 /// The last count of observations at which a scheduled fit takes place and the posterior is built anew; later ones are
 /// only appended, so that no step takes seconds.
-pub(crate) const LAST_FIT: usize = 2000;
+pub(crate) const LAST_FIT: usize = 3000;
 /// Observations that one fit sees at most.
 pub(crate) const MAX_FITTED: usize = 500;
 /// Observations beyond which a fit has no random restarts.

@@ -49,7 +49,7 @@ pub enum HyperparameterPolicy {
         /// When it is repeated.
         refit: Refit,
     },
-    /// Fitted at 2, 3, …, 20 observations, then at counts that grow by a tenth, up to 2000. Every fit starts from
+    /// Fitted at 2, 3, …, 20 observations, then at counts that grow by a tenth, up to 3000. Every fit starts from
     /// `initial` and sees the first so many observations, whose posterior is then built; later ones are appended one by
     /// one.
     ///
@@ -124,9 +124,9 @@ impl SurrogateSettings {
 pub struct Diagnostics {
     /// Hyperparameter fits.
     pub n_fits: usize,
-    /// Fits that found nothing, after which the previous hyperparameters stayed.
+    /// Fits that found nothing, after which the previous hyperparameters stayed (of scheduled ones: the initial).
     pub n_failed_fits: usize,
-    /// Fits whose hyperparameters gave no posterior, after which the previous ones were used.
+    /// Fits whose hyperparameters gave no posterior, after which the same ones were used instead.
     pub n_rejected_fits: usize,
     /// Largest jitter any factorization of the posterior needed, relative to the signal variance.
     pub largest_jitter: f64,
@@ -142,6 +142,8 @@ pub struct Surrogate {
     outputs: Vec<f64>,
     failed: Points,
     standardizer: Standardizer,
+    /// In place of the standardizer, with scheduled fits of standardized outputs.
+    transform: Option<OutputTransform>,
     posterior: Posterior,
     joint: Option<Arc<JointSampler>>,
     last_fit: usize,
@@ -178,6 +180,7 @@ impl Surrogate {
             outputs: Vec::new(),
             failed: Points::new(dim),
             standardizer: Standardizer::RAW,
+            transform: None,
             posterior,
             joint: finite_domain,
             last_fit: 0,
@@ -215,17 +218,35 @@ impl Surrogate {
         &self.posterior
     }
 
-    /// Posterior mean and standard deviation of the latent function at `unit` (d), in the units of what was told. Cost O(n²).
+    /// Posterior median of the latent function at `unit` (d) and half the distance between its 16 % and 84 % quantiles, in
+    /// the units of what was told: mean and standard deviation, unless outputs pass a power transform. Cost O(n²).
     pub fn predict(&self, unit: &[f64]) -> (f64, f64) {
         let (mean, variance) = self.posterior.mean_variance(unit);
-        let std = self.standardizer.restore_std(variance.sqrt());
-        (self.standardizer.restore(mean), std)
+        (self.restore(mean), self.restored_std(mean, variance.sqrt()))
     }
 
-    /// Standard deviation of the noise, in the units of what was told.
+    /// Standard deviation of the noise, in the units of what was told; near the best output, if outputs pass a power
+    /// transform.
     pub fn noise_std(&self) -> f64 {
-        self.standardizer
-            .restore_std(self.posterior.noise_variance().sqrt())
+        let best = self.posterior.outputs().iter().copied().reduce(f64::max);
+        self.restored_std(best.unwrap_or(0.0), self.posterior.noise_variance().sqrt())
+    }
+
+    /// A value in the posterior's units back in those of what was told.
+    fn restore(&self, z: f64) -> f64 {
+        match &self.transform {
+            Some(transform) => transform.restore(z),
+            None => self.standardizer.restore(z),
+        }
+    }
+
+    fn restored_std(&self, mean: f64, std: f64) -> f64 {
+        match &self.transform {
+            Some(transform) => {
+                0.5 * (transform.restore(mean + std) - transform.restore(mean - std))
+            }
+            None => self.standardizer.restore_std(std),
+        }
     }
 
     /// Whether the posterior is over standardized outputs.
@@ -321,10 +342,11 @@ impl Surrogate {
     /// [`HyperparameterPolicy::Scheduled`] after new observations.
     fn follow_schedule(&mut self) -> Result<(), GpError> {
         let n = self.outputs.len();
-        let y = self.transformed(n);
+        let (y, transform) = self.transformed(n);
         let n_fitted = schedule::last_scheduled(n);
         if n_fitted == self.last_fit && n == self.posterior.len() + 1 {
             self.posterior.append(self.inputs.row(n - 1), y[n - 1])?;
+            self.transform = transform;
             return self.posterior.set_outputs(y);
         }
         let base = if n_fitted > self.last_fit {
@@ -336,19 +358,21 @@ impl Surrogate {
         let mut posterior = base.extended(&self.inputs_between(first, n), &y[first..])?;
         posterior.set_outputs(y)?;
         self.replace_posterior(posterior)?;
+        self.transform = transform;
         self.last_fit = n_fitted;
         Ok(())
     }
 
-    /// The first m outputs in the units of a posterior over them.
-    fn transformed(&self, m: usize) -> Vec<f64> {
+    /// The first m outputs in the units of a posterior over them, and the transform to these.
+    fn transformed(&self, m: usize) -> (Vec<f64>, Option<OutputTransform>) {
         let outputs = &self.outputs[..m];
         match &self.settings.hyperparameters {
             HyperparameterPolicy::Scheduled { power_bounds, .. } if self.settings.standardize => {
                 let transform = OutputTransform::new(outputs, *power_bounds);
-                outputs.iter().map(|v| transform.apply(*v)).collect()
+                let y = outputs.iter().map(|v| transform.apply(*v)).collect();
+                (y, Some(transform))
             }
-            _ => outputs.to_vec(),
+            _ => (outputs.to_vec(), None),
         }
     }
 
@@ -383,7 +407,7 @@ impl Surrogate {
         else {
             return self.settings.initial().clone();
         };
-        let y = self.transformed(m);
+        let (y, _) = self.transformed(m);
         let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
         let inputs = Points::from_rows(
             self.inputs.dim(),
@@ -468,7 +492,7 @@ impl Surrogate {
 
 impl SurrogateSettings {
     /// Settings for one party's study: Matérn-5/2 with one length scale a dimension, standardized outputs through a power
-    /// transform with λ in `[0, 3]`, exact samples and [`HyperparameterPolicy::Scheduled`] fits with priors
+    /// transform with λ in `[0, 2]`, exact samples and [`HyperparameterPolicy::Scheduled`] fits with priors
     /// ℓ_j ~ LogNormal(ln(d)/2, 1) and a² ~ LogNormal(0, 1).
     ///
     /// With `noisy` the noise variance has the usual prior, LogNormal(−4, 1). Without, the objective answers the same at
@@ -497,7 +521,7 @@ impl SurrogateSettings {
             hyperparameters: HyperparameterPolicy::Scheduled {
                 initial,
                 options,
-                power_bounds: (0.0, 3.0),
+                power_bounds: (0.0, 2.0),
             },
             standardize: true,
             sampler: OwnSampler::Exact(Prior::default()),

@@ -119,17 +119,66 @@ impl SpdFactor {
         );
         let mut new = row.to_vec();
         self.solve_lower(&mut new[..n]);
-        let pivot = new[n] + self.jitter - lanes::wide_dot(&new[..n], &new[..n]);
-        // A pivot at rounding level relative to the diagonal is noise: refactor with a jitter instead.
-        if !(pivot.is_finite() && pivot > 1e-14 * row[n].abs()) {
-            return Err(NotPositiveDefinite {
-                size: n + 1,
-                mean_diagonal: row[n],
-            });
+        match self.pivot(&new[..n], row[n]) {
+            Some(pivot) => new[n] = pivot,
+            None => {
+                return Err(NotPositiveDefinite {
+                    size: n + 1,
+                    mean_diagonal: row[n],
+                });
+            }
         }
-        new[n] = pivot.sqrt();
         self.lower.push_row(&new);
         Ok(())
+    }
+
+    /// Extends A by several rows as [`SpdFactor::append`] does one by one, to the last bit, but reading the factor once:
+    /// `rows[k]` holds the entries (n + k, 0) to (n + k, n + k). Returns how many were appended before the first whose
+    /// matrix is not positive definite at the jitter in use. Cost O(n²) a row.
+    ///
+    /// # Panics
+    /// If a row has another length.
+    pub(crate) fn append_rows(&mut self, mut rows: Vec<Vec<f64>>) -> usize {
+        lanes::vectorized! {
+            fn work(lower: &PackedLower, rows: &mut [Vec<f64>]) {
+                for i in 0..lower.size() {
+                    let row = lower.row(i);
+                    for b in rows.iter_mut() {
+                        let known = lanes::dot(&row[..i], &b[..i]);
+                        b[i] = (b[i] - known) / row[i];
+                    }
+                }
+            }
+        }
+        lanes::vectorized! {
+            fn finish(lower: &PackedLower, n: usize, b: &mut [f64]) {
+                for i in n..lower.size() {
+                    let row = lower.row(i);
+                    let known = lanes::dot(&row[..i], &b[..i]);
+                    b[i] = (b[i] - known) / row[i];
+                }
+            }
+        }
+        let n = self.size();
+        work(&self.lower, &mut rows);
+        for (k, mut row) in rows.into_iter().enumerate() {
+            assert_eq!(row.len(), n + k + 1);
+            let (known, diagonal) = row.split_at_mut(n + k);
+            finish(&self.lower, n, known);
+            match self.pivot(known, diagonal[0]) {
+                Some(pivot) => diagonal[0] = pivot,
+                None => return k,
+            }
+            self.lower.push_row(&row);
+        }
+        self.size() - n
+    }
+
+    /// The diagonal entry of L for a new row: `solved` holds its other entries, `diagonal` that of A.
+    fn pivot(&self, solved: &[f64], diagonal: f64) -> Option<f64> {
+        let pivot = diagonal + self.jitter - lanes::wide_dot(solved, solved);
+        // A pivot at rounding level relative to the diagonal is noise: refactor with a jitter instead.
+        (pivot.is_finite() && pivot > 1e-14 * diagonal.abs()).then(|| pivot.sqrt())
     }
 
     /// b ← L⁻¹ b. Cost O(n²).

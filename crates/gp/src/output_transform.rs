@@ -55,6 +55,13 @@ impl OutputTransform {
         self.after
             .standardize(yeo_johnson(self.before.standardize(y), self.power))
     }
+
+    /// The output whose transformed value is z. For λ in `[0, 2]` every z has one; else, beyond the range of ψ, the answer
+    /// is that of a value at its end, far outside the outputs.
+    pub fn restore(&self, z: f64) -> f64 {
+        self.before
+            .restore(inverse_yeo_johnson(self.after.restore(z), self.power))
+    }
 }
 
 fn most_likely_power(z: &[f64], (low, high): (f64, f64)) -> f64 {
@@ -92,6 +99,21 @@ fn yeo_johnson(z: f64, power: f64) -> f64 {
     }
 }
 
+fn inverse_yeo_johnson(value: f64, power: f64) -> f64 {
+    let (exponent, sign) = if value >= 0.0 {
+        (power, 1.0)
+    } else {
+        (2.0 - power, -1.0)
+    };
+    let size = value.abs();
+    if exponent.abs() < 1e-9 {
+        sign * size.exp_m1()
+    } else {
+        let scaled = (exponent * size).max(-1.0 + 1e-12);
+        sign * (scaled.ln_1p() / exponent).exp_m1()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,10 +130,9 @@ mod tests {
             (0.7, 1.0, 0.7),
             (-0.7, 1.0, -0.7),
         ] {
-            assert!(
-                (yeo_johnson(z, power) - expected).abs() < 1e-12,
-                "{z} {power}"
-            );
+            let value = yeo_johnson(z, power);
+            assert!((value - expected).abs() < 1e-12, "{z} {power}");
+            assert!((inverse_yeo_johnson(value, power) - z).abs() < 1e-12);
         }
     }
 
@@ -122,12 +143,15 @@ mod tests {
         let quantiles: Vec<f64> = (1..200).map(|i| f64::from(i) / 200.0).collect();
         let tail: Vec<f64> = quantiles.iter().map(|p| 50.0 * p.ln()).collect();
         let mirrored: Vec<f64> = tail.iter().map(|v| -v).collect();
-        let power = |y: &[f64]| OutputTransform::new(y, (0.0, 3.0)).power();
+        let power = |y: &[f64]| OutputTransform::new(y, (0.0, 2.0)).power();
         assert!(power(&tail) > 1.3 && power(&mirrored) < 0.7);
         assert!((power(&quantiles) - 1.0).abs() < 0.06);
-        let map = OutputTransform::new(&tail, (0.0, 3.0));
+        let map = OutputTransform::new(&tail, (0.0, 2.0));
         let z: Vec<f64> = tail.iter().map(|v| map.apply(*v)).collect();
         assert!(z.windows(2).all(|w| w[0] < w[1]));
+        for (y, z) in tail.iter().zip(&z) {
+            assert!((map.restore(*z) / y - 1.0).abs() < 1e-9);
+        }
         let mean = z.iter().sum::<f64>() / 199.0;
         let variance = z.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 199.0;
         assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12);
@@ -142,7 +166,7 @@ mod tests {
             vec![1e308, -1.7e308, 1e307, 0.0],
             vec![0.0, 1e-320, 2e-320],
         ] {
-            let map = OutputTransform::new(&y, (0.0, 3.0));
+            let map = OutputTransform::new(&y, (0.0, 2.0));
             assert!(y.iter().all(|v| map.apply(*v).is_finite()), "{y:?}");
         }
     }

@@ -1,10 +1,15 @@
 //! Exact Gaussian-process posterior.
 
+use std::ops::Range;
+
 use fedbo_optim::Points;
 use fedbo_streams::Stream;
 
 use crate::linalg::{PackedLower, SpdFactor};
 use crate::{Columns, GpError, Kernel, lanes};
+
+/// Observations that are appended in one pass over the factor: their rows stay in the cache.
+const BLOCK: usize = 8;
 
 /// A Gaussian process conditioned on n observations (FTS eq. (1)).
 ///
@@ -88,6 +93,29 @@ impl Posterior {
         Ok(())
     }
 
+    /// Adds those of the given observations that extend the factor, up to the first that does not, without the new α;
+    /// returns their number.
+    fn push_block(&mut self, inputs: &Points, y: &[f64], range: Range<usize>) -> usize {
+        let (n, dim) = (self.len(), inputs.dim());
+        let mut all = self.inputs.clone();
+        for index in range.clone() {
+            all.push(inputs.row(index));
+        }
+        let columns = Columns::new(&all);
+        let rows = (n..all.len()).map(|place| {
+            let mut row = self.kernel.row(all.row(place), &columns);
+            row.truncate(place);
+            row.push(self.kernel.outputscale() + self.noise_variance);
+            row
+        });
+        let n_added = self.factor.append_rows(rows.collect());
+        self.inputs = Points::from_flat(dim, all.as_flat()[..(n + n_added) * dim].to_vec());
+        self.columns = Columns::new(&self.inputs);
+        self.y
+            .extend_from_slice(&y[range.start..range.start + n_added]);
+        n_added
+    }
+
     /// Adds one observation without the new α.
     fn push(&mut self, x: &[f64], y: f64) -> Result<(), GpError> {
         let mut row = self.kernel.row(x, &self.columns);
@@ -122,8 +150,14 @@ impl Posterior {
             y.len()
         );
         check_finite(inputs, y)?;
-        for (x, y) in inputs.rows().zip(y) {
-            self.push(x, *y)?;
+        let mut done = 0;
+        while done < y.len() {
+            let end = (done + BLOCK).min(y.len());
+            done += self.push_block(inputs, y, done..end);
+            if done < end {
+                self.push(inputs.row(done), y[done])?; // which factors anew
+                done += 1;
+            }
         }
         self.refresh_alpha();
         Ok(self)

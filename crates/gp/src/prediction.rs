@@ -8,6 +8,9 @@ use crate::{Posterior, lanes};
 /// Points that are solved for together: a block of right-hand sides stays in the cache.
 const BLOCK: usize = 64;
 
+/// Fewer points are solved for one by one: the blocked solve copies the factor first.
+const FEW: usize = 16;
+
 /// What a posterior says of the latent function at one point x.
 ///
 /// mean(x) = k(x, X) α,   var(x) = k(x, x) − ‖v‖²,   v = L⁻¹ k(X, x)
@@ -100,6 +103,13 @@ impl Posterior {
     /// rounding. Cost O(n² m) for m points, by blocked triangular solves.
     pub fn predict_each(&self, points: &Points, mut visit: impl FnMut(f64, f64, &[f64])) {
         let n = self.len();
+        if points.len() < FEW {
+            for x in points.rows() {
+                let found = self.predict(x);
+                visit(found.mean(), found.variance(), found.whitened());
+            }
+            return;
+        }
         let factor = self.factor().unpacked();
         let mut block = vec![0.0; n * BLOCK];
         for first in (0..points.len()).step_by(BLOCK) {
@@ -130,5 +140,105 @@ impl Posterior {
             variances.push(variance);
         });
         (means, variances)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_testkit::{test_stream, uniform_points};
+
+    use super::*;
+    use crate::{Family, Kernel};
+
+    fn posterior(family: Family, n: usize) -> Posterior {
+        let kernel = Kernel::new(family, vec![0.3, 0.7, 0.5], 1.3).unwrap();
+        let inputs = uniform_points(n, 3, &mut test_stream(1));
+        let y = inputs.rows().map(|x| (5.0 * x[0]).sin() + x[1]).collect();
+        Posterior::new(kernel, 1e-4, inputs, y).unwrap()
+    }
+
+    /// The joint posterior is the oracle, for few points and for several blocks; noise 1e-4 amplifies rounding 1e4 times.
+    #[test]
+    fn means_and_variances_are_those_of_the_joint_posterior() {
+        for n in [0, 1, 37] {
+            let posterior = posterior(Family::Matern52, n);
+            for m in [0, 1, 5, 150] {
+                let points = uniform_points(m, 3, &mut test_stream(2));
+                let (mean, covariance) = posterior.joint(&points);
+                let (means, variances) = posterior.mean_variances(&points);
+                assert_eq!((means.len(), variances.len()), (m, m));
+                for i in 0..m {
+                    assert!((means[i] - mean[i]).abs() < 1e-10);
+                    assert!((variances[i] - covariance.row(i)[i]).abs() < 1e-10);
+                }
+            }
+        }
+    }
+
+    /// Central differences with a step of 1e-5, of m·mean + w·v for random w and of the variance.
+    #[test]
+    fn gradients_agree_with_differences() {
+        for family in [
+            Family::SquaredExponential,
+            Family::Matern32,
+            Family::Matern52,
+        ] {
+            let posterior = posterior(family, 20);
+            let w = test_stream(4).normals(20);
+            for x in uniform_points(5, 3, &mut test_stream(3)).rows() {
+                let combined = |x: &[f64]| {
+                    let found = posterior.predict(x);
+                    0.7 * found.mean() + lanes::wide_dot(&w, found.whitened())
+                };
+                let variance = |x: &[f64]| posterior.predict(x).variance();
+                let found = posterior.predict(x);
+                let (mut of_combined, mut of_variance) = ([0.0; 3], [0.0; 3]);
+                found.gradient(0.7, w.clone(), &mut of_combined);
+                let weights = found.whitened().iter().map(|v| -2.0 * v).collect();
+                found.gradient(0.0, weights, &mut of_variance);
+                for j in 0..3 {
+                    let moved = |step: f64| {
+                        let mut near = x.to_vec();
+                        near[j] += step;
+                        near
+                    };
+                    let (up, down) = (moved(1e-5), moved(-1e-5));
+                    let slope = (combined(&up) - combined(&down)) / 2e-5;
+                    assert!((of_combined[j] - slope).abs() < 1e-4 * slope.abs().max(1.0));
+                    let slope = (variance(&up) - variance(&down)) / 2e-5;
+                    assert!(
+                        (of_variance[j] - slope).abs() < 1e-6,
+                        "{of_variance:?} {slope}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// A block of observations gives the factor of one after the other to the last bit, also past an observation that
+    /// cannot be appended at the jitter in use (a point again, without noise).
+    #[test]
+    fn blocks_are_appended_as_single_observations_are() {
+        for (noise_variance, repeated) in [(1e-6, false), (0.0, true)] {
+            let kernel = Kernel::isotropic(Family::Matern52, 2, 0.4, 1.0).unwrap();
+            let mut inputs = uniform_points(10, 2, &mut test_stream(1));
+            if repeated {
+                let again = inputs.row(4).to_vec();
+                inputs.push(&again);
+            }
+            for x in uniform_points(9, 2, &mut test_stream(2)).rows() {
+                inputs.push(x);
+            }
+            let y: Vec<f64> = inputs.rows().map(|x| x[0]).collect();
+            let empty = Posterior::new(kernel, noise_variance, Points::new(2), Vec::new()).unwrap();
+            let mut single = empty.clone();
+            for (x, y) in inputs.rows().zip(&y) {
+                single.append(x, *y).unwrap();
+            }
+            let block = empty.extended(&inputs, &y).unwrap();
+            assert_eq!(block.factor().lower(), single.factor().lower());
+            assert_eq!(block.alpha(), single.alpha());
+            assert_eq!(block.factor().jitter() > 0.0, repeated);
+        }
     }
 }

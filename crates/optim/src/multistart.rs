@@ -415,6 +415,7 @@ mod tests {
             }
         }
         let points = sobol(300, 256, 9);
+        assert_eq!(sobol_point(300, 77, 9), points.row(77));
         // Same tables, other scramble: dimension 256 is not dimension 0 again.
         assert!(
             points

@@ -1,6 +1,6 @@
 //! What a study is: fixed when it is created, the same for all who work on it.
 
-use fedbo_algorithms::{StrategyError, UcbMultiplier};
+use fedbo_algorithms::{StrategyError, Surrogate, UcbMultiplier};
 use fedbo_space::{Direction, ParameterSpec, Space};
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +132,14 @@ impl StrategySpec {
     pub fn has_surrogate(&self) -> bool {
         !matches!(self, Self::Random {} | Self::Sobol {})
     }
+
+    /// Most trials that a study's file may ask for.
+    pub fn n_trials_max(&self) -> u64 {
+        match self.has_surrogate() {
+            true => Surrogate::MAX_OBSERVATIONS as u64,
+            false => 1_000_000,
+        }
+    }
 }
 
 impl Definition {
@@ -223,7 +231,7 @@ impl Definition {
     }
 
     /// The first key in which `given` differs from this one, which is stored.
-    pub(crate) fn difference(&self, given: &Self) -> Option<StudyError> {
+    pub fn difference(&self, given: &Self) -> Option<StudyError> {
         let (ours, theirs) = (self.keys(), given.keys());
         let (ours, theirs) = ours.into_iter().zip(theirs).find(|(a, b)| a != b)?;
         Some(StudyError::Differs {

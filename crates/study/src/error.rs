@@ -2,7 +2,7 @@
 
 use fedbo_algorithms::StrategyError;
 use fedbo_space::SpaceError;
-use fedbo_storage::StorageError;
+use fedbo_storage::{StorageError, Told};
 
 /// Why a study could not do something.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -73,7 +73,7 @@ pub enum StudyError {
         /// The trial.
         number: u64,
         /// How it ended.
-        told: String,
+        told: Told,
         /// Why it could not be stored.
         cause: StorageError,
     },

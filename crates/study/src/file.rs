@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fedbo_algorithms::Surrogate;
 use fedbo_config::{Check, CommandKeys, FileError, TomlFile, UcbEntry};
 use fedbo_objective::CommandSpec;
 use fedbo_space::{Direction, ParameterSpec, Space};
@@ -70,8 +69,6 @@ pub struct StudyFile {
     pub command: Option<CommandSpec>,
 }
 
-/// Most trials of a study without a surrogate.
-const N_TRIALS_MAX: u64 = 1_000_000;
 /// Most workers of one process.
 pub const JOBS_MAX: usize = 256;
 
@@ -214,15 +211,13 @@ fn n_trials(
         let remedy = "add trials = .., how many points are evaluated in all";
         return Err(file.missing_error(&path, remedy));
     };
-    let (max, why) = match strategy.has_surrogate() {
-        true => (
-            Surrogate::MAX_OBSERVATIONS as u64,
-            format!(
-                ", all that {:?} models (\"random\" and \"sobol\" go on)",
-                strategy.name()
-            ),
+    let max = strategy.n_trials_max();
+    let why = match strategy.has_surrogate() {
+        true => format!(
+            ", all that {:?} models (\"random\" and \"sobol\" go on)",
+            strategy.name()
         ),
-        false => (N_TRIALS_MAX, String::new()),
+        false => String::new(),
     };
     if (1..=max).contains(&n_trials) {
         return Ok(n_trials);

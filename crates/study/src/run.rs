@@ -270,7 +270,7 @@ impl Shared<'_> {
             Err(StudyError::Storage(cause)) => {
                 return Err(StudyError::Unstored {
                     number,
-                    told: told.to_string(),
+                    told,
                     cause,
                 });
             }

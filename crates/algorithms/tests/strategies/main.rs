@@ -11,5 +11,6 @@ mod fts;
 mod learned;
 mod messages;
 mod repeats;
+mod study;
 mod surrogate;
 mod thompson;
