@@ -74,6 +74,16 @@ pub enum Maximizer {
 const FULL_SEARCH: usize = 400;
 
 impl Maximizer {
+    /// The search for the maximum of an acquisition function over a space: its values and gradients cost O(n²), and its
+    /// maxima lie where the batch and the points near the incumbent say, so fewer ascents are enough than for a sample.
+    pub fn of_acquisition(dim: usize) -> Self {
+        Self::Snapped(MultiStart {
+            n_candidates: 20,
+            n_refine: 5,
+            ..MultiStart::for_dim(dim)
+        })
+    }
+
     /// The same search, cut back where n observations make an evaluation so dear, O(n²), that a query would take seconds.
     pub(crate) fn within(&self, n: usize) -> Self {
         let cut = |search: &MultiStart| {

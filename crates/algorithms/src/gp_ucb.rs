@@ -1,7 +1,7 @@
 //! GP-UCB: query where the upper confidence bound is largest.
 
-use fedbo_gp::Posterior;
-use fedbo_optim::{Function, MultiStart, Points};
+use fedbo_gp::Predictor;
+use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
 use crate::proposer::Proposer;
@@ -24,8 +24,8 @@ pub struct GpUcbSettings {
 }
 
 impl GpUcbSettings {
-    /// Defaults for one party's study; β is 1.96 at every step, the 97.5 % quantile of the standard normal distribution
-    /// and the default of scikit-optimize. The values of theory explore too much at the scale of practical studies
+    /// Defaults for one party's study; β is 2 at every step, about the 97.5 % quantile of the standard normal
+    /// distribution (scikit-optimize takes 1.96). The values of theory explore too much at the scale of practical studies
     /// (Srinivas et al. 2010, section 6, divide them by 5).
     ///
     /// # Panics
@@ -33,8 +33,8 @@ impl GpUcbSettings {
     pub fn for_study(dim: usize, noisy: bool) -> Self {
         Self {
             surrogate: SurrogateSettings::for_study(dim, noisy),
-            maximizer: Maximizer::Snapped(MultiStart::for_dim(dim)),
-            ucb_multiplier: UcbMultiplier::Constant(1.96),
+            maximizer: Maximizer::of_acquisition(dim),
+            ucb_multiplier: UcbMultiplier::Constant(2.0),
             repeats: Repeats::for_study(noisy),
         }
     }
@@ -87,14 +87,15 @@ impl Strategy for GpUcb {
             &self.cover,
         );
         let hallucinated;
+        let posterior = if pending.is_empty() {
+            posterior
+        } else {
+            let means = posterior.mean_variances(pending).0;
+            hallucinated = posterior.clone().extended(pending, &means)?;
+            &hallucinated
+        };
         let bound = UpperBound {
-            posterior: if pending.is_empty() {
-                posterior
-            } else {
-                let means = posterior.mean_variances(pending).0;
-                hallucinated = posterior.clone().extended(pending, &means)?;
-                &hallucinated
-            },
+            predictor: posterior.predictor(),
             beta,
         };
         self.proposer.propose_acquisition(&bound, pending, stream)
@@ -111,17 +112,17 @@ impl Strategy for GpUcb {
 
 /// μ(x) + β σ(x).
 struct UpperBound<'a> {
-    posterior: &'a Posterior,
+    predictor: Predictor<'a>,
     beta: f64,
 }
 
 impl Function for UpperBound<'_> {
     fn dim(&self) -> usize {
-        self.posterior.kernel().dim()
+        self.predictor.posterior().kernel().dim()
     }
 
     fn values(&self, points: &Points) -> Vec<f64> {
-        let (means, variances) = self.posterior.mean_variances(points);
+        let (means, variances) = self.predictor.posterior().mean_variances(points);
         means
             .iter()
             .zip(variances)
@@ -131,7 +132,7 @@ impl Function for UpperBound<'_> {
 
     /// ∇μ + β ∇σ²/(2σ); where σ² is lost to rounding its slope is taken as 0.
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        let prediction = self.posterior.predict(point);
+        let prediction = self.predictor.predict(point);
         let std = prediction.variance().sqrt();
         let slope = if std > 0.0 { -self.beta / std } else { 0.0 };
         let weights = prediction.whitened().iter().map(|v| slope * v).collect();
@@ -142,7 +143,7 @@ impl Function for UpperBound<'_> {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_gp::{Family, Kernel};
+    use fedbo_gp::{Family, Kernel, Posterior};
     use fedbo_testkit::{test_stream, uniform_points};
 
     use super::*;
@@ -155,7 +156,7 @@ mod tests {
         let y = inputs.rows().map(|x| (5.0 * x[0]).sin() + x[1]).collect();
         let posterior = Posterior::new(kernel, 1e-4, inputs, y).unwrap();
         let bound = UpperBound {
-            posterior: &posterior,
+            predictor: posterior.predictor(),
             beta: 1.5,
         };
         let points = uniform_points(20, 2, &mut test_stream(2));

@@ -1,7 +1,7 @@
 //! Log expected improvement: query where the expected gain over the incumbent is largest, compared by its logarithm.
 
-use fedbo_gp::Posterior;
-use fedbo_optim::{Function, MultiStart, Points};
+use fedbo_gp::{Posterior, Predictor};
+use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
 use crate::proposer::Proposer;
@@ -42,7 +42,7 @@ impl LogEiSettings {
     pub fn for_study(dim: usize, noisy: bool) -> Self {
         Self {
             surrogate: SurrogateSettings::for_study(dim, noisy),
-            maximizer: Maximizer::Snapped(MultiStart::for_dim(dim)),
+            maximizer: Maximizer::of_acquisition(dim),
             incumbent: if noisy {
                 Incumbent::BestMean
             } else {
@@ -147,7 +147,7 @@ const LEAST_VARIANCE: f64 = 1e-14;
 /// The logarithm of the expected improvement, averaged over fantasies.
 struct Improvement<'a> {
     /// Conditioned on the running trials too, with any outputs that leave its mean as it is.
-    posterior: &'a Posterior,
+    predictor: Predictor<'a>,
     /// z_s and f*_s for every fantasy; one without numbers when nothing is running.
     fantasies: Vec<Fantasy>,
     least_variance: f64,
@@ -161,7 +161,7 @@ struct Fantasy {
 impl<'a> Improvement<'a> {
     fn new(posterior: &'a Posterior, incumbent: f64) -> Self {
         Self {
-            posterior,
+            predictor: posterior.predictor(),
             fantasies: vec![Fantasy {
                 draw: Vec::new(),
                 incumbent,
@@ -196,7 +196,7 @@ impl<'a> Improvement<'a> {
 
     /// Index of the first running trial.
     fn first_running(&self) -> usize {
-        self.posterior.len() - self.fantasies[0].draw.len()
+        self.predictor.posterior().len() - self.fantasies[0].draw.len()
     }
 
     /// ln of the mean of EI, and every fantasy's share of it with its derivatives.
@@ -236,12 +236,13 @@ impl<'a> Improvement<'a> {
 
 impl Function for Improvement<'_> {
     fn dim(&self) -> usize {
-        self.posterior.kernel().dim()
+        self.predictor.posterior().kernel().dim()
     }
 
     fn values(&self, points: &Points) -> Vec<f64> {
         let mut values = Vec::with_capacity(points.len());
-        self.posterior
+        self.predictor
+            .posterior()
             .predict_each(points, |mean, variance, whitened| {
                 values.push(self.average(mean, variance, whitened).0);
             });
@@ -250,7 +251,7 @@ impl Function for Improvement<'_> {
 
     /// Σ_s share_s (∂/∂mean (∇μ + ∇u·z_s) + ∂/∂std ∇σ), with σ ∇σ = −v·∇v.
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        let prediction = self.posterior.predict(point);
+        let prediction = self.predictor.predict(point);
         let variance = prediction.variance();
         let (value, terms) = self.average(prediction.mean(), variance, prediction.whitened());
         let mean_weight: f64 = terms.iter().map(|(share, term)| share * term.d_mean).sum();

@@ -6,7 +6,7 @@ pub(crate) const LAST_FIT: usize = 3000;
 /// Observations that one fit sees at most.
 pub(crate) const MAX_FITTED: usize = 500;
 /// Observations beyond which a fit has no random restarts.
-pub(crate) const LAST_RESTARTED: usize = 100;
+pub(crate) const LAST_RESTARTED: usize = 40;
 
 /// The last scheduled count up to n, 0 if there is none: 2, 3, …, 20, then counts that grow by a tenth, up to
 /// [`LAST_FIT`].

@@ -25,14 +25,15 @@ pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
     }
 }
 
-/// A row for every number of trials. `seconds` is the *mean* over as many steps as one refit serves, so that refits are
-/// paid for; the median of steps without one is smaller.
+/// A row for every number of trials. `seconds` is the *mean* over as many steps as one refit serves, a tenth of the
+/// trials (at least the peers' 12), so that refits are paid for; the median of steps is smaller.
 pub(crate) fn rows(strategy: StrategySpec, sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for &t in sizes {
         let study = study_of(strategy, t)?;
         let steps = Limits {
-            min_reps: limits.min_reps.max(t.div_ceil(10)),
+            min_reps: t.div_ceil(10).max(12),
+            max_reps: t.div_ceil(10).max(12),
             ..*limits
         };
         let (timing, _) = measure(&steps, |_| Ok(()), |()| step(&study))?;

@@ -30,7 +30,7 @@ pub use linalg::NotPositiveDefinite;
 pub use output_transform::OutputTransform;
 pub use pathwise::{PathwiseSample, Prior};
 pub use posterior::Posterior;
-pub use prediction::Prediction;
+pub use prediction::{Prediction, Predictor};
 pub use standardizer::Standardizer;
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 

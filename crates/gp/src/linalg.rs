@@ -58,6 +58,43 @@ impl PackedLower {
         &mut self.data[i * (i + 1) / 2..(i + 1) * (i + 2) / 2]
     }
 
+    /// A b for this lower-triangular A. Cost O(n²).
+    ///
+    /// # Panics
+    /// If `b` has not n entries.
+    pub(crate) fn multiply(&self, b: &[f64]) -> Vec<f64> {
+        assert_eq!(b.len(), self.n);
+        lanes::vectorized! {
+            fn work(lower: &PackedLower, b: &[f64]) -> Vec<f64> {
+                let mut product = vec![0.0; b.len()];
+                for (i, value) in product.iter_mut().enumerate() {
+                    *value = lanes::dot(lower.row(i), &b[..=i]);
+                }
+                product
+            }
+        }
+        work(self, b)
+    }
+
+    /// b ← Aᵀ b for this lower-triangular A. Cost O(n²).
+    ///
+    /// # Panics
+    /// If `b` has not n entries.
+    pub(crate) fn transpose_multiply(&self, b: &mut [f64]) {
+        assert_eq!(b.len(), self.n);
+        lanes::vectorized! {
+            fn work(lower: &PackedLower, b: &mut [f64]) {
+                for i in 0..b.len() {
+                    let factor = b[i];
+                    let row = lower.row(i);
+                    lanes::add_scaled(&mut b[..i], factor, &row[..i]);
+                    b[i] = factor * row[i];
+                }
+            }
+        }
+        work(self, b);
+    }
+
     fn push_row(&mut self, row: &[f64]) {
         self.data.extend_from_slice(row);
         self.n += 1;
@@ -226,17 +263,7 @@ impl SpdFactor {
 
     /// L b. Cost O(n²).
     pub fn multiply_lower(&self, b: &[f64]) -> Vec<f64> {
-        assert_eq!(b.len(), self.size());
-        lanes::vectorized! {
-            fn work(lower: &PackedLower, b: &[f64]) -> Vec<f64> {
-                let mut product = vec![0.0; b.len()];
-                for (i, value) in product.iter_mut().enumerate() {
-                    *value = lanes::dot(lower.row(i), &b[..=i]);
-                }
-                product
-            }
-        }
-        work(&self.lower, b)
+        self.lower.multiply(b)
     }
 
     /// ln det(L Lᵀ) = 2 Σ_i ln L_ii.
@@ -252,6 +279,19 @@ impl SpdFactor {
         square.unpack(&self.lower);
         square.invert_factor(&mut room);
         square.pack()
+    }
+
+    /// L⁻¹, for many solves with one right-hand side each: they then wait for no earlier entry of their own result.
+    /// Cost O(n³).
+    pub(crate) fn inverse_factor(&self) -> PackedLower {
+        let (factor, mut inverse) = (self.unpacked(), Square::new(self.size()));
+        let (n, stride) = (inverse.n, inverse.stride);
+        invert_lower_triangular(
+            MatMut::from_column_major_slice_with_stride_mut(&mut inverse.data, n, n, stride),
+            factor.as_ref(),
+            Par::Seq,
+        );
+        inverse.pack()
     }
 
     /// L in the backend's layout, for many solves of [`solve_lower_block`]. Cost O(n²).

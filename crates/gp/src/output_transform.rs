@@ -4,6 +4,8 @@ use crate::Standardizer;
 
 /// Powers that are compared, evenly spaced.
 const N_POWERS: u32 = 60;
+/// Of these, how many steps apart the first are that are tried: the likelihood has one maximum.
+const STRIDE: usize = 5;
 
 /// Standardized outputs through the Yeo–Johnson power transform, standardized again (Yeo & Johnson 2000, eq. (2.1)):
 ///
@@ -64,38 +66,66 @@ impl OutputTransform {
     }
 }
 
+/// The most likely of [`N_POWERS`] + 1 evenly spaced powers: every [`STRIDE`]-th is tried, then those beside the best.
 fn most_likely_power(z: &[f64], (low, high): (f64, f64)) -> f64 {
-    let slope: f64 = z.iter().map(|v| v.signum() * v.abs().ln_1p()).sum();
+    let logs: Vec<(f64, f64)> = z.iter().map(|v| (v.signum(), v.abs().ln_1p())).collect();
+    let slope: f64 = logs.iter().map(|(sign, log)| sign * log).sum();
     #[expect(
         clippy::cast_precision_loss,
         reason = "numbers of observations are far below 2^53"
     )]
     let n = z.len() as f64;
-    let mut best = (f64::NEG_INFINITY, 1.0);
-    for step in 0..=N_POWERS {
-        let power = low + (high - low) * f64::from(step) / f64::from(N_POWERS);
-        let powered: Vec<f64> = z.iter().map(|v| yeo_johnson(*v, power)).collect();
-        let mean = powered.iter().sum::<f64>() / n;
-        let variance = powered.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
+    let power = |step: u32| low + (high - low) * f64::from(step) / f64::from(N_POWERS);
+    let mut values = vec![0.0; z.len()];
+    let mut likelihood = |step: u32| {
+        let power = power(step);
+        for (value, (sign, log)) in values.iter_mut().zip(&logs) {
+            *value = powered(*sign, *log, power);
+        }
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
         let likelihood = -0.5 * n * variance.ln() + (power - 1.0) * slope;
-        if likelihood.is_finite() && likelihood > best.0 {
-            best = (likelihood, power);
+        if likelihood.is_finite() {
+            likelihood
+        } else {
+            f64::NEG_INFINITY
+        }
+    };
+    let mut best = (f64::NEG_INFINITY, 0);
+    let mut consider = |step: u32| {
+        let value = likelihood(step);
+        if value > best.0 {
+            best = (value, step);
+        }
+        best
+    };
+    let (mut value, mut coarse) = (f64::NEG_INFINITY, 0);
+    for step in (0..=N_POWERS).step_by(STRIDE) {
+        (value, coarse) = consider(step);
+    }
+    if value.is_infinite() {
+        return 1.0;
+    }
+    let reach = u32::try_from(STRIDE).unwrap_or(1) - 1;
+    for step in coarse.saturating_sub(reach)..=(coarse + reach).min(N_POWERS) {
+        if step != coarse {
+            consider(step);
         }
     }
-    best.1
+    power(best.1)
 }
 
 fn yeo_johnson(z: f64, power: f64) -> f64 {
-    let (exponent, sign) = if z >= 0.0 {
-        (power, 1.0)
-    } else {
-        (2.0 - power, -1.0)
-    };
-    let t = z.abs().ln_1p();
+    powered(if z >= 0.0 { 1.0 } else { -1.0 }, z.abs().ln_1p(), power)
+}
+
+/// ψ(z) from the sign of z and ln(1 + |z|).
+fn powered(sign: f64, log: f64, power: f64) -> f64 {
+    let exponent = if sign >= 0.0 { power } else { 2.0 - power };
     if exponent.abs() < 1e-9 {
-        sign * t
+        sign * log
     } else {
-        sign * (exponent * t).exp_m1() / exponent
+        sign * (exponent * log).exp_m1() / exponent
     }
 }
 

@@ -2,8 +2,12 @@
 
 use fedbo_optim::Points;
 
-use crate::linalg::solve_lower_block;
+use crate::linalg::{PackedLower, solve_lower_block};
 use crate::{Posterior, lanes};
+
+/// Up to so many observations L⁻¹ is formed for a search: two products with it are then several times faster than two
+/// triangular solves, which wait for themselves row by row. Beyond, both wait for memory.
+const INVERTED_MAX: usize = 700;
 
 /// Points that are solved for together: a block of right-hand sides stays in the cache.
 const BLOCK: usize = 64;
@@ -11,12 +15,21 @@ const BLOCK: usize = 64;
 /// Fewer points are solved for one by one: the blocked solve copies the factor first.
 const FEW: usize = 16;
 
+/// A posterior that is asked at one point after another, as a search does.
+#[derive(Clone, Debug)]
+pub struct Predictor<'a> {
+    posterior: &'a Posterior,
+    /// L⁻¹.
+    inverse: Option<PackedLower>,
+}
+
 /// What a posterior says of the latent function at one point x.
 ///
 /// mean(x) = k(x, X) α,   var(x) = k(x, x) − ‖v‖²,   v = L⁻¹ k(X, x)
 #[derive(Clone, Debug)]
 pub struct Prediction<'a> {
     posterior: &'a Posterior,
+    inverse: Option<&'a PackedLower>,
     x: &'a [f64],
     mean: f64,
     whitened: Vec<f64>,
@@ -51,7 +64,10 @@ impl Prediction<'_> {
     pub fn gradient(&self, mean_weight: f64, mut whitened_weights: Vec<f64>, gradient: &mut [f64]) {
         let posterior = self.posterior;
         assert_eq!(gradient.len(), self.x.len());
-        posterior.factor().solve_upper(&mut whitened_weights);
+        match self.inverse {
+            Some(inverse) => inverse.transpose_multiply(&mut whitened_weights),
+            None => posterior.factor().solve_upper(&mut whitened_weights),
+        }
         let mut weights = self.slopes.clone();
         for ((weight, w), alpha) in weights
             .iter_mut()
@@ -73,39 +89,66 @@ impl Prediction<'_> {
     }
 }
 
-impl Posterior {
+impl<'a> Predictor<'a> {
+    /// The posterior.
+    pub fn posterior(&self) -> &'a Posterior {
+        self.posterior
+    }
+
     /// The prediction at x (d). Cost O(n²).
     ///
     /// # Panics
     /// If x has another dimension than the kernel.
-    pub fn predict<'a>(&'a self, x: &'a [f64]) -> Prediction<'a> {
-        assert_eq!(x.len(), self.kernel().dim());
+    pub fn predict<'b>(&'b self, x: &'b [f64]) -> Prediction<'b> {
+        let posterior = self.posterior;
+        assert_eq!(x.len(), posterior.kernel().dim());
         lanes::vectorized! {
             fn work(posterior: &Posterior, x: &[f64], cross: &mut [f64], slopes: &mut [f64]) {
                 posterior.kernel().slopes_into(x, posterior.columns(), 0, cross, slopes);
             }
         }
-        let mut cross = vec![0.0; self.len()];
-        let mut slopes = vec![0.0; self.columns().padded_len()];
-        work(self, x, &mut cross, &mut slopes[..self.len()]);
-        let mean = lanes::wide_dot(&cross, self.alpha());
-        self.factor().solve_lower(&mut cross);
+        let mut cross = vec![0.0; posterior.len()];
+        let mut slopes = vec![0.0; posterior.columns().padded_len()];
+        work(posterior, x, &mut cross, &mut slopes[..posterior.len()]);
+        let mean = lanes::wide_dot(&cross, posterior.alpha());
+        let whitened = match &self.inverse {
+            Some(inverse) => inverse.multiply(&cross),
+            None => {
+                posterior.factor().solve_lower(&mut cross);
+                cross
+            }
+        };
         Prediction {
-            posterior: self,
+            posterior,
+            inverse: self.inverse.as_ref(),
             x,
             mean,
-            whitened: cross,
+            whitened,
             slopes,
         }
     }
+}
 
-    /// Mean, variance (never below 0) and v of every point in turn, to `visit`; agrees with [`Posterior::predict`] to
+impl Posterior {
+    /// This posterior for predictions at many points one by one. Cost O(n³) up to a few hundred observations.
+    pub fn predictor(&self) -> Predictor<'_> {
+        Predictor {
+            posterior: self,
+            inverse: (self.len() <= INVERTED_MAX).then(|| self.factor().inverse_factor()),
+        }
+    }
+
+    /// Mean, variance (never below 0) and v of every point in turn, to `visit`; agrees with [`Predictor::predict`] to
     /// rounding. Cost O(n² m) for m points, by blocked triangular solves.
     pub fn predict_each(&self, points: &Points, mut visit: impl FnMut(f64, f64, &[f64])) {
         let n = self.len();
         if points.len() < FEW {
+            let predictor = Predictor {
+                posterior: self,
+                inverse: None,
+            };
             for x in points.rows() {
-                let found = self.predict(x);
+                let found = predictor.predict(x);
                 visit(found.mean(), found.variance(), found.whitened());
             }
             return;
@@ -175,6 +218,34 @@ mod tests {
         }
     }
 
+    /// With L⁻¹ as with triangular solves, for a noise so small that rounding is amplified 1e6 times.
+    #[test]
+    fn a_formed_inverse_gives_what_solves_give() {
+        let kernel = Kernel::isotropic(Family::Matern52, 3, 0.5, 1.0).unwrap();
+        let inputs = uniform_points(200, 3, &mut test_stream(1));
+        let y = inputs.rows().map(|x| (5.0 * x[0]).sin() + x[1]).collect();
+        let posterior = Posterior::new(kernel, 1e-6, inputs, y).unwrap();
+        let (formed, solved) = (
+            posterior.predictor(),
+            Predictor {
+                posterior: &posterior,
+                inverse: None,
+            },
+        );
+        assert!(formed.inverse.is_some());
+        for x in uniform_points(20, 3, &mut test_stream(2)).rows() {
+            let (a, b) = (formed.predict(x), solved.predict(x));
+            assert!((a.variance() - b.variance()).abs() < 1e-10);
+            let (mut of_a, mut of_b) = ([0.0; 3], [0.0; 3]);
+            let weights = |p: &Prediction<'_>| p.whitened().iter().map(|v| -2.0 * v).collect();
+            a.gradient(0.0, weights(&a), &mut of_a);
+            b.gradient(0.0, weights(&b), &mut of_b);
+            for (u, v) in of_a.iter().zip(of_b) {
+                assert!((u - v).abs() < 1e-8, "{of_a:?} {of_b:?}");
+            }
+        }
+    }
+
     /// Central differences with a step of 1e-5, of m·mean + w·v for random w and of the variance.
     #[test]
     fn gradients_agree_with_differences() {
@@ -184,14 +255,15 @@ mod tests {
             Family::Matern52,
         ] {
             let posterior = posterior(family, 20);
+            let predictor = posterior.predictor();
             let w = test_stream(4).normals(20);
             for x in uniform_points(5, 3, &mut test_stream(3)).rows() {
                 let combined = |x: &[f64]| {
-                    let found = posterior.predict(x);
+                    let found = predictor.predict(x);
                     0.7 * found.mean() + lanes::wide_dot(&w, found.whitened())
                 };
-                let variance = |x: &[f64]| posterior.predict(x).variance();
-                let found = posterior.predict(x);
+                let variance = |x: &[f64]| predictor.predict(x).variance();
+                let found = predictor.predict(x);
                 let (mut of_combined, mut of_variance) = ([0.0; 3], [0.0; 3]);
                 found.gradient(0.7, w.clone(), &mut of_combined);
                 let weights = found.whitened().iter().map(|v| -2.0 * v).collect();
