@@ -31,7 +31,7 @@ impl SobolSearch {
         Ok(Self {
             trials: Trials::new(Domain::Space(space.clone()), repeats)?,
             space,
-            scramble: seed.stream(Purpose::Proposal, 0, 0).bits(),
+            scramble: seed.stream(Purpose::InitialDesign, 0, 0).bits(),
         })
     }
 }
@@ -47,13 +47,11 @@ impl Strategy for SobolSearch {
                     .snap(&sobol_point(self.space.dim(), index, self.scramble))
             })
             .find(|unit| open.accepts(unit));
-        Ok(Proposal {
-            unit: match unit {
-                Some(unit) => unit,
-                None => open.random(stream)?,
-            },
-            source: Source::Random,
-        })
+        let (unit, source) = match unit {
+            Some(unit) => (unit, Source::Sobol),
+            None => (open.random(stream)?, Source::Random),
+        };
+        Ok(Proposal { unit, source })
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {

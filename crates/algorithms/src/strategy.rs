@@ -20,8 +20,10 @@ pub enum Source {
         /// Index of the sender.
         sender: u32,
     },
-    /// A point that no model chose: of random search, of a Sobol sequence, or a uniformly random one in place of one that
-    /// was already evaluated, is running or has failed.
+    /// A point of a Sobol sequence.
+    Sobol,
+    /// A uniformly random point: of random search, or in place of one that was already evaluated, is running or has
+    /// failed.
     Random,
     /// The same, where another agent's function had been chosen: its message counts as used.
     RandomInstead {
@@ -37,6 +39,7 @@ impl fmt::Display for Source {
             Self::Initial => f.write_str("initial"),
             Self::Own => f.write_str("own"),
             Self::Message { sender } => write!(f, "message:{sender}"),
+            Self::Sobol => f.write_str("sobol"),
             Self::Random | Self::RandomInstead { .. } => f.write_str("random"),
         }
     }
