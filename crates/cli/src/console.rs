@@ -48,7 +48,15 @@ pub(crate) fn note(text: &str) {
 
 /// Columns of the terminal behind standard output; none if it is not one.
 pub(crate) fn width() -> Option<u16> {
-    let out = std::io::stdout();
+    columns(std::io::stdout())
+}
+
+/// The same behind standard error.
+pub(crate) fn stderr_width() -> Option<u16> {
+    columns(std::io::stderr())
+}
+
+fn columns(out: impl IsTerminal + std::os::fd::AsFd) -> Option<u16> {
     if !out.is_terminal() {
         return None;
     }

@@ -2,10 +2,15 @@
 
 use std::process::ExitCode;
 
+use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_experiments::federation::RunError;
+use fedbo_objective::CommandError;
 use fedbo_problems::{DataError, ProblemError};
 use fedbo_report::ReportError;
+use fedbo_space::SpaceError;
+use fedbo_storage::StorageError;
+use fedbo_study::StudyError;
 
 use crate::console::OutputClosed;
 
@@ -14,7 +19,7 @@ pub(crate) const HELP: &str = "\
 Exit codes:
   0    done
   1    internal error
-  2    wrong usage, or a file, setting, command or data folder that cannot be used
+  2    wrong usage, or a file, setting, command, study or data folder that cannot be used
   3    reserved: a budget is spent
   4    results cannot be written: read-only folder, disk full
   5    every trial failed
@@ -63,6 +68,8 @@ impl Exit {
             || cause.is::<BadInput>()
             || cause.is::<ProblemError>()
             || cause.is::<DataError>()
+            || cause.is::<CommandError>()
+            || cause.is::<SpaceError>()
         {
             return Some(Self::Input);
         }
@@ -71,6 +78,12 @@ impl Exit {
         }
         if let Some(error) = cause.downcast_ref::<ReportError>() {
             return Some(Self::of_report(error));
+        }
+        if let Some(error) = cause.downcast_ref::<StorageError>() {
+            return Some(Self::of_storage(error));
+        }
+        if let Some(error) = cause.downcast_ref::<StudyError>() {
+            return Some(Self::of_study(error));
         }
         match cause.downcast_ref::<RunError>()? {
             RunError::Report(error) => Some(Self::of_report(error)),
@@ -86,6 +99,28 @@ impl Exit {
         match error {
             ReportError::CreateFolder { .. } | ReportError::Write { .. } => Self::Output,
             ReportError::NotFinite { .. } | ReportError::Draw { .. } => Self::Internal,
+            _ => Self::Input,
+        }
+    }
+
+    fn of_storage(error: &StorageError) -> Self {
+        match error {
+            StorageError::Write { .. } => Self::Output,
+            _ => Self::Input,
+        }
+    }
+
+    fn of_study(error: &StudyError) -> Self {
+        match error {
+            StudyError::Storage(error) => Self::of_storage(error),
+            StudyError::Unstored { .. } => Self::Output,
+            StudyError::Overtaken { .. } => Self::Internal,
+            StudyError::Strategy(error) => match error {
+                StrategyError::Exhausted { .. }
+                | StrategyError::TooManyObservations { .. }
+                | StrategyError::Setting { .. } => Self::Input,
+                _ => Self::Internal,
+            },
             _ => Self::Input,
         }
     }
@@ -121,6 +156,22 @@ mod tests {
             Exit::of(&anyhow::Error::new(denied).context("while writing")),
             Exit::Output
         );
+        let full = StorageError::Write {
+            path: "study.db".into(),
+            message: "the disk is full".to_owned(),
+        };
+        let lost = StudyError::Unstored {
+            number: 3,
+            told: fedbo_storage::Told::Value(0.5),
+            cause: full.clone(),
+        };
+        for error in [StudyError::from(full), lost] {
+            assert_eq!(Exit::of(&error.into()), Exit::Output);
+        }
+        let absent = StorageError::Absent {
+            path: "study.db".into(),
+        };
+        assert_eq!(Exit::of(&StudyError::from(absent).into()), Exit::Input);
         assert_eq!(Exit::of(&anyhow::anyhow!("?")), Exit::Internal);
     }
 }

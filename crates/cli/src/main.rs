@@ -8,6 +8,12 @@ mod console;
 mod exit;
 mod interrupt;
 mod progress;
+mod sparkline;
+mod study_display;
+mod study_ref;
+mod table;
+mod text;
+mod trial_record;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

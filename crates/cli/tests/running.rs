@@ -2,29 +2,9 @@
 
 mod common;
 
-use std::io::Read;
 use std::time::{Duration, Instant};
 
-use common::{PARABOLA, Ran, Sandbox, federation};
-
-fn finished(mut child: std::process::Child) -> Ran {
-    let status = child.wait().expect("it ends");
-    let read = |pipe: Option<&mut dyn Read>| {
-        let mut text = Vec::new();
-        pipe.expect("piped")
-            .read_to_end(&mut text)
-            .expect("readable");
-        text
-    };
-    let stdout = read(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
-    let stderr = read(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
-    std::process::Output {
-        status,
-        stdout,
-        stderr,
-    }
-    .into()
-}
+use common::{PARABOLA, Sandbox, federation, finished, finished_code, interrupt, wait_until};
 
 #[test]
 fn failing_objectives_are_recorded_and_the_others_go_on() {
@@ -168,10 +148,6 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(finished_code(&mut child), Some(0));
 }
 
-fn finished_code(child: &mut std::process::Child) -> Option<i32> {
-    child.wait().expect("it ends").code()
-}
-
 #[test]
 fn parameters_stand_in_the_order_of_the_file_and_reach_the_command() {
     let sandbox = Sandbox::new();
@@ -212,21 +188,6 @@ command = ["sh", "-c", "pwd >> seen; echo \"$FEDBO_PARAMS\" >> seen; echo \"{\\\
 
 /// Slow enough to be caught in the middle; `hold` marks a trial that waits to be interrupted.
 const SLOW: &str = r#"if [ -e hold ]; then sleep 60; fi; sleep 0.02; awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
-
-fn wait_until(mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(
-            started.elapsed() < Duration::from_secs(30),
-            "it takes too long"
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn interrupt(child: &std::process::Child, signal: rustix::process::Signal) {
-    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).expect("alive");
-}
 
 /// Interrupted in the first arm, again in the second, then completed: as if nothing had happened.
 #[test]
@@ -403,7 +364,7 @@ fn the_help_lists_the_exit_codes() {
     let expected = "
   0    done
   1    internal error
-  2    wrong usage, or a file, setting, command or data folder that cannot be used
+  2    wrong usage, or a file, setting, command, study or data folder that cannot be used
   3    reserved: a budget is spent
   4    results cannot be written: read-only folder, disk full
   5    every trial failed

@@ -73,6 +73,9 @@ pub trait Observer: Sync {
     /// There is nothing to do but to wait for trials that other processes evaluate.
     fn waiting(&self, _open: &[Trial]) {}
 
+    /// A trial ended, but that could not be stored: the run ends, and this is the last that is known of it.
+    fn unstored(&self, _number: u64, _told: &Told) {}
+
     /// Something that should be known but does not end the run.
     fn warning(&self, _message: &str) {}
 }
@@ -268,6 +271,7 @@ impl Shared<'_> {
                 return Ok(());
             }
             Err(StudyError::Storage(cause)) => {
+                self.observer.unstored(number, &told);
                 return Err(StudyError::Unstored {
                     number,
                     told,

@@ -142,7 +142,7 @@ impl Run {
             builder = builder.num_threads(threads);
         }
         let pool = builder.build().context("cannot start worker threads")?;
-        let stop = interrupt::stop_flag();
+        let stop = interrupt::stop_flag(interrupt::ABANDONS);
         let display = ExperimentDisplay::new(self.quiet);
         let ran = pool.install(|| experiment.run(&options, &display, &stop));
         display.finish();

@@ -1,28 +1,59 @@
 //! The subcommands, one module each.
 
+mod ask;
+mod best;
+mod enqueue;
 mod experiment;
+mod export;
 mod plot;
+mod release;
 mod run;
+mod storage;
+mod tell;
+mod trials;
+mod tune;
 
 use std::path::Path;
 
 use fedbo_report::{ReportError, Summary, closing_table};
+use fedbo_storage::Trial;
+use fedbo_study::Insight;
 
 use crate::console;
 use crate::exit::{BadInput, Exit};
+use crate::table::{self, Column};
 
 /// What to do.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
+    Tune(tune::Tune),
+    Ask(ask::Ask),
+    Tell(tell::Tell),
+    Enqueue(enqueue::Enqueue),
+    Release(release::Release),
+    Trials(trials::Trials),
+    Best(best::Best),
+    Export(export::Export),
+    Plot(plot::Plot),
+    #[command(subcommand)]
+    Storage(storage::Storage),
     Run(run::Run),
     #[command(subcommand)]
     Experiment(experiment::Experiment),
-    Plot(plot::Plot),
 }
 
 impl Command {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         match self {
+            Self::Tune(command) => command.run(),
+            Self::Ask(command) => command.run(),
+            Self::Tell(command) => command.run(),
+            Self::Enqueue(command) => command.run(),
+            Self::Release(command) => command.run(),
+            Self::Trials(command) => command.run(),
+            Self::Best(command) => command.run(),
+            Self::Export(command) => command.run(),
+            Self::Storage(command) => command.run(),
             Self::Run(command) => command.run(),
             Self::Experiment(command) => command.run(),
             Self::Plot(command) => command.run(),
@@ -46,6 +77,41 @@ fn print_summary(summary: &Summary, json: bool) -> anyhow::Result<()> {
         let table = closing_table(summary, console::width());
         console::result(&table)?;
     }
+    Ok(())
+}
+
+/// Prints a study's best trial with its parameters, exactly, and how much each of them matters.
+fn print_best(best: &Trial, insight: Option<&Insight>) -> anyhow::Result<()> {
+    if let Some(value) = best.value() {
+        console::result(&format!("best value {value:?} (trial {})\n\n", best.number))?;
+    }
+    let names = best.point.iter().map(|(name, _)| name.to_owned());
+    let values = best.point.iter().map(|(_, value)| value.to_string());
+    let mut columns = vec![
+        Column::words("parameter", names.collect(), 0),
+        Column::words("value", values.collect(), 0),
+    ];
+    if let Some(insight) = insight {
+        let share = |of: fn(&fedbo_study::ParameterImportance) -> f64| {
+            let of_each = best.point.iter().map(|(name, _)| {
+                let found = insight.importance.iter().find(|each| each.name == name);
+                found.map_or_else(String::new, |each| format!("{:.2}", of(each)))
+            });
+            of_each.collect()
+        };
+        columns.push(Column::numbers(
+            "share",
+            share(|each| each.variance_share),
+            1,
+        ));
+        columns.push(Column::numbers(
+            "relevance",
+            share(|each| each.relevance),
+            2,
+        ));
+    }
+    let (table, _) = table::fit(columns, console::width());
+    console::result(&table)?;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::progress::{RunDisplay, one_line};
+use crate::text::quoted;
 
 /// Run a whole federation in one process
 ///
@@ -73,7 +74,7 @@ impl Run {
                 "fts: messages are weight samples that every agent can read; no differential privacy is applied",
             );
         }
-        let stop = interrupt::stop_flag();
+        let stop = interrupt::stop_flag(interrupt::ABANDONS);
         let display = RunDisplay::new(self.quiet);
         let ran = run_federation(&federation, &options, &display, &stop);
         display.finish();
@@ -125,9 +126,13 @@ impl Run {
     }
 
     fn resume_command(&self) -> String {
-        let mut words = vec!["fedbo".to_owned(), "run".to_owned(), quoted(&self.file)];
+        let mut words = vec![
+            "fedbo".to_owned(),
+            "run".to_owned(),
+            quoted_path(&self.file),
+        ];
         if let Some(out) = &self.out {
-            words.extend(["--out".to_owned(), quoted(out)]);
+            words.extend(["--out".to_owned(), quoted_path(out)]);
         }
         if !self.arms.is_empty() {
             let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name()).collect();
@@ -151,13 +156,6 @@ fn warning(failures: &AgentFailures) -> String {
     )
 }
 
-/// A path as a shell reads it.
-fn quoted(path: &std::path::Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
+fn quoted_path(path: &std::path::Path) -> String {
+    quoted(&path.display().to_string())
 }

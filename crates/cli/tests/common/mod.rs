@@ -6,8 +6,10 @@
     reason = "each test file uses its own part"
 )]
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 pub struct Sandbox {
     pub folder: tempfile::TempDir,
@@ -137,3 +139,120 @@ high = 9
 }
 
 pub const PARABOLA: &str = r#"awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
+
+/// Waits for the end of a program and takes what it wrote.
+pub fn finished(mut child: std::process::Child) -> Ran {
+    let status = child.wait().expect("it ends");
+    let read = |pipe: Option<&mut dyn Read>| {
+        let mut text = Vec::new();
+        pipe.expect("piped")
+            .read_to_end(&mut text)
+            .expect("readable");
+        text
+    };
+    let stdout = read(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
+    let stderr = read(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
+    std::process::Output {
+        status,
+        stdout,
+        stderr,
+    }
+    .into()
+}
+
+pub fn finished_code(child: &mut std::process::Child) -> Option<i32> {
+    child.wait().expect("it ends").code()
+}
+
+pub fn wait_until(mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "it takes too long"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub fn interrupt(child: &std::process::Child, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).expect("alive");
+}
+
+/// A study of a command over x, n and kind, kept in `study.db`: the `sh -c` script reads `$1`, `$2` and `$3`.
+pub fn study(trials: u64, strategy: &str, script: &str) -> String {
+    let (head, rest) = (
+        format!("[study]\nname = \"test\"\ndirection = \"minimize\"\ntrials = {trials}\n"),
+        format!("[strategy]\nname = \"{strategy}\"\n"),
+    );
+    format!(
+        r#"{head}seed = 3
+storage = "sqlite:study.db"
+[space.x]
+type = "float"
+low = -1.0
+high = 2.0
+[space.n]
+type = "int"
+low = 1
+high = 9
+[space.kind]
+type = "categorical"
+choices = ["a", "b", "c"]
+{rest}[objective]
+command = ["sh", "-c", '''{script}''', "sh", "{{x}}", "{{n}}", "{{kind}}"]
+"#
+    )
+}
+
+/// Prints a value of all three parameters, with all its digits.
+pub const LOSS: &str = r#"awk -v x="$1" -v n="$2" -v k="$3" 'BEGIN { printf "%.17g\n", (x - 0.5) ^ 2 + (n - 4) ^ 2 / 30 + (k != "b") * 0.3 }'"#;
+
+/// A row of an export: its columns by name.
+pub type Exported = std::collections::BTreeMap<String, String>;
+
+impl Sandbox {
+    /// All trials of a study, as `fedbo export` writes them.
+    pub fn export(&self, study: &str) -> Vec<Exported> {
+        let ran = self.fedbo(&["export", study]);
+        ran.expect(0, &[]);
+        let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
+        let header = reader.headers().expect("a header").clone();
+        let row = |record: Result<csv::StringRecord, csv::Error>| {
+            let record = record.expect("a whole row");
+            let columns = header.iter().zip(&record);
+            columns
+                .map(|(name, field)| (name.to_owned(), field.to_owned()))
+                .collect()
+        };
+        reader.records().map(row).collect()
+    }
+
+    /// The trials that have ended; none if nothing is stored yet.
+    pub fn told(&self, study: &str) -> Vec<Exported> {
+        let ran = self.fedbo(&["trials", study, "--json"]);
+        if ran.code != Some(0) {
+            ran.expect(2, &["has no trials yet"]);
+            return Vec::new();
+        }
+        let mut told = self.export(study);
+        told.retain(|row| !row["told_at"].is_empty());
+        told
+    }
+
+    /// Names of the files in the folder.
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).expect("a folder");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();
+        let mut names: Vec<String> = entries
+            .map(|entry| name(entry).into_string().expect("UTF-8"))
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// JSON that a program printed.
+pub fn json(ran: &Ran) -> serde_json::Value {
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}

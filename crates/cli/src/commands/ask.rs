@@ -1,0 +1,119 @@
+//! `fedbo ask`: the next trials, to be evaluated by hand or by a program of one's own.
+
+use std::io::IsTerminal;
+
+use fedbo_algorithms::StrategyError;
+use fedbo_space::Point;
+use fedbo_storage::{Trial, TrialState, Worker};
+use fedbo_study::{Asked, StudyError};
+use serde::Serialize;
+
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::study_ref::{Opened, StudyRef};
+use crate::text;
+
+/// Ask for the next trials, to evaluate them yourself
+///
+/// Prints one line a trial: its number, then its parameters as name=value. A trial that is asked for is yours until it is told
+/// (fedbo tell) or given back (fedbo release). A study that is not stored yet is created as its file says.
+#[derive(clap::Args)]
+pub(crate) struct Ask {
+    #[command(flatten)]
+    study: StudyRef,
+    /// Number of trials
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    count: u64,
+    /// Print a JSON object on each line instead: trial, parameters, source
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct AskedRecord<'a> {
+    trial: u64,
+    parameters: &'a Point,
+    source: &'a str,
+}
+
+impl Ask {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let opened = self.study.stored_or_new()?;
+        for n_asked in 0..self.count {
+            let worker = Worker::by_hand();
+            let trial = match opened.study.ask_as(&worker, None, opened.n_trials()) {
+                Ok(Asked::Trial(trial)) => trial,
+                Ok(Asked::Full { open }) => {
+                    return ended(&full(&opened, &open), n_asked, self.count);
+                }
+                Err(StudyError::Strategy(error @ StrategyError::Exhausted { .. })) => {
+                    let why = format!("{error}: the study ends here");
+                    return ended(&why, n_asked, self.count);
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if let Err(error) = self.print(&trial) {
+                // Nobody has seen it.
+                opened.study.give_back(trial.number)?;
+                return Err(error);
+            }
+        }
+        if !self.json && std::io::stdout().is_terminal() {
+            let word = &opened.word;
+            console::note(&format!(
+                "tell what came out with: fedbo tell {word} TRIAL VALUE (or --failed REASON)"
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    fn print(&self, trial: &Trial) -> anyhow::Result<()> {
+        let line = if self.json {
+            serde_json::to_string(&AskedRecord {
+                trial: trial.number,
+                parameters: &trial.point,
+                source: &trial.source,
+            })?
+        } else {
+            format!("{} {}", trial.number, text::exact_point(&trial.point))
+        };
+        Ok(console::result(&line)?)
+    }
+}
+
+/// There are no further trials: an error if there was none at all.
+fn ended(why: &str, n_asked: u64, count: u64) -> anyhow::Result<Exit> {
+    if n_asked == 0 {
+        return Err(BadInput(why.to_owned()).into());
+    }
+    console::note(&format!("only {n_asked} of {count}: {why}"));
+    Ok(Exit::Done)
+}
+
+/// Why there is no further trial, and what to do.
+fn full(opened: &Opened, open: &[Trial]) -> String {
+    let (name, word) = (opened.name(), &opened.word);
+    let n_trials = opened.n_trials().unwrap_or_default();
+    let mut text = format!(
+        "study {name:?} has all its {}; raise trials in the file to ask for more",
+        text::counted(n_trials, "trial")
+    );
+    let numbers = |by_hand: bool| -> Vec<u64> {
+        let of_these = open.iter().filter(|trial| match &trial.state {
+            TrialState::Running(holding) => holding.until_ms.is_none() == by_hand,
+            _ => false,
+        });
+        of_these.map(|trial| trial.number).collect()
+    };
+    let (by_hand, running) = (numbers(true), numbers(false));
+    if !by_hand.is_empty() {
+        let numbers = text::numbers(&by_hand);
+        text += &format!(
+            "; held by hand and not told yet: {numbers} (fedbo tell {word} TRIAL VALUE, or fedbo release {word} TRIAL)"
+        );
+    }
+    if !running.is_empty() {
+        text += &format!("; being evaluated: {}", text::numbers(&running));
+    }
+    text
+}

@@ -1,0 +1,138 @@
+//! `fedbo best`: what a study found, and which parameters matter.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use fedbo_study::{Insight, ParameterImportance, StudyError};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::print_best;
+use crate::console;
+use crate::exit::Exit;
+use crate::study_ref::{Opened, StudyRef};
+use crate::text::{counted, number};
+use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
+
+/// Show the best trial of a study, and how much each parameter matters
+///
+/// Fits a model to all trials, whatever the study's strategy. share: the part of the model's variance over the space that would
+/// vanish if all other parameters were known; shares add up to more than 1 where parameters act together. relevance: by
+/// the model's length scales alone.
+#[derive(clap::Args)]
+pub(crate) struct Best {
+    #[command(flatten)]
+    study: StudyRef,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct BestDocument<'a> {
+    schema_version: u32,
+    study: &'a str,
+    storage: &'a str,
+    best: Option<TrialRecord<'a>>,
+    model: Option<ModelRecord<'a>>,
+}
+
+/// What a model of all trials says.
+#[derive(Serialize)]
+struct ModelRecord<'a> {
+    best_by_mean: TrialRecord<'a>,
+    mean: f64,
+    std: f64,
+    noise_std: f64,
+    n_values: usize,
+    importance: &'a [ParameterImportance],
+}
+
+impl Best {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let opened = self.study.stored()?;
+        let best = opened.study.best()?;
+        let insight = match &best {
+            Some(_) => insight(&opened),
+            None => None,
+        };
+        if self.json {
+            let document = BestDocument {
+                schema_version: SCHEMA_VERSION,
+                study: opened.name(),
+                storage: &opened.storage,
+                best: best.as_ref().map(TrialRecord::from),
+                model: insight.as_ref().map(|insight| ModelRecord {
+                    best_by_mean: TrialRecord::from(&insight.best_by_mean),
+                    mean: insight.mean,
+                    std: insight.std,
+                    noise_std: insight.noise_std,
+                    n_values: insight.n_values,
+                    importance: &insight.importance,
+                }),
+            };
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+        }
+        let Some(best) = best else {
+            return without_value(&opened);
+        };
+        if self.json {
+            return Ok(Exit::Done);
+        }
+        print_best(&best, insight.as_ref())?;
+        let Some(insight) = insight else {
+            return Ok(Exit::Done);
+        };
+        if opened.study.definition().noisy {
+            let (mean, std) = (number(insight.mean), number(insight.std));
+            let noise = number(insight.noise_std);
+            let text = if insight.best_by_mean.number == best.number {
+                format!("the model agrees: it expects {mean} ± {std} there")
+            } else {
+                format!(
+                    "the values are noisy (about ± {noise}): the model expects most of trial {}, {mean} ± {std}",
+                    insight.best_by_mean.number
+                )
+            };
+            console::result(&format!("\n{text}"))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// There is no best trial.
+fn without_value(opened: &Opened) -> anyhow::Result<Exit> {
+    let trials = opened.study.trials()?;
+    let n_failed = trials.iter().filter(|t| t.told().is_some()).count() as u64;
+    if n_failed == 0 {
+        let open = counted(trials.len() as u64, "trial");
+        console::note(&format!("no trial has a value yet; open: {open}"));
+        return Ok(Exit::Done);
+    }
+    console::note(&format!(
+        "error: no trial has a value: {} failed; fedbo trials {} shows why",
+        counted(n_failed, "trial"),
+        opened.word
+    ));
+    Ok(Exit::NoTrial)
+}
+
+/// What a model says; one that cannot be fitted is no reason to hide the best trial.
+pub(super) fn insight(opened: &Opened) -> Option<Insight> {
+    let spinner = std::io::stderr().is_terminal().then(|| {
+        let spinner = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} fitting a model to all trials") {
+            spinner.set_style(style);
+        }
+        spinner.enable_steady_tick(Duration::from_millis(250));
+        spinner
+    });
+    let found = opened.study.insight();
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    found.unwrap_or_else(|error: StudyError| {
+        console::note(&format!("warning: no model could be fitted: {error}"));
+        None
+    })
+}

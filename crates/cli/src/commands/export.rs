@@ -1,0 +1,53 @@
+//! `fedbo export`: all trials for other programs.
+
+use std::path::PathBuf;
+
+use fedbo_report::write_whole;
+
+use crate::console;
+use crate::exit::Exit;
+use crate::study_ref::StudyRef;
+use crate::trial_record::{TrialsDocument, csv};
+
+/// Write all trials of a study as CSV or JSON
+///
+/// Also while it runs. CSV has one row a trial: number, state, source, value, failure, attempts, times in UTC, seconds, then one
+/// column a parameter. All numbers read back exactly.
+#[derive(clap::Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    study: StudyRef,
+    /// Form
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+    /// Write to this file, whole or not at all [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Comma-separated values
+    Csv,
+    /// What `fedbo trials --json` prints
+    Json,
+}
+
+impl Export {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let opened = self.study.stored()?;
+        let trials = opened.study.trials()?;
+        let text = match self.format {
+            Format::Csv => String::from_utf8(csv(opened.study.space(), &trials)?)?,
+            Format::Json => {
+                let document = TrialsDocument::new(&opened, &trials);
+                serde_json::to_string_pretty(&document)? + "\n"
+            }
+        };
+        match &self.out {
+            Some(path) => write_whole(path, text.as_bytes())?,
+            None => console::result(&text)?,
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,155 @@
+//! `fedbo storage`: checks and upgrades of the files that hold studies.
+
+use std::path::PathBuf;
+
+use fedbo_storage::Address;
+use serde::Serialize;
+
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::text::counted;
+
+/// Check or upgrade a file that holds studies
+#[derive(clap::Subcommand)]
+pub(crate) enum Storage {
+    Verify(Verify),
+    Upgrade(Upgrade),
+}
+
+/// Check that a file is sound: read everything and name what contradicts itself
+///
+/// Changes nothing, also while studies run. Exit code 2 if something is wrong.
+#[derive(clap::Args)]
+pub(crate) struct Verify {
+    /// The storage, as sqlite:FILE or FILE
+    storage: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bring a file that an older version wrote up to date
+///
+/// A copy of the file as it was is kept beside it.
+#[derive(clap::Args)]
+pub(crate) struct Upgrade {
+    /// The storage, as sqlite:FILE or FILE
+    storage: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct VerifyDocument {
+    is_sound: bool,
+    layout_version: i64,
+    studies: u64,
+    trials: u64,
+    problems: Vec<ProblemRecord>,
+}
+
+#[derive(Serialize)]
+struct ProblemRecord {
+    study: Option<String>,
+    trial: Option<i64>,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct UpgradeDocument {
+    from: i64,
+    to: i64,
+    backup: Option<PathBuf>,
+}
+
+impl Storage {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Verify(command) => command.run(),
+            Self::Upgrade(command) => command.run(),
+        }
+    }
+}
+
+impl Verify {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let path = path(&self.storage)?;
+        let report = fedbo_storage::verify(&path)?;
+        let is_sound = report.problems.is_empty();
+        let found = format!(
+            "{}, {}",
+            match report.n_studies {
+                1 => "1 study".to_owned(),
+                n => format!("{n} studies"),
+            },
+            counted(report.n_trials, "trial")
+        );
+        if self.json {
+            let problems = report.problems.into_iter().map(|problem| ProblemRecord {
+                study: problem.study,
+                trial: problem.trial,
+                message: problem.message,
+            });
+            let document = VerifyDocument {
+                is_sound,
+                layout_version: report.version,
+                studies: report.n_studies,
+                trials: report.n_trials,
+                problems: problems.collect(),
+            };
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+        } else if is_sound {
+            console::result(&format!("{} is sound: {found}", path.display()))?;
+        } else {
+            for problem in &report.problems {
+                console::result(&problem.to_string())?;
+            }
+            let n_problems = counted(report.problems.len() as u64, "problem");
+            let path = path.display();
+            console::note(&format!(
+                "error: {path} is damaged: {n_problems} in {found}; go on from a backup, or save what is left with fedbo \
+                 export sqlite:{path}"
+            ));
+        }
+        Ok(if is_sound { Exit::Done } else { Exit::Input })
+    }
+}
+
+impl Upgrade {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let path = path(&self.storage)?;
+        let report = fedbo_storage::upgrade(&path)?;
+        if self.json {
+            let document = UpgradeDocument {
+                from: report.from,
+                to: report.to,
+                backup: report.backup,
+            };
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+            return Ok(Exit::Done);
+        }
+        let (path, to) = (path.display(), report.to);
+        console::result(&match &report.backup {
+            None => format!("{path} is up to date: its layout has version {to}"),
+            Some(backup) => format!(
+                "{path} was brought from version {} to version {to} of the layout; as it was, it is kept in {}",
+                report.from,
+                backup.display()
+            ),
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The file behind `sqlite:FILE` or `FILE`.
+fn path(storage: &str) -> anyhow::Result<PathBuf> {
+    match storage.parse::<Address>() {
+        Ok(Address::Sqlite(path)) => Ok(path),
+        Ok(Address::Memory) => {
+            let message = "memory: is no file; name sqlite:FILE";
+            Err(BadInput(message.to_owned()).into())
+        }
+        Err(_) => Ok(PathBuf::from(storage)),
+    }
+}

@@ -1,0 +1,97 @@
+//! `fedbo trials`: all trials of a study.
+
+use fedbo_storage::{Told, Trial, TrialState};
+
+use crate::console;
+use crate::exit::Exit;
+use crate::study_ref::StudyRef;
+use crate::table::{self, Column};
+use crate::text::{self, counted};
+use crate::trial_record::{TrialsDocument, holder};
+
+/// List all trials of a study
+///
+/// Also while it runs. On a terminal, columns that have no room are left out; `fedbo export` writes everything.
+#[derive(clap::Args)]
+pub(crate) struct Trials {
+    #[command(flatten)]
+    study: StudyRef,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Trials {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let opened = self.study.stored()?;
+        let trials = opened.study.trials()?;
+        if self.json {
+            let document = TrialsDocument::new(&opened, &trials);
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+            return Ok(Exit::Done);
+        }
+        if trials.is_empty() {
+            let (name, storage) = (opened.name(), &opened.storage);
+            console::note(&format!("study {name:?} in {storage} has no trials yet"));
+            return Ok(Exit::Done);
+        }
+        let (table, left_out) = table::fit(columns(&opened, &trials), console::width());
+        console::result(&table)?;
+        let n_told = trials.iter().filter(|t| t.told().is_some()).count() as u64;
+        let n_all = counted(trials.len() as u64, "trial");
+        let mut text = format!("{n_all}, {n_told} told");
+        if let Some(n_trials) = opened.n_trials() {
+            text += &format!(", {n_trials} wanted");
+        }
+        if !left_out.is_empty() {
+            text += &format!(
+                "; no room for {} (--json has everything)",
+                left_out.join(", ")
+            );
+        }
+        console::note(&text);
+        Ok(Exit::Done)
+    }
+}
+
+fn columns(opened: &crate::study_ref::Opened, trials: &[Trial]) -> Vec<Column> {
+    let each = |text: &dyn Fn(&Trial) -> String| trials.iter().map(text).collect();
+    let value = |trial: &Trial| trial.value().map_or_else(String::new, text::number);
+    let seconds = |trial: &Trial| {
+        let seconds = trial.evaluate_seconds();
+        seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"))
+    };
+    let mut columns = vec![
+        Column::numbers("trial", each(&|trial| trial.number.to_string()), 0),
+        Column::words("state", each(&state), 0),
+        Column::numbers("value", each(&value), 0),
+    ];
+    columns.extend(opened.study.space().parameters().iter().map(|parameter| {
+        let name = parameter.name();
+        let cell = |trial: &Trial| trial.point.get(name).map_or_else(String::new, text::value);
+        Column {
+            is_number: !matches!(parameter.kind(), fedbo_space::Kind::Categorical { .. }),
+            ..Column::numbers(name, each(&cell), 1)
+        }
+    }));
+    columns.push(Column::numbers("seconds", each(&seconds), 2));
+    columns.push(Column::words(
+        "source",
+        each(&|trial| trial.source.clone()),
+        3,
+    ));
+    columns
+}
+
+/// Where a trial stands, in few words.
+fn state(trial: &Trial) -> String {
+    match &trial.state {
+        TrialState::Told(Told::Failed { kind, .. }) => format!("failed: {kind}"),
+        TrialState::Running(holding) if holding.worker.is_gone() => "cut off".to_owned(),
+        TrialState::Running(_) => match holder(trial) {
+            Some(holder) => format!("running ({holder})"),
+            None => "running".to_owned(),
+        },
+        other => other.word().to_owned(),
+    }
+}

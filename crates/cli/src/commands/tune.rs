@@ -1,0 +1,350 @@
+//! `fedbo tune`: one party's study, run until it has its trials.
+
+use std::time::Duration;
+
+use fedbo_objective::CommandObjective;
+use fedbo_storage::{Address, StorageError, Told, Trial, TrialState};
+use fedbo_study::{Ended, JOBS_MAX, RunOptions, RunReport, StudyError, StudyFile};
+use serde::Serialize;
+
+use super::print_best;
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::interrupt;
+use crate::progress::one_line;
+use crate::study_display::StudyDisplay;
+use crate::study_ref::{Opened, StudyRef, how_to_keep};
+use crate::text::{self, counted};
+use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
+
+/// For how long a trial is a worker's while nothing is heard of it.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// Tune one party's study with the command of its file
+///
+/// Evaluates trials until the study has as many as its file says. Interrupted, killed or out of disk space, it keeps every
+/// finished trial; the same line goes on. Several of these may work on one study at the same time.
+#[derive(clap::Args)]
+pub(crate) struct Tune {
+    /// The study's file, for instance examples/train.toml
+    file: String,
+    /// Trials that are evaluated at once [default: the file's jobs]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    jobs: Option<usize>,
+    /// Trials that the study is to have in all, those of earlier runs included [default: the file's trials]
+    #[arg(long, value_name = "N")]
+    trials: Option<u64>,
+    /// Print the result as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Show no progress, only warnings and errors
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// What a run amounts to.
+#[derive(Serialize)]
+struct Closing<'a> {
+    schema_version: u32,
+    study: &'a str,
+    storage: &'a str,
+    /// `complete`, `exhausted` or `interrupted`.
+    ended: &'static str,
+    trials_wanted: u64,
+    /// Trials that this run told.
+    told_by_this_run: usize,
+    trials: Counts,
+    best: Option<TrialRecord<'a>>,
+}
+
+/// Numbers of trials by state.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Counts {
+    complete: u64,
+    failed: u64,
+    running: u64,
+    waiting: u64,
+}
+
+impl Counts {
+    fn of(trials: &[Trial]) -> Self {
+        let mut counts = Self::default();
+        for trial in trials {
+            match &trial.state {
+                TrialState::Told(Told::Value(_)) => counts.complete += 1,
+                TrialState::Told(Told::Failed { .. }) => counts.failed += 1,
+                TrialState::Running(_) => counts.running += 1,
+                TrialState::Waiting => counts.waiting += 1,
+            }
+        }
+        counts
+    }
+
+    fn told(self) -> u64 {
+        self.complete + self.failed
+    }
+
+    /// `37 of 60 trials told`; of a study that has more than it was to have, only their number.
+    fn of_wanted(self, n_trials: u64) -> String {
+        match self.told() {
+            told if told <= n_trials => format!("{told} of {} told", counted(n_trials, "trial")),
+            told => format!("{} told", counted(told, "trial")),
+        }
+    }
+}
+
+impl Tune {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let reference = StudyRef::new(&self.file, None);
+        let file = reference.file()?;
+        let n_trials = self.n_trials(&file)?;
+        let Some(command) = &file.command else {
+            let (path, word) = (&self.file, reference.word());
+            return Err(BadInput(format!(
+                "{path} names no command; add [objective] with command = [\"program\", \"argument\", ..], or evaluate by \
+                 hand with fedbo ask {word} and fedbo tell {word} TRIAL VALUE"
+            ))
+            .into());
+        };
+        let stop = interrupt::stop_flag(
+            "stopping: running trials are given back (once more to exit at once)",
+        );
+        let objective = CommandObjective::new(command, &file.space, stop.clone())?;
+        let options = RunOptions {
+            n_trials,
+            jobs: self.jobs.unwrap_or(file.jobs),
+            lease: LEASE,
+        };
+        let in_memory = file.storage == Address::Memory;
+        let opened = reference.create(file)?;
+        let before = opened.study.trials()?;
+        if !self.quiet {
+            console::note(&self.beginning(&opened, &before, &options));
+            if let Some(file) = opened.file.as_ref().filter(|_| in_memory) {
+                let keep = how_to_keep(file);
+                console::note(&format!(
+                    "trials are kept in memory and lost at the end; to keep them and go on later, {keep}"
+                ));
+            }
+        }
+        let display = StudyDisplay::new(&opened.study, n_trials, &before, self.quiet);
+        let ran = opened.study.run(&objective, &options, &display, &stop);
+        display.finish();
+        match ran {
+            Ok(report) => self.conclude(&opened, &report, n_trials, in_memory),
+            Err(error) => self.explain(error, display.unstored(), &opened),
+        }
+    }
+
+    fn n_trials(&self, file: &StudyFile) -> Result<u64, BadInput> {
+        let Some(n_trials) = self.trials else {
+            return Ok(file.n_trials);
+        };
+        let strategy = &file.definition.strategy;
+        let max = strategy.n_trials_max();
+        if (1..=max).contains(&n_trials) {
+            return Ok(n_trials);
+        }
+        let name = strategy.name();
+        Err(BadInput(format!(
+            "--trials {n_trials}: expected a number from 1 to {max} for strategy {name:?}"
+        )))
+    }
+
+    /// One line about what will happen now.
+    fn beginning(&self, opened: &Opened, before: &[Trial], options: &RunOptions) -> String {
+        let (name, n_trials) = (opened.name(), options.n_trials);
+        let at_once = match options.jobs {
+            1 => String::new(),
+            jobs => format!(", {jobs} at once"),
+        };
+        let place = &opened.storage;
+        let strategy = opened.study.definition().strategy.name();
+        if before.is_empty() {
+            let trials = counted(n_trials, "trial");
+            return format!("{name}: a new study in {place}: {trials} by {strategy}{at_once}");
+        }
+        let counts = Counts::of(before);
+        if counts.told() >= n_trials && counts.waiting + counts.running == 0 {
+            return format!("{name}: complete in {place}, there is nothing left to do");
+        }
+        let mut text = format!("{name}: goes on in {place}: {}", counts.of_wanted(n_trials));
+        if counts.failed > 0 {
+            text += &format!(" ({} failed)", counts.failed);
+        }
+        match counts.waiting {
+            0 => {}
+            1 => text += ", 1 waits",
+            n => text += &format!(", {n} wait"),
+        }
+        let (mut cut_off, mut by_hand, mut elsewhere) = (0, 0, 0);
+        for trial in before {
+            match &trial.state {
+                TrialState::Running(holding) if holding.worker.is_gone() => cut_off += 1,
+                TrialState::Running(holding) if holding.until_ms.is_none() => by_hand += 1,
+                TrialState::Running(_) => elsewhere += 1,
+                _ => {}
+            }
+        }
+        for (n, where_it_stands) in [
+            (cut_off, "cut off and tried again"),
+            (by_hand, "held by hand"),
+            (elsewhere, "being evaluated by others"),
+        ] {
+            if n > 0 {
+                text += &format!(", {n} {where_it_stands}");
+            }
+        }
+        text + &at_once
+    }
+
+    fn conclude(
+        &self,
+        opened: &Opened,
+        report: &RunReport,
+        n_trials: u64,
+        in_memory: bool,
+    ) -> anyhow::Result<Exit> {
+        let trials = opened.study.trials()?;
+        let counts = Counts::of(&trials);
+        let best = opened.study.best()?;
+        if self.json {
+            let closing = Closing {
+                schema_version: SCHEMA_VERSION,
+                study: opened.name(),
+                storage: &opened.storage,
+                ended: match report.ended {
+                    Ended::Complete => "complete",
+                    Ended::Exhausted => "exhausted",
+                    Ended::Stopped => "interrupted",
+                },
+                trials_wanted: n_trials,
+                told_by_this_run: report.n_told,
+                trials: counts,
+                best: best.as_ref().map(TrialRecord::from),
+            };
+            console::result(&serde_json::to_string_pretty(&closing)?)?;
+        } else if let Some(best) = &best {
+            print_best(best, None)?;
+            console::result(&format!("\n{}", numbers_line(counts, n_trials, opened)))?;
+        }
+        if report.ended == Ended::Stopped {
+            let kept = counted(counts.told(), "finished trial");
+            let way = match in_memory {
+                true => "they were in memory and are lost".to_owned(),
+                false => format!("go on with: {}", self.again(opened)),
+            };
+            console::note(&format!("interrupted after {kept}; {way}"));
+            return Ok(Exit::Interrupted);
+        }
+        if counts.told() > 0 && counts.complete == 0 {
+            let last = last_failure(&trials);
+            let way = match in_memory {
+                true => String::new(),
+                false => format!("; all reasons: fedbo trials {}", opened.word),
+            };
+            console::note(&format!(
+                "error: all {} failed, the last one because {last}{way}",
+                counted(counts.failed, "trial")
+            ));
+            return Ok(Exit::NoTrial);
+        }
+        self.say_what_is_left(opened, report, &trials);
+        if !self.quiet && !self.json && !in_memory {
+            let word = &opened.word;
+            console::note(&format!(
+                "\nfedbo best {word}    which parameters matter\nfedbo plot {word}    pictures\nfedbo trials {word}  all \
+                 trials\nto go on, raise trials in the file and run the same line again"
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    fn say_what_is_left(&self, opened: &Opened, report: &RunReport, trials: &[Trial]) {
+        if report.ended == Ended::Exhausted {
+            console::note("every point of the space was tried: the study ends here");
+        }
+        let by_hand = |trial: &&Trial| match &trial.state {
+            TrialState::Running(holding) => holding.until_ms.is_none(),
+            _ => false,
+        };
+        let held: Vec<u64> = trials.iter().filter(by_hand).map(|t| t.number).collect();
+        if !held.is_empty() {
+            let (numbers, word) = (text::numbers(&held), &opened.word);
+            console::note(&format!(
+                "held by hand and not told yet: {numbers}; fedbo tell {word} TRIAL VALUE, or fedbo release {word} TRIAL"
+            ));
+        }
+    }
+
+    /// The same command once more.
+    fn again(&self, opened: &Opened) -> String {
+        let mut text = format!("fedbo tune {}", opened.word);
+        if let Some(jobs) = self.jobs {
+            text += &format!(" --jobs {jobs}");
+        }
+        if let Some(trials) = self.trials {
+            text += &format!(" --trials {trials}");
+        }
+        text
+    }
+
+    /// Says what went wrong, and for writes that were refused what was kept and how to go on.
+    fn explain(
+        &self,
+        error: StudyError,
+        unstored: Vec<(u64, Told)>,
+        opened: &Opened,
+    ) -> anyhow::Result<Exit> {
+        let exit = match &error {
+            StudyError::Unstored { .. } | StudyError::Storage(StorageError::Write { .. }) => {
+                Exit::Output
+            }
+            _ if unstored.is_empty() => return Err(error.into()),
+            _ => Exit::Output,
+        };
+        let mut text = format!(
+            "error: {error}\nall trials told before are kept; once it can be written again, "
+        );
+        if !unstored.is_empty() {
+            text += "save what is not with\n";
+            for (number, told) in unstored {
+                let outcome = match told {
+                    Told::Value(value) => format!("{value:?}"),
+                    Told::Failed { message, .. } => {
+                        format!("--failed {}", text::quoted(&one_line(&message)))
+                    }
+                };
+                text += &format!("  fedbo tell {} {number} {outcome}\n", opened.word);
+            }
+            text += "and ";
+        }
+        text += &format!("go on with\n  {}", self.again(opened));
+        console::note(&text);
+        Ok(exit)
+    }
+}
+
+fn numbers_line(counts: Counts, n_trials: u64, opened: &Opened) -> String {
+    let mut text = counts.of_wanted(n_trials);
+    if counts.failed > 0 {
+        text += &format!(", {} of them failed", counts.failed);
+    }
+    text + &format!("; stored in {}", opened.storage)
+}
+
+fn last_failure(trials: &[Trial]) -> String {
+    let told = trials.iter().filter(|trial| trial.told().is_some());
+    let last = told.max_by_key(|trial| trial.told_seq);
+    match last.and_then(Trial::told) {
+        Some(Told::Failed { message, .. }) => one_line(message),
+        _ => "nothing was told".to_owned(),
+    }
+}
+
+fn parse_jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=JOBS_MAX) => Ok(jobs),
+        _ => Err(format!("expected a number from 1 to {JOBS_MAX}")),
+    }
+}

@@ -1,0 +1,609 @@
+//! How a study's run looks while it goes on: a few lines that change on a terminal, lines one below the other elsewhere.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fedbo_objective::Direction;
+use fedbo_storage::{Told, Trial};
+use fedbo_study::{Observer, Study};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+
+use crate::console::{self, BARS};
+use crate::progress::one_line;
+use crate::sparkline::sparkline;
+use crate::text;
+
+/// Time between two drawings.
+const TICK: Duration = Duration::from_millis(200);
+/// Columns of the curve at most.
+const CURVE_WIDTH: usize = 40;
+/// Cells of the bar at most.
+const BAR_WIDTH: usize = 24;
+/// Latest times from which medians are taken.
+const N_TIMES: usize = 101;
+/// Failures that get a line of their own.
+const N_FAILURE_LINES: u64 = 10;
+/// Lines about trials that are neither failures nor new bests may come in a burst of this many, then one a second.
+const N_BURST: f64 = 20.0;
+/// Shortest time between two looks at what other processes told.
+const REFRESH: Duration = Duration::from_secs(2);
+/// Longest silence about what is waited for.
+const WAITING: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Live,
+    Lines,
+    Nothing,
+}
+
+/// Watches a run and shows it on standard error.
+pub(crate) struct StudyDisplay<'a> {
+    study: &'a Study,
+    mode: Mode,
+    view: Arc<Mutex<View>>,
+    bar: Option<ProgressBar>,
+    unstored: Mutex<Vec<(u64, Told)>>,
+}
+
+impl<'a> StudyDisplay<'a> {
+    /// Begins to show a run of a study that has these trials already.
+    pub(crate) fn new(study: &'a Study, n_wanted: u64, trials: &[Trial], quiet: bool) -> Self {
+        let mode = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Mode::Nothing,
+            (false, true) => Mode::Live,
+            (false, false) => Mode::Lines,
+        };
+        let mut view = View::new(&study.definition().name, study.direction(), n_wanted);
+        view.take_stock(trials);
+        let view = Arc::new(Mutex::new(view));
+        let bar = (mode == Mode::Live).then(|| live_bar(&view));
+        Self {
+            study,
+            mode,
+            view,
+            bar,
+            unstored: Mutex::default(),
+        }
+    }
+
+    /// Takes the view off the screen.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+            BARS.remove(bar);
+        }
+    }
+
+    /// The trials that ended without being stored, in their order.
+    pub(crate) fn unstored(self) -> Vec<(u64, Told)> {
+        let unstored = self.unstored.into_inner();
+        let mut unstored = unstored.unwrap_or_else(PoisonError::into_inner);
+        unstored.sort_by_key(|(number, _)| *number);
+        unstored
+    }
+
+    /// Never to be held while something is written: a drawing holds the screen and takes the view.
+    fn view(&self) -> MutexGuard<'_, View> {
+        lock(&self.view)
+    }
+
+    /// Looks now and then at what other processes told.
+    fn refresh(&self) {
+        if !self.view().refresh_is_due() {
+            return;
+        }
+        let began = Instant::now();
+        // A storage that cannot be read now will say so to the run itself.
+        let Ok(trials) = self.study.trials() else {
+            return;
+        };
+        let mut view = self.view();
+        view.take_stock(&trials);
+        // Not more than a twentieth of the time goes into looking.
+        view.next_refresh = Instant::now() + REFRESH.max(20 * began.elapsed());
+    }
+}
+
+fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
+    view.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A bar whose text is the view, drawn anew at each tick.
+fn live_bar(view: &Arc<Mutex<View>>) -> ProgressBar {
+    let drawn = Arc::clone(view);
+    let style = ProgressStyle::with_template("{view}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key(
+            "view",
+            move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let width = console::stderr_width().unwrap_or(80).saturating_sub(1);
+                let lines = lock(&drawn).lines(usize::from(width), Instant::now());
+                let _ = out.write_str(&lines.join("\n"));
+            },
+        );
+    let bar = BARS.add(ProgressBar::new_spinner());
+    bar.set_style(style);
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+impl Observer for StudyDisplay<'_> {
+    fn started(&self, trial: &Trial) {
+        if self.mode == Mode::Nothing {
+            return;
+        }
+        let mut view = self.view();
+        view.running.push((trial.number, Instant::now()));
+        view.waiting = None;
+        if trial.attempts <= 1 {
+            remember(&mut view.ask_seconds, trial.ask_seconds);
+        }
+    }
+
+    fn told(&self, trial: &Trial) -> ControlFlow<()> {
+        if self.mode == Mode::Nothing {
+            return ControlFlow::Continue(());
+        }
+        let line = {
+            let mut view = self.view();
+            let is_best = view.told(trial);
+            view.line(trial, is_best, Instant::now(), self.mode == Mode::Live)
+        };
+        if let Some(line) = line {
+            console::note(&line);
+        }
+        self.refresh();
+        ControlFlow::Continue(())
+    }
+
+    fn waiting(&self, open: &[Trial]) {
+        if self.mode == Mode::Nothing {
+            return;
+        }
+        self.refresh();
+        let numbers: Vec<u64> = open.iter().map(|trial| trial.number).collect();
+        let what = match numbers.len() {
+            1 => "trial",
+            _ => "trials",
+        };
+        let text = format!(
+            "{what} {}, which other processes evaluate",
+            text::numbers(&numbers)
+        );
+        let line = {
+            let mut view = self.view();
+            view.waiting = Some(text.clone());
+            let is_due = view
+                .spoke_of_waiting
+                .is_none_or(|at| at.elapsed() > WAITING);
+            let speaks = self.mode == Mode::Lines && is_due;
+            if speaks {
+                view.spoke_of_waiting = Some(Instant::now());
+            }
+            speaks
+        };
+        if line {
+            console::note(&format!("waiting for {text}"));
+        }
+    }
+
+    fn unstored(&self, number: u64, told: &Told) {
+        let unstored = self.unstored.lock();
+        let mut unstored = unstored.unwrap_or_else(PoisonError::into_inner);
+        unstored.push((number, told.clone()));
+    }
+
+    fn warning(&self, message: &str) {
+        console::note(&format!("warning: {message}"));
+    }
+}
+
+/// What is known of the study and of this run.
+struct View {
+    name: String,
+    direction: Direction,
+    n_wanted: u64,
+    /// Numbers of the trials that are counted below: this process and others may tell at the same time.
+    counted: HashSet<u64>,
+    n_complete: u64,
+    n_failed: u64,
+    best: Option<Best>,
+    /// The best value so far after each telling since there is one.
+    curve: Vec<f64>,
+    began: Instant,
+    n_told_here: u64,
+    running: Vec<(u64, Instant)>,
+    ask_seconds: VecDeque<f64>,
+    evaluate_seconds: VecDeque<f64>,
+    waiting: Option<String>,
+    spoke_of_waiting: Option<Instant>,
+    next_refresh: Instant,
+    n_failure_lines: u64,
+    /// How many further lines may be written at once.
+    allowance: f64,
+    allowed_at: Instant,
+}
+
+struct Best {
+    number: u64,
+    value: f64,
+    point: String,
+}
+
+impl View {
+    fn new(name: &str, direction: Direction, n_wanted: u64) -> Self {
+        let now = Instant::now();
+        Self {
+            name: name.to_owned(),
+            direction,
+            n_wanted,
+            counted: HashSet::new(),
+            n_complete: 0,
+            n_failed: 0,
+            best: None,
+            curve: Vec::new(),
+            began: now,
+            n_told_here: 0,
+            running: Vec::new(),
+            ask_seconds: VecDeque::new(),
+            evaluate_seconds: VecDeque::new(),
+            waiting: None,
+            spoke_of_waiting: None,
+            next_refresh: now + REFRESH,
+            n_failure_lines: 0,
+            allowance: N_BURST,
+            allowed_at: now,
+        }
+    }
+
+    /// Counts the trials that are not counted yet, in the order in which they were told.
+    fn take_stock(&mut self, trials: &[Trial]) {
+        let mut told: Vec<&Trial> = trials.iter().filter(|t| t.told().is_some()).collect();
+        told.sort_by_key(|trial| trial.told_seq);
+        for trial in told {
+            self.count(trial);
+        }
+        // Points that were enqueued are tried beyond the wanted number too.
+        self.n_wanted = self.n_wanted.max(trials.len() as u64);
+    }
+
+    fn refresh_is_due(&self) -> bool {
+        Instant::now() >= self.next_refresh
+    }
+
+    /// Counts a trial that has ended, once.
+    fn count(&mut self, trial: &Trial) {
+        if !self.counted.insert(trial.number) {
+            return;
+        }
+        match trial.value() {
+            None => self.n_failed += 1,
+            Some(value) => {
+                self.n_complete += 1;
+                let best = self.best.as_ref();
+                if best.is_none_or(|best| self.direction.is_better(value, best.value)) {
+                    self.best = Some(Best {
+                        number: trial.number,
+                        value,
+                        point: text::point(&trial.point),
+                    });
+                }
+            }
+        }
+        if let Some(best) = &self.best {
+            self.curve.push(best.value);
+        }
+    }
+
+    /// A trial of this run was told; whether it is the best so far.
+    fn told(&mut self, trial: &Trial) -> bool {
+        if let Some(at) = self.running.iter().position(|(n, _)| *n == trial.number) {
+            let (_, began) = self.running.swap_remove(at);
+            remember(&mut self.evaluate_seconds, began.elapsed().as_secs_f64());
+        }
+        self.n_told_here += 1;
+        self.count(trial);
+        self.best
+            .as_ref()
+            .is_some_and(|best| best.number == trial.number)
+    }
+
+    /// What a new telling is worth saying where lines stand below each other; on a live view, only failures are.
+    fn line(&mut self, trial: &Trial, is_best: bool, now: Instant, live: bool) -> Option<String> {
+        let number = trial.number;
+        let failed = match trial.told() {
+            Some(Told::Failed { message, .. }) => {
+                self.n_failure_lines += 1;
+                if self.n_failure_lines <= N_FAILURE_LINES {
+                    let mut line = format!("trial {number} failed: {}", one_line(message));
+                    if self.n_failure_lines == N_FAILURE_LINES {
+                        line +=
+                            "\nfurther failures are only counted; `fedbo trials` shows them all";
+                    }
+                    return Some(line);
+                }
+                true
+            }
+            _ => false,
+        };
+        if live {
+            return None;
+        }
+        let passed = now.saturating_duration_since(self.allowed_at).as_secs_f64();
+        self.allowance = (self.allowance + passed).min(N_BURST);
+        self.allowed_at = now;
+        if !is_best && self.allowance < 1.0 {
+            return None;
+        }
+        self.allowance = (self.allowance - 1.0).max(0.0);
+        let n_told = self.n_complete + self.n_failed;
+        let what = match trial.value() {
+            Some(value) => text::number(value),
+            None => "failed".to_owned(),
+        };
+        let mut line = format!("[{n_told}/{}] trial {number}: {what}", self.n_wanted);
+        match &self.best {
+            _ if is_best => line += &format!(", the best so far, at {}", text::point(&trial.point)),
+            Some(best) => {
+                line += &format!(
+                    ", best {} (trial {})",
+                    text::number(best.value),
+                    best.number
+                );
+            }
+            None => {}
+        }
+        if failed || self.n_failed > 0 {
+            line += &format!(", {} failed", self.n_failed);
+        }
+        Some(line)
+    }
+
+    /// The live view, in lines of at most `width` characters.
+    fn lines(&self, width: usize, now: Instant) -> Vec<String> {
+        let mut lines = vec![self.bar(width, now)];
+        match &self.best {
+            Some(best) => {
+                let value = text::number(best.value);
+                lines.push(format!(
+                    "  best   {value} (trial {})  {}",
+                    best.number, best.point
+                ));
+                let room = width.saturating_sub(9).min(CURVE_WIDTH);
+                let curve = sparkline(&self.curve, self.direction, room);
+                let first = self.curve.first().copied().unwrap_or(best.value);
+                lines.push(format!(
+                    "  curve  {curve}  {} → {value}",
+                    text::number(first)
+                ));
+            }
+            None => lines.push("  best   no value yet".to_owned()),
+        }
+        if let Some(times) = self.times() {
+            lines.push(format!("  times  {times}"));
+        }
+        lines.push(match (&self.waiting, self.running.is_empty()) {
+            (Some(waiting), true) => format!("  waits  for {waiting}"),
+            (_, true) => "  now    choosing the next trial".to_owned(),
+            _ => format!("  now    {}", self.evaluating(now)),
+        });
+        for line in &mut lines {
+            truncate(line, width);
+        }
+        lines
+    }
+
+    /// `name  ━━━━╸   37/60, 2 failed  0:12, about 0:08 left`, as far as there is room.
+    fn bar(&self, width: usize, now: Instant) -> String {
+        let n_told = self.n_complete + self.n_failed;
+        let mut counts = format!("{n_told}/{} trials", self.n_wanted);
+        if self.n_failed > 0 {
+            let _ = write!(counts, ", {} failed", self.n_failed);
+        }
+        let elapsed = now.saturating_duration_since(self.began).as_secs_f64();
+        let mut clock = text::clock(elapsed);
+        if let Some(left) = self.seconds_left(elapsed, n_told) {
+            let _ = write!(clock, ", about {} left", text::clock(left));
+        }
+        let name: String = self.name.chars().take(20).collect();
+        let used = name.chars().count() + counts.chars().count() + clock.chars().count() + 6;
+        let n_cells = width.saturating_sub(used).min(BAR_WIDTH);
+        if n_cells < 4 {
+            return format!("{counts}  {clock}");
+        }
+        format!(
+            "{name}  {}  {counts}  {clock}",
+            cells(n_told, self.n_wanted, n_cells)
+        )
+    }
+
+    fn seconds_left(&self, elapsed: f64, n_told: u64) -> Option<f64> {
+        let left = self.n_wanted.saturating_sub(n_told);
+        #[expect(clippy::cast_precision_loss, reason = "numbers of trials are small")]
+        let (here, left) = (self.n_told_here as f64, left as f64);
+        (here >= 3.0 && left > 0.0).then_some(elapsed / here * left)
+    }
+
+    /// What one trial usually takes.
+    fn times(&self) -> Option<String> {
+        let evaluate = median(&self.evaluate_seconds)?;
+        let mut times = format!("{} an evaluation", text::duration(evaluate));
+        if let Some(ask) = median(&self.ask_seconds) {
+            times = format!("{} an ask, {times} (medians)", text::duration(ask));
+        }
+        Some(times)
+    }
+
+    /// `trial 37 (12 s), 38 (3 s)`: the longest first.
+    fn evaluating(&self, now: Instant) -> String {
+        let mut running = self.running.clone();
+        running.sort_by_key(|(_, began)| *began);
+        let each = running.iter().map(|(number, began)| {
+            let seconds = now.saturating_duration_since(*began).as_secs();
+            match seconds {
+                0 => number.to_string(),
+                1..60 => format!("{number} ({seconds} s)"),
+                #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
+                _ => format!("{number} ({})", text::clock(seconds as f64)),
+            }
+        });
+        let what = match running.len() {
+            1 => "trial",
+            _ => "trials",
+        };
+        format!("{what} {}", each.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The first `n` of a bar's cells are full, by the share of what is done; half a cell counts.
+fn cells(done: u64, all: u64, n_cells: usize) -> String {
+    let halves = 2 * n_cells as u64;
+    let n_full = match done.min(all).checked_mul(halves) {
+        Some(product) if all > 0 => product / all,
+        _ => halves,
+    };
+    let n_full = usize::try_from(n_full).unwrap_or(2 * n_cells);
+    let mut text = "━".repeat(n_full / 2);
+    if n_full % 2 == 1 {
+        text.push('╸');
+    }
+    text + &" ".repeat(n_cells - n_full.div_ceil(2))
+}
+
+fn truncate(line: &mut String, width: usize) {
+    if line.chars().count() > width {
+        let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+        *line = kept + "…";
+    }
+}
+
+fn remember(times: &mut VecDeque<f64>, seconds: f64) {
+    if times.len() == N_TIMES {
+        times.pop_front();
+    }
+    times.push_back(seconds);
+}
+
+fn median(times: &VecDeque<f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = times.iter().copied().collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::{Point, Value};
+    use fedbo_storage::TrialState;
+
+    use super::*;
+
+    fn trial(number: u64, told: Told) -> Trial {
+        Trial {
+            number,
+            point: Point::new(vec![("x".to_owned(), Value::Float(0.25))]),
+            source: "own".to_owned(),
+            state: TrialState::Told(told),
+            attempts: 1,
+            asked_at_ms: 0,
+            started_at_ms: Some(0),
+            told_at_ms: Some(1),
+            told_seq: None,
+            ask_seconds: 0.01,
+        }
+    }
+
+    fn failed() -> Told {
+        Told::Failed {
+            kind: "exit".to_owned(),
+            message: "exit status 3".to_owned(),
+        }
+    }
+
+    fn view() -> View {
+        let mut view = View::new("branin", Direction::Minimize, 60);
+        view.running.push((0, view.began));
+        view.told(&trial(0, Told::Value(12.5)));
+        view.told(&trial(1, failed()));
+        view.told(&trial(2, Told::Value(0.5)));
+        view.told(&trial(3, Told::Value(4.0)));
+        view.running.push((4, view.began));
+        view
+    }
+
+    #[test]
+    fn the_view_says_what_a_person_wants_to_know() {
+        let view = view();
+        let lines = view.lines(79, view.began + Duration::from_secs(20));
+        assert_eq!(
+            lines[0],
+            "branin  ━╸                        4/60 trials, 1 failed  0:20, about 4:40 left"
+        );
+        assert_eq!(lines[1], "  best   0.5 (trial 2)  x=0.25");
+        assert_eq!(lines[2], "  curve  ██▁▁  12.5 → 0.5");
+        assert!(lines[3].starts_with("  times  ") && lines[3].ends_with(" an evaluation"));
+        assert_eq!(lines[4], "  now    trial 4 (20 s)");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let mut view = view();
+        for width in [0, 1, 7, 20, 33, 40, 79, 200] {
+            for waiting in [None, Some("trial 3 of another process".to_owned())] {
+                view.waiting = waiting;
+                for line in view.lines(width, Instant::now()) {
+                    assert!(line.chars().count() <= width.max(1), "{width}: {line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_few_where_trials_are_quick() {
+        let mut view = View::new("quick", Direction::Maximize, 10_000);
+        let mut n_lines = 0;
+        let began = view.began;
+        for number in 0..10_000 {
+            let told = trial(number, Told::Value(-1.0));
+            let is_best = view.told(&told);
+            let now = began + Duration::from_millis(number);
+            n_lines += usize::from(view.line(&told, is_best, now, false).is_some());
+        }
+        assert!((25..=35).contains(&n_lines), "{n_lines}");
+        // Slow ones each get theirs, and so does a new best at any time.
+        let later = began + Duration::from_secs(60);
+        for seconds in 0..60 {
+            let told = trial(1, Told::Value(-2.0));
+            let now = later + Duration::from_secs(seconds);
+            assert!(view.line(&told, false, now, false).is_some());
+        }
+        let best = view.line(&trial(7, Told::Value(3.0)), true, later, false);
+        assert!(best.is_some_and(|line| line.contains("trial 7: 3, the best so far, at x=0.25")));
+    }
+
+    #[test]
+    fn the_first_failures_are_told_with_their_reasons() {
+        let mut view = View::new("broken", Direction::Maximize, 100);
+        let mut number = 0;
+        let mut told = |live| {
+            number += 1;
+            let trial = trial(number, failed());
+            view.told(&trial);
+            view.line(&trial, false, Instant::now(), live)
+        };
+        for number in 1..N_FAILURE_LINES {
+            let expected = format!("trial {number} failed: exit status 3");
+            assert_eq!(told(true), Some(expected));
+        }
+        assert!(told(true).is_some_and(|line| line.contains("only counted")));
+        assert_eq!(told(true), None);
+        assert_eq!(
+            told(false).as_deref(),
+            Some("[12/100] trial 12: failed, 12 failed")
+        );
+    }
+}

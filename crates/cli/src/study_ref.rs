@@ -1,0 +1,262 @@
+//! Which study a command is about: STUDY on the command line.
+
+use std::path::Path;
+
+use fedbo_space::Space;
+use fedbo_storage::{Address, Mode, StorageError};
+use fedbo_study::{Study, StudyError, StudyFile};
+
+use crate::console;
+use crate::exit::BadInput;
+use crate::text::quoted;
+
+/// A study by its file or by its storage.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct StudyRef {
+    /// The study: its file, for instance study.toml, or where it is stored, as sqlite:FILE
+    #[arg(value_name = "STUDY")]
+    place: String,
+    /// Which study, where sqlite:FILE holds several
+    #[arg(long = "study", value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// An open study, and how it was named.
+pub(crate) struct Opened {
+    pub(crate) study: Study,
+    /// Its file, if that was named.
+    pub(crate) file: Option<StudyFile>,
+    /// Where it is kept, for people.
+    pub(crate) storage: String,
+    /// STUDY as a shell reads it.
+    pub(crate) word: String,
+}
+
+impl Opened {
+    /// Number of trials that it is to have; `None` if only its file would know.
+    pub(crate) fn n_trials(&self) -> Option<u64> {
+        self.file.as_ref().map(|file| file.n_trials)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.study.definition().name
+    }
+}
+
+/// What STUDY leads to.
+enum Place {
+    File(Box<StudyFile>),
+    Storage(Address),
+}
+
+impl StudyRef {
+    /// As if it stood on the command line.
+    pub(crate) fn new(place: &str, name: Option<&str>) -> Self {
+        Self {
+            place: place.to_owned(),
+            name: name.map(str::to_owned),
+        }
+    }
+
+    /// The study's file, read and checked.
+    pub(crate) fn file(&self) -> anyhow::Result<StudyFile> {
+        match self.place()? {
+            Place::File(file) => Ok(*file),
+            Place::Storage(_) => {
+                let message = "fedbo tune needs the study's file, which names the command to run; a storage does not hold it";
+                Err(BadInput(message.to_owned()).into())
+            }
+        }
+    }
+
+    /// The file or the folder that STUDY may be the path of; `None` if it is the address of a storage.
+    pub(crate) fn as_path(&self) -> Option<&Path> {
+        match self.place.parse::<Address>() {
+            Ok(_) => None,
+            Err(_) => Some(Path::new(&self.place)),
+        }
+    }
+
+    /// STUDY as a shell reads it.
+    pub(crate) fn word(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{} --study {}", quoted(&self.place), quoted(name)),
+            None => quoted(&self.place),
+        }
+    }
+
+    /// The stored study. Nothing is created. A file that says something else than what is stored gets a warning: what is
+    /// stored counts.
+    pub(crate) fn stored(&self) -> anyhow::Result<Opened> {
+        match self.place()? {
+            Place::Storage(address) => self.in_storage(&address),
+            Place::File(file) => {
+                self.check_outlives(&file)?;
+                let absent = || {
+                    let (name, word) = (&file.definition.name, self.word());
+                    BadInput(format!(
+                        "study {name:?} has no trials yet in {}; begin it with: fedbo tune {word} (or fedbo ask {word})",
+                        file.storage
+                    ))
+                };
+                let storage = match fedbo_storage::open(&file.storage, Mode::Existing) {
+                    Err(StorageError::Absent { .. }) => return Err(absent().into()),
+                    opened => opened?,
+                };
+                let study = match Study::load(storage, Some(&file.definition.name)) {
+                    Err(StudyError::NoStudy { .. }) => return Err(absent().into()),
+                    loaded => loaded?,
+                };
+                if let Some(differs) = study.definition().difference(&file.definition) {
+                    let file = &self.place;
+                    console::note(&format!(
+                        "warning: {file} was changed, what is stored counts: {differs}"
+                    ));
+                }
+                let storage = file.storage.to_string();
+                Ok(self.opened(study, storage, Some(*file)))
+            }
+        }
+    }
+
+    /// The stored study; one that a file describes is created if it is not stored yet, and must be as the file says.
+    pub(crate) fn stored_or_new(&self) -> anyhow::Result<Opened> {
+        match self.place()? {
+            Place::Storage(address) => self.in_storage(&address),
+            Place::File(file) => {
+                self.check_outlives(&file)?;
+                self.create(*file)
+            }
+        }
+    }
+
+    /// The space that STUDY's file declares; `None` if it is a storage.
+    pub(crate) fn space_of_file(&self) -> anyhow::Result<Option<Space>> {
+        Ok(match self.place()? {
+            Place::File(file) => Some(file.space),
+            Place::Storage(_) => None,
+        })
+    }
+
+    /// A file's study, created in its storage (which may be memory) if it is not there yet.
+    pub(crate) fn create(&self, file: StudyFile) -> anyhow::Result<Opened> {
+        Study::in_memory(&file.definition)?; // what cannot be used is to leave no file behind
+        let storage = fedbo_storage::open(&file.storage, Mode::Create)?;
+        let study = Study::open(storage, &file.definition)?;
+        Ok(self.opened(study, file.storage.to_string(), Some(file)))
+    }
+
+    fn in_storage(&self, address: &Address) -> anyhow::Result<Opened> {
+        let storage = match fedbo_storage::open(address, Mode::Existing) {
+            Err(error @ StorageError::Absent { .. }) => {
+                let way = "a study begins with its file: fedbo tune FILE";
+                return Err(BadInput(format!("{error}; {way}")).into());
+            }
+            opened => opened?,
+        };
+        let study = match Study::load(storage, self.name.as_deref()) {
+            Err(error @ StudyError::WhichStudy { .. }) => {
+                let way = "name one with --study NAME, or begin one with fedbo tune FILE";
+                return Err(BadInput(format!("{error}; {way}")).into());
+            }
+            loaded => loaded?,
+        };
+        Ok(self.opened(study, address.to_string(), None))
+    }
+
+    fn opened(&self, study: Study, storage: String, file: Option<StudyFile>) -> Opened {
+        Opened {
+            study,
+            file,
+            storage,
+            word: self.word(),
+        }
+    }
+
+    /// The file's storage must be one that outlives this process.
+    fn check_outlives(&self, file: &StudyFile) -> Result<(), BadInput> {
+        match &file.storage {
+            Address::Memory => Err(BadInput(format!(
+                "{} keeps its trials in memory, where only `fedbo tune` has them while it runs; {}",
+                self.place,
+                how_to_keep(file)
+            ))),
+            Address::Sqlite(_) => Ok(()),
+        }
+    }
+
+    fn place(&self) -> anyhow::Result<Place> {
+        match self.place.parse::<Address>() {
+            Ok(Address::Memory) => {
+                let message = "memory: holds no study after the program that ran it; name a study's file, or sqlite:FILE";
+                Err(BadInput(message.to_owned()).into())
+            }
+            Ok(address) => Ok(Place::Storage(address)),
+            Err(error) => {
+                let path = Path::new(&self.place);
+                if let Some(message) = self.not_a_file(path, &error) {
+                    return Err(BadInput(message).into());
+                }
+                let mut file = StudyFile::load(path)?;
+                tidy(&mut file.storage);
+                match &self.name {
+                    Some(name) if *name != file.definition.name => Err(BadInput(format!(
+                        "--study {name}: the study of {} is {:?}; leave --study out, or name the storage as sqlite:FILE",
+                        self.place, file.definition.name
+                    ))
+                    .into()),
+                    _ => Ok(Place::File(Box::new(file))),
+                }
+            }
+        }
+    }
+
+    /// What to say of a text that is neither an address nor looks like the path of a study's file.
+    fn not_a_file(&self, path: &Path, error: &StorageError) -> Option<String> {
+        let StorageError::Address { hint, .. } = error else {
+            return None;
+        };
+        let place = &self.place;
+        if is_database(path) {
+            return Some(format!(
+                "{place} is a storage, not a study's file; write sqlite:{place}"
+            ));
+        }
+        if path.exists()
+            || path
+                .extension()
+                .is_some_and(|extension| extension == "toml")
+        {
+            return None;
+        }
+        Some(format!(
+            "STUDY = {place:?}: there is no such file; expected a study's file, or sqlite:FILE{hint}"
+        ))
+    }
+}
+
+/// Whether a file is one of SQLite's: it begins with its name.
+fn is_database(path: &Path) -> bool {
+    use std::io::Read as _;
+    if !path.is_file() {
+        return false; // what is read from a pipe is gone
+    }
+    let mut head = [0; 15];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && &head == b"SQLite format 3"
+}
+
+/// What to add to a file whose trials are kept in memory.
+pub(crate) fn how_to_keep(file: &StudyFile) -> String {
+    let name = &file.definition.name;
+    format!("add storage = \"sqlite:{name}.db\" to [study]")
+}
+
+/// Writes an address as one would: without the `./` of a file in this folder.
+fn tidy(address: &mut Address) {
+    if let Address::Sqlite(path) = address
+        && let Ok(tidied) = path.strip_prefix(".")
+    {
+        *path = tidied.to_owned();
+    }
+}

@@ -1,0 +1,201 @@
+//! Numbers, times, points and arguments as a person reads them, and times as a program does.
+
+use fedbo_space::{Point, Value};
+
+/// Six digits that matter at most, without zeros at the end.
+pub(crate) fn number(value: f64) -> String {
+    let scientific = format!("{value:.5e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific; // NaN and infinities
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if !(-4..7).contains(&exponent) {
+        return format!("{}e{exponent}", without_zeros(digits));
+    }
+    let n_decimals = usize::try_from(5 - exponent).unwrap_or(0);
+    without_zeros(&format!("{value:.n_decimals$}")).to_owned()
+}
+
+fn without_zeros(digits: &str) -> &str {
+    match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    }
+}
+
+/// The same for a parameter's value; a choice is its name.
+pub(crate) fn value(value: &Value) -> String {
+    match value {
+        Value::Float(value) => number(*value),
+        other => other.to_string(),
+    }
+}
+
+/// A point in few characters: `rate=0.01 kind=rbf`.
+pub(crate) fn point(point: &Point) -> String {
+    let entries = point.iter();
+    let entries = entries.map(|(name, each)| format!("{name}={}", value(each)));
+    entries.collect::<Vec<_>>().join(" ")
+}
+
+/// A point whose values read back to the same, each as a shell reads it.
+pub(crate) fn exact_point(point: &Point) -> String {
+    let entries = point.iter();
+    let entries = entries.map(|(name, each)| quoted(&format!("{name}={each}")));
+    entries.collect::<Vec<_>>().join(" ")
+}
+
+/// A text as a shell reads it.
+pub(crate) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+/// `1 trial`, `2 trials`.
+pub(crate) fn counted(n: u64, what: &str) -> String {
+    match n {
+        1 => format!("1 {what}"),
+        _ => format!("{n} {what}s"),
+    }
+}
+
+/// Numbers of trials: `3, 7, 9`; of many, the first few.
+pub(crate) fn numbers(numbers: &[u64]) -> String {
+    const MAX: usize = 8;
+    let mut texts: Vec<String> = numbers.iter().take(MAX).map(u64::to_string).collect();
+    if numbers.len() > MAX {
+        texts.push(format!("and {} more", numbers.len() - MAX));
+    }
+    texts.join(", ")
+}
+
+/// A duration in few characters: `4 ms`, `1.3 s`, `2:05`, `1:02:05`.
+pub(crate) fn duration(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return "?".to_owned();
+    }
+    if seconds < 0.0095 {
+        return format!("{:.1} ms", seconds * 1e3);
+    }
+    if seconds < 0.95 {
+        return format!("{:.0} ms", seconds * 1e3);
+    }
+    if seconds < 59.95 {
+        return format!("{seconds:.1} s");
+    }
+    clock(seconds)
+}
+
+/// A duration as a clock shows it: `0:07`, `2:05`, `1:02:05`.
+pub(crate) fn clock(seconds: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates at both ends"
+    )]
+    let whole = seconds.round() as u64;
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// A time in milliseconds since 1970 as ISO 8601, in UTC: `2026-11-21T14:49:01.250Z`.
+pub(crate) fn timestamp(ms: i64) -> String {
+    let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    let (year, month, day) = civil(days);
+    let (hour, minute) = (in_day / 3_600_000, in_day / 60_000 % 60);
+    let (second, milli) = (in_day / 1000 % 60, in_day % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+/// Year, month and day of the day that is `days` after 1970-01-01, in the Gregorian calendar: in years that begin with March,
+/// the leap day is the last of a year, and the months' lengths repeat every five.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let from_march_0 = days + 719_468; // days since 0000-03-01
+    let (era, day) = (
+        from_march_0.div_euclid(146_097),
+        from_march_0.rem_euclid(146_097),
+    );
+    let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = match month_from_march {
+        0..10 => month_from_march + 3,
+        _ => month_from_march - 9,
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day_of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_keep_their_size() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.397_887_357, "-0.397887"),
+            (12.5, "12.5"),
+            (1_234_567.0, "1234567"),
+            (123_456_789.0, "1.23457e8"),
+            (0.0001, "0.0001"),
+            (1.5e-7, "1.5e-7"),
+            (f64::MIN_POSITIVE, "2.22507e-308"),
+            (100.0, "100"),
+            (999_999.9, "1e6"),
+        ] {
+            let shown = number(value);
+            let back: f64 = shown.parse().expect("a number");
+            assert!(
+                (back - value).abs() <= 1e-5 * value.abs(),
+                "{value}: {shown}"
+            );
+            if value < 1e5 {
+                assert_eq!(shown, text);
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199_999, "2024-02-29T23:59:59.999Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (1_795_272_541_250, "2026-11-21T14:49:01.250Z"),
+        ] {
+            assert_eq!(timestamp(ms), text);
+        }
+    }
+
+    #[test]
+    fn durations_are_short() {
+        for (seconds, text) in [
+            (0.000_4, "0.4 ms"),
+            (0.12, "120 ms"),
+            (1.26, "1.3 s"),
+            (125.0, "2:05"),
+            (3725.0, "1:02:05"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn what_a_shell_would_change_is_quoted() {
+        assert_eq!(quoted("a/b-1.toml"), "a/b-1.toml");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

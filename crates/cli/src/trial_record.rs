@@ -1,0 +1,198 @@
+//! A trial as it is printed for programs: JSON objects and rows of comma-separated values.
+
+use fedbo_space::{Direction, Point, Space};
+use fedbo_storage::{Told, Trial, TrialState};
+use serde::Serialize;
+
+use crate::study_ref::Opened;
+use crate::text::timestamp;
+
+/// Version of the JSON that the commands about studies print.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// A trial, with times in UTC.
+#[derive(Serialize)]
+pub(crate) struct TrialRecord<'a> {
+    number: u64,
+    state: &'static str,
+    source: &'a str,
+    value: Option<f64>,
+    failure: Option<FailureRecord<'a>>,
+    parameters: &'a Point,
+    attempts: u32,
+    holder: Option<String>,
+    asked_at: String,
+    started_at: Option<String>,
+    told_at: Option<String>,
+    told_order: Option<u64>,
+    ask_seconds: f64,
+    evaluate_seconds: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct FailureRecord<'a> {
+    kind: &'a str,
+    message: &'a str,
+}
+
+impl<'a> From<&'a Trial> for TrialRecord<'a> {
+    fn from(trial: &'a Trial) -> Self {
+        Self {
+            number: trial.number,
+            state: trial.state.word(),
+            source: &trial.source,
+            value: trial.value(),
+            failure: match trial.told() {
+                Some(Told::Failed { kind, message }) => Some(FailureRecord { kind, message }),
+                _ => None,
+            },
+            parameters: &trial.point,
+            attempts: trial.attempts,
+            holder: holder(trial),
+            asked_at: timestamp(trial.asked_at_ms),
+            started_at: trial.started_at_ms.map(timestamp),
+            told_at: trial.told_at_ms.map(timestamp),
+            told_order: trial.told_seq,
+            ask_seconds: trial.ask_seconds,
+            evaluate_seconds: trial.evaluate_seconds(),
+        }
+    }
+}
+
+/// Who holds a running trial: `by hand` or `process 4711`.
+pub(crate) fn holder(trial: &Trial) -> Option<String> {
+    match &trial.state {
+        TrialState::Running(holding) => Some(match &holding.worker.process {
+            Some(process) => format!("process {}", process.pid),
+            None if holding.until_ms.is_none() => "by hand".to_owned(),
+            None => "another process".to_owned(),
+        }),
+        _ => None,
+    }
+}
+
+/// All trials of a study.
+#[derive(Serialize)]
+pub(crate) struct TrialsDocument<'a> {
+    schema_version: u32,
+    study: &'a str,
+    direction: Direction,
+    storage: &'a str,
+    trials: Vec<TrialRecord<'a>>,
+}
+
+impl<'a> TrialsDocument<'a> {
+    pub(crate) fn new(opened: &'a Opened, trials: &'a [Trial]) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            study: opened.name(),
+            direction: opened.study.direction(),
+            storage: &opened.storage,
+            trials: trials.iter().map(TrialRecord::from).collect(),
+        }
+    }
+}
+
+/// Columns before the parameters'.
+const COLUMNS: [&str; 11] = [
+    "number",
+    "state",
+    "source",
+    "value",
+    "failure",
+    "attempts",
+    "asked_at",
+    "started_at",
+    "told_at",
+    "ask_seconds",
+    "evaluate_seconds",
+];
+/// What the column of a parameter is prefixed with if its name is taken.
+const PREFIX: &str = "parameter.";
+
+/// All trials as comma-separated values; numbers read back to the same.
+pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error> {
+    let mut header: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
+    for parameter in space.parameters() {
+        let is_taken = |name: &str| {
+            let mut others = space.parameters().iter().map(fedbo_space::Parameter::name);
+            COLUMNS.contains(&name)
+                || (name != parameter.name() && others.any(|other| other == name))
+        };
+        let mut name = parameter.name().to_owned();
+        while is_taken(&name) {
+            name.insert_str(0, PREFIX);
+        }
+        header.push(name);
+    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(&header)?;
+    let float = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:?}"));
+    for trial in trials {
+        let record = TrialRecord::from(trial);
+        let mut row = vec![
+            record.number.to_string(),
+            record.state.to_owned(),
+            record.source.to_owned(),
+            float(record.value),
+            record.failure.map_or_else(String::new, |each| {
+                format!("{}: {}", each.kind, each.message)
+            }),
+            record.attempts.to_string(),
+            record.asked_at,
+            record.started_at.unwrap_or_default(),
+            record.told_at.unwrap_or_default(),
+            float(Some(record.ask_seconds)),
+            float(record.evaluate_seconds),
+        ];
+        row.extend(space.parameters().iter().map(|parameter| {
+            let value = trial.point.get(parameter.name());
+            value.map_or_else(String::new, ToString::to_string)
+        }));
+        writer.write_record(&row)?;
+    }
+    writer
+        .into_inner()
+        .map_err(|error| csv::Error::from(error.into_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::{ParameterSpec, Value};
+
+    use super::*;
+
+    #[test]
+    fn a_parameter_whose_name_is_taken_is_prefixed() {
+        let spec = ParameterSpec::float(0.0, 1.0);
+        let names = ["value", "x", "parameter.value"];
+        let space = Space::from_specs(names.map(|name| (name, &spec))).expect("a space");
+        let entries = names.map(|name| (name.to_owned(), Value::Float(0.1)));
+        let trial = Trial {
+            number: 0,
+            point: Point::new(entries.to_vec()),
+            source: "own".to_owned(),
+            state: TrialState::Told(Told::Failed {
+                kind: "exit".to_owned(),
+                message: "with \"quotes\",\nand lines".to_owned(),
+            }),
+            attempts: 1,
+            asked_at_ms: 0,
+            started_at_ms: None,
+            told_at_ms: None,
+            told_seq: None,
+            ask_seconds: 1e-17,
+        };
+        let text = String::from_utf8(csv(&space, &[trial]).expect("rows")).expect("UTF-8");
+        let (header, row) = text.split_once('\n').expect("two rows");
+        assert_eq!(
+            header,
+            "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,\
+             parameter.parameter.value,x,parameter.value"
+        );
+        assert_eq!(
+            row,
+            "0,failed,own,,\"exit: with \"\"quotes\"\",\nand lines\",1,1970-01-01T00:00:00.000Z,,,1e-17,,0.1,0.1,0.1\n"
+        );
+    }
+}

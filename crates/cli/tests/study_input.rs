@@ -1,0 +1,292 @@
+//! Whatever a user may get wrong about a study: the exit code is 2, the message names the place and the way out, and nothing is
+//! created or changed.
+
+mod common;
+
+use common::{LOSS, Sandbox, study};
+
+/// Runs the good file with one text replaced by another.
+fn refused(from: &str, to: &str, parts: &[&str]) {
+    let sandbox = Sandbox::new();
+    let text = study(6, "log-ei", LOSS);
+    assert!(text.contains(from), "{from:?} in {text}");
+    sandbox.write("s.toml", &text.replacen(from, to, 1));
+    for command in ["tune", "ask", "trials"] {
+        let ran = sandbox.fedbo(&[command, "s.toml"]);
+        ran.expect(2, parts);
+        assert!(ran.stdout.is_empty());
+        assert_eq!(sandbox.names(), ["s.toml"], "{command}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_file_are_placed_before_anything_is_created() {
+    refused("trials = 6", "trials = = 6", &["s.toml, line 4, column 10"]);
+    refused(
+        "trials = 6",
+        "trails = 6",
+        &["s.toml, line 4: unknown key study.trails; did you mean trials?"],
+    );
+    refused(
+        "trials = 6",
+        "trials = \"six\"",
+        &["line 4: study.trials = \"six\", expected a whole number"],
+    );
+    refused(
+        "trials = 6",
+        "trials = 0",
+        &["study.trials = 0, expected a whole number from 1 to"],
+    );
+    refused(
+        "trials = 6",
+        "trials = 99999",
+        &["study.trials = 99999", "(\"random\" and \"sobol\" go on)"],
+    );
+    refused(
+        "[study]\nname = \"test\"",
+        "[study]",
+        &["study.name is missing; add name = "],
+    );
+    refused(
+        "direction = \"minimize\"\n",
+        "",
+        &["study.direction is missing; add direction = "],
+    );
+    refused(
+        "low = -1.0",
+        "low = 3.0",
+        &["line 9: space.x.low = 3.0, expected a number below high = 2 (are the bounds reversed?)"],
+    );
+    refused(
+        "low = -1.0",
+        "low = nan",
+        &["space.x.low = nan, expected a finite number"],
+    );
+    refused(
+        "\"int\"",
+        "\"integer\"",
+        &["space.n.type = \"integer\", expected \"float\""],
+    );
+    refused(
+        "[\"a\", \"b\", \"c\"]",
+        "[\"a\"]",
+        &["space.kind.choices", "at least two names"],
+    );
+    refused(
+        "\"log-ei\"",
+        "\"log_ei\"",
+        &["strategy.name = \"log_ei\"", "did you mean \"log-ei\"?"],
+    );
+    refused(
+        "name = \"log-ei\"",
+        "name = \"sobol\"\nucb_multiplier = 1.0",
+        &["strategy.ucb_multiplier is for \"ts\" and \"gp-ucb\"; remove it"],
+    );
+    refused(
+        "sqlite:study.db",
+        "sqllite:study.db",
+        &[
+            "line 6: study.storage = \"sqllite:study.db\"",
+            "did you mean \"sqlite:study.db\"?",
+        ],
+    );
+    refused(
+        "sqlite:study.db",
+        "study.db",
+        &["expected \"sqlite:FILE\" or \"memory:\"; did you mean \"sqlite:study.db\"?"],
+    );
+    refused(
+        "command = [\"sh\"",
+        "command = [\"no-such-program\"",
+        &["objective.command[0] = \"no-such-program\" is not on PATH"],
+    );
+    refused(
+        "command = [\"sh\"",
+        "command = [\"./missing.sh\"",
+        &["there is no file", "missing.sh"],
+    );
+    refused(
+        "\"{x}\"",
+        "\"{y}\"",
+        &["{y} is no parameter; known are x, n, kind"],
+    );
+    refused(
+        "[objective]\n",
+        "[objective]\ntimeout_s = 0\n",
+        &["objective.timeout_s = 0, expected a number of seconds above 0"],
+    );
+    refused(
+        "[objective]\n",
+        "[objective]\ndirectory = \"nowhere\"\n",
+        &["nowhere", "is not a directory"],
+    );
+}
+
+#[test]
+fn what_a_file_lacks_is_named_with_what_to_add() {
+    let sandbox = Sandbox::new();
+    let refused = |text: &str, parts: &[&str]| {
+        sandbox.write("s.toml", text);
+        sandbox.fedbo(&["tune", "s.toml"]).expect(2, parts);
+        assert_eq!(sandbox.names(), ["s.toml"]);
+    };
+    let whole = study(6, "log-ei", LOSS);
+    refused(
+        "",
+        &["s.toml: [study] is missing; begin the file with [study]"],
+    );
+    let (head, rest) = whole.split_once("[space.x]").expect("a table");
+    let (_, tail) = rest.split_once("[strategy]").expect("a table");
+    refused(
+        &format!("{head}[strategy]{tail}"),
+        &["[space] is missing; add a [space.NAME] table"],
+    );
+    let (without, _) = whole.split_once("command").expect("a key");
+    refused(without, &["objective.command is missing; add command = "]);
+    let (without, _) = whole.split_once("[objective]").expect("a table");
+    refused(without, &["s.toml names no command; add [objective]"]);
+    for (place, parts) in [
+        ("none.toml", &["cannot read none.toml"][..]),
+        (
+            "none",
+            &["STUDY = \"none\": there is no such file; expected a study's file, or sqlite:FILE"],
+        ),
+        ("none.db", &["did you mean \"sqlite:none.db\"?"]),
+        (".", &["cannot read ."]),
+        ("sqlite:none.db", &["none.db"]),
+        ("memory:", &["memory: holds no study"]),
+    ] {
+        for command in ["ask", "trials", "best", "export"] {
+            sandbox.fedbo(&[command, place]).expect(2, parts);
+        }
+        assert_eq!(sandbox.names(), ["s.toml"]);
+    }
+}
+
+#[test]
+fn a_changed_definition_is_refused_and_old_trials_stay_readable() {
+    let sandbox = Sandbox::new();
+    let text = study(3, "log-ei", LOSS);
+    sandbox.write("s.toml", &text);
+    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
+    sandbox.fedbo(&["ask", "sqlite:study.db"]).expect(0, &[]);
+    let before = sandbox.fedbo(&["export", "sqlite:study.db"]).stdout;
+    for (from, to, key) in [
+        ("high = 2.0", "high = 3.0", "[space.x]"),
+        ("\"minimize\"", "\"maximize\"", "direction"),
+        ("\"log-ei\"", "\"ts\"", "[strategy]"),
+        ("seed = 3", "seed = 4", "seed"),
+        ("[space.n]", "[space.m]", "[space]"),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        let changed = match key {
+            "[space]" => changed.replace("\"{n}\"", "\"{m}\""),
+            _ => changed.replace("trials = 3", "trials = 9"),
+        };
+        sandbox.write("s.toml", &changed);
+        let stored = format!("study \"test\" is stored with {key} = ");
+        let way = "give the new study another name, or take back the change";
+        for arguments in [
+            &["tune", "s.toml"][..],
+            &["ask", "s.toml"],
+            &["enqueue", "s.toml", "x=0", "n=1", "kind=a"],
+        ] {
+            if key == "[space]" && arguments[0] == "enqueue" {
+                continue; // the point itself is refused first
+            }
+            sandbox.fedbo(arguments).expect(2, &[&stored, way]);
+        }
+        let ran = sandbox.fedbo(&["export", "s.toml"]);
+        ran.expect(
+            0,
+            &[
+                "warning: s.toml was changed, what is stored counts: ",
+                &stored,
+            ],
+        );
+        assert_eq!(ran.stdout, before);
+    }
+    // A value that was measured is not lost over it.
+    sandbox
+        .fedbo(&["tell", "s.toml", "3", "0.5"])
+        .expect(0, &["warning: "]);
+    // More trials, other jobs and another command are no other study.
+    let more = text.replace("trials = 3", "trials = 5\njobs = 2");
+    sandbox.write("s.toml", &more.replace("printf", "printf "));
+    sandbox
+        .fedbo(&["tune", "s.toml"])
+        .expect(0, &["4 of 5 trials told"]);
+}
+
+#[test]
+fn arguments_are_checked() {
+    let sandbox = Sandbox::new();
+    sandbox.write("s.toml", &study(3, "log-ei", LOSS));
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        sandbox.fedbo(arguments).expect(2, parts);
+        assert_eq!(sandbox.names(), ["s.toml"]);
+    };
+    refused(&["tune"], &["<FILE>"]);
+    refused(
+        &["tune", "s.toml", "--jobs", "0"],
+        &["expected a number from 1 to 256"],
+    );
+    refused(
+        &["tune", "s.toml", "--trials", "0"],
+        &["--trials 0: expected a number from 1 to 5000"],
+    );
+    refused(&["tune", "s.toml", "--trials", "-3"], &["-3"]);
+    refused(
+        &["tune", "sqlite:study.db"],
+        &["fedbo tune needs the study's file"],
+    );
+    refused(&["ask", "s.toml", "--count", "0"], &["--count"]);
+    refused(&["export", "s.toml", "--format", "xml"], &["csv, json"]);
+    refused(
+        &["trials", "s.toml", "--study", "other"],
+        &["the study of s.toml is \"test\""],
+    );
+    refused(&["storage", "verify", "memory:"], &["memory: is no file"]);
+    refused(
+        &["storage", "verify", "none.db"],
+        &["none.db: there is no such storage"],
+    );
+    refused(
+        &["storage", "upgrade", "sqlite:none.db"],
+        &["none.db: there is no such storage"],
+    );
+    let enqueue = |values: &[&str], parts: &[&str]| {
+        refused(&[&["enqueue", "s.toml"], values].concat(), parts);
+    };
+    enqueue(&[], &["<NAME=VALUE>"]);
+    enqueue(
+        &["x=0", "n=1"],
+        &["lacks parameter kind; give a value for each of x, n, kind"],
+    );
+    enqueue(
+        &["x=0", "n=1", "kind=d"],
+        &["parameter kind = d, expected one of a, b, c"],
+    );
+    enqueue(
+        &["x=5", "n=1", "kind=a"],
+        &["parameter x = 5.0, expected a number from -1.0 to 2.0"],
+    );
+    enqueue(
+        &["x=nan", "n=1", "kind=a"],
+        &["parameter x = NaN, expected a number from"],
+    );
+    enqueue(
+        &["x=0", "n=1.5", "kind=a"],
+        &["parameter n = 1.5, expected a whole number from 1 to 9"],
+    );
+    enqueue(
+        &["x=0", "n=one", "kind=a"],
+        &["parameter n = one, expected a whole number"],
+    );
+    enqueue(
+        &["x=0", "y=1", "kind=a"],
+        &["there is no parameter y; the space has x, n, kind"],
+    );
+    enqueue(&["x=0", "x=1", "kind=a"], &["x is given twice"]);
+    enqueue(&["x", "n=1", "kind=a"], &["\"x\": expected NAME=VALUE"]);
+}
