@@ -7,6 +7,7 @@
 
 mod domain;
 mod expected_improvement;
+mod feasibility;
 mod fts;
 mod gp_ucb;
 mod information_gain;

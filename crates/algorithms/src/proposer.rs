@@ -7,6 +7,7 @@ use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
 use crate::domain::Candidates;
+use crate::feasibility::{Feasibility, Weighed};
 use crate::trials::{Open, Trials};
 use crate::{
     Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source, StrategyError,
@@ -19,6 +20,8 @@ pub(crate) struct Proposer {
     trials: Trials,
     surrogate: Surrogate,
     maximizer: Maximizer,
+    /// Where trials fail, once one has: in a study only, as the papers' algorithms know no failures.
+    feasibility: Option<Feasibility>,
 }
 
 impl Proposer {
@@ -51,6 +54,7 @@ impl Proposer {
             surrogate: Surrogate::new(domain.dim(), surrogate, joint, seed)?,
             trials,
             maximizer,
+            feasibility: None,
         })
     }
 
@@ -65,6 +69,9 @@ impl Proposer {
     pub(crate) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.surrogate.tell(observed)?;
         self.trials.tell(observed);
+        if matches!(self.maximizer, Maximizer::Snapped(_)) {
+            self.feasibility = Feasibility::of(self.surrogate.inputs(), self.surrogate.failed());
+        }
         Ok(())
     }
 
@@ -97,9 +104,7 @@ impl Proposer {
     ) -> Result<Proposal, StrategyError> {
         let open = self.open(pending)?;
         let extra = self.extra_starts(stream);
-        let candidates =
-            self.maximizer
-                .candidates(function, self.trials.domain(), &extra, stream)?;
+        let candidates = self.search(&self.maximizer, function, &extra, stream)?;
         open.pick(candidates, source, stream)
     }
 
@@ -115,13 +120,30 @@ impl Proposer {
     ) -> Result<Proposal, StrategyError> {
         let open = self.open(pending)?;
         let extra = self.extra_starts(stream);
-        let candidates = self.maximizer.within(self.surrogate.len()).candidates(
-            function,
-            self.trials.domain(),
-            &extra,
-            stream,
-        )?;
+        let maximizer = self.maximizer.within(self.surrogate.len());
+        let candidates = self.search(&maximizer, function, &extra, stream)?;
         open.pick(candidates, Source::Own, stream)
+    }
+
+    /// The function's maxima on the domain, weighed with the probability of success where that is known.
+    fn search(
+        &self,
+        maximizer: &Maximizer,
+        function: &dyn Function,
+        extra: &Points,
+        stream: &mut Stream,
+    ) -> Result<Candidates, StrategyError> {
+        let domain = self.trials.domain();
+        match &self.feasibility {
+            None => maximizer.candidates(function, domain, extra, stream),
+            Some(feasibility) => {
+                let weighed = Weighed {
+                    function,
+                    feasibility,
+                };
+                maximizer.candidates(&weighed, domain, extra, stream)
+            }
+        }
     }
 
     /// Query for the best of the values at all points of a finite domain.

@@ -237,6 +237,36 @@ fn failures_are_recorded_and_the_run_goes_on() {
     assert!(study.best().unwrap().is_some());
 }
 
+/// Branin's function where everything left of x = 2.5 fails: without knowing where trials fail, 18 to 22 of 30 do.
+#[test]
+fn a_region_that_fails_is_left_alone() {
+    let branin = |a: f64, b: f64| {
+        let pi = std::f64::consts::PI;
+        let square = b - 5.1 / (4.0 * pi * pi) * a * a + 5.0 / pi * a - 6.0;
+        square * square + 10.0 * (1.0 - 1.0 / (8.0 * pi)) * a.cos() + 10.0
+    };
+    for strategy in [
+        StrategySpec::ts(),
+        StrategySpec::gp_ucb(),
+        StrategySpec::LogEi {},
+    ] {
+        let definition = Definition::new("half")
+            .parameter("a", ParameterSpec::float(-5.0, 10.0))
+            .parameter("b", ParameterSpec::float(0.0, 15.0))
+            .strategy(strategy)
+            .minimize();
+        let study = Study::in_memory(&definition).unwrap();
+        let report = study.optimize(30, |point| match point.number("a") {
+            a if a < 2.5 => Err("does not converge here".to_owned()),
+            a => Ok(branin(a, point.number("b"))),
+        });
+        let n_failed = report.unwrap().n_failed;
+        assert!(n_failed <= 15, "{strategy:?}: {n_failed} of 30 failed");
+        let best = study.best().unwrap().unwrap().value().unwrap();
+        assert!(best < 2.0, "{strategy:?}: {best}");
+    }
+}
+
 #[test]
 fn values_must_be_finite_and_are_told_once() {
     let study = Study::in_memory(&mixed(StrategySpec::ts())).unwrap();
