@@ -7,6 +7,7 @@ use fedbo_gp::{
     LogNormal, OutputTransform, Posterior, Prior, Standardizer, fit,
 };
 use fedbo_optim::Points;
+use fedbo_space::{Kind, Space};
 use fedbo_streams::{Purpose, Seed};
 
 use crate::{Observation, schedule};
@@ -526,6 +527,37 @@ impl SurrogateSettings {
             standardize: true,
             sampler: OwnSampler::Exact(Prior::default()),
         }
+    }
+
+    /// [`SurrogateSettings::for_study`] for a space with categories: length scales of their coordinates are shorter by a
+    /// factor e in prior and start, as two choices are a priori less alike than two ends of a range. Without that, one
+    /// choice's bad values speak too much against another that was hardly tried.
+    pub fn for_space(space: &Space, noisy: bool) -> Self {
+        const OFFSET: f64 = -1.0;
+        let mut settings = Self::for_study(space.dim(), noisy);
+        let offsets: Vec<f64> = space
+            .parameters()
+            .iter()
+            .flat_map(|parameter| {
+                let offset = match parameter.kind() {
+                    Kind::Categorical { .. } => OFFSET,
+                    _ => 0.0,
+                };
+                std::iter::repeat_n(offset, parameter.n_coordinates())
+            })
+            .collect();
+        if let HyperparameterPolicy::Scheduled {
+            initial, options, ..
+        } = &mut settings.hyperparameters
+        {
+            let start = &initial.kernel;
+            let lengthscales = start.lengthscales().iter().zip(&offsets);
+            let lengthscales = lengthscales.map(|(l, offset)| l * offset.exp()).collect();
+            initial.kernel = Kernel::new(start.family(), lengthscales, start.outputscale())
+                .unwrap_or_else(|error| unreachable!("positive length scales: {error}"));
+            options.lengthscale_offsets = offsets;
+        }
+        settings
     }
 
     /// The hyperparameters before any fit.

@@ -65,6 +65,9 @@ pub struct FitOptions {
     pub noise_bounds: (f64, f64),
     /// Prior of every ℓ/√d for [`FitCriterion::MaximumPosterior`].
     pub lengthscale_prior: LogNormal,
+    /// What is added to that prior's location for each coordinate, where some are expected to be shorter; empty for
+    /// nothing. Not for an isotropic kernel.
+    pub lengthscale_offsets: Vec<f64>,
     /// Prior of σ² for [`FitCriterion::MaximumPosterior`].
     pub noise_prior: LogNormal,
     /// When a local search ends.
@@ -86,6 +89,7 @@ impl Default for FitOptions {
                 location: 2.0_f64.sqrt(),
                 variance: 3.0,
             },
+            lengthscale_offsets: Vec::new(),
             noise_prior: LogNormal {
                 location: -4.0,
                 variance: 1.0,
@@ -268,7 +272,11 @@ impl Problem<'_> {
             };
             for (i, t) in theta.iter().enumerate() {
                 let prior = match i.checked_sub(n) {
-                    None => lengthscale_prior,
+                    None => LogNormal {
+                        location: lengthscale_prior.location
+                            + self.options.lengthscale_offsets.get(i).unwrap_or(&0.0),
+                        ..lengthscale_prior
+                    },
                     Some(0) => outputscale_prior,
                     Some(_) => self.options.noise_prior,
                 };

@@ -69,7 +69,7 @@ impl Insight {
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
-        let settings = SurrogateSettings::for_study(space.dim(), definition.noisy);
+        let settings = SurrogateSettings::for_space(space, definition.noisy);
         let seed = Seed::new(definition.seed);
         let mut surrogate = Surrogate::new(space.dim(), settings, None, seed)
             .map_err(fedbo_algorithms::StrategyError::from)?;

@@ -2,7 +2,7 @@
 
 use fedbo_algorithms::{
     Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Observation, Proposal, RandomSearch,
-    Repeats, SobolSearch, Source, Strategy, ThompsonSampling, ThompsonSettings,
+    Repeats, SobolSearch, Source, Strategy, SurrogateSettings, ThompsonSampling, ThompsonSettings,
 };
 use fedbo_optim::Points;
 use fedbo_space::Space;
@@ -109,10 +109,12 @@ fn strategy(
 ) -> Result<Box<dyn Strategy>, StudyError> {
     let domain = Domain::Space(space.clone());
     let (dim, noisy) = (space.dim(), definition.noisy);
+    let surrogate = SurrogateSettings::for_space(space, noisy);
     let repeats = Repeats::for_study(noisy);
     Ok(match definition.strategy {
         StrategySpec::Ts { ucb_multiplier } => {
             let settings = ThompsonSettings {
+                surrogate,
                 ucb_multiplier: ucb_multiplier.schedule()?,
                 ..ThompsonSettings::for_study(dim, noisy)
             };
@@ -120,13 +122,17 @@ fn strategy(
         }
         StrategySpec::GpUcb { ucb_multiplier } => {
             let settings = GpUcbSettings {
+                surrogate,
                 ucb_multiplier: ucb_multiplier.schedule()?,
                 ..GpUcbSettings::for_study(dim, noisy)
             };
             Box::new(GpUcb::new(domain, settings, seed)?)
         }
         StrategySpec::LogEi {} => {
-            let settings = LogEiSettings::for_study(dim, noisy);
+            let settings = LogEiSettings {
+                surrogate,
+                ..LogEiSettings::for_study(dim, noisy)
+            };
             Box::new(LogEi::new(domain, settings, seed)?)
         }
         StrategySpec::Random {} => Box::new(RandomSearch::new(domain, repeats)?),
