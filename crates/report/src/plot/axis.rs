@@ -224,11 +224,14 @@ impl Axis {
                 .map(label)
                 .collect()
         };
-        if ticks.len() < 3 {
-            ticks = of_decades(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0])
-                .filter(within)
-                .map(label)
-                .collect();
+        let finer: [&'static [f64]; 2] = [
+            &[1.0, 2.0, 5.0],
+            &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
+        ];
+        for mantissas in finer {
+            if ticks.len() < 3 {
+                ticks = of_decades(mantissas).filter(within).map(label).collect();
+            }
         }
         if ticks.len() < 2 {
             // Less than a factor of two: a logarithm is nearly straight there.
@@ -388,6 +391,11 @@ mod tests {
             ["0.001", "0.01", "0.1", "1"]
         );
         assert_eq!(labels(&Axis::log(-0.8, 0.5, 6)), ["0.2", "0.5", "1", "2"]);
+        assert_eq!(
+            labels(&Axis::log(-1.2, 0.4, 6)),
+            ["0.1", "0.2", "0.5", "1", "2"],
+            "two decades alone are too few, every digit too many"
+        );
         assert_eq!(
             labels(&Axis::log(-1.1, -0.6, 6)),
             ["0.08", "0.09", "0.1", "0.2"]
