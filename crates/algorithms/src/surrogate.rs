@@ -525,7 +525,8 @@ impl SurrogateSettings {
                 power_bounds: (0.0, 2.0),
             },
             standardize: true,
-            sampler: OwnSampler::Exact(Prior::default()),
+            // Regrets are those with 1024 features, in half the time.
+            sampler: OwnSampler::Exact(Prior { n_features: 512 }),
         }
     }
 

@@ -29,7 +29,7 @@ import common, os, sys
 plain, draws = common.measure, int(os.environ['FEDBO_PEER_DRAWS'])
 def measure(fn, max_reps=30, **limits):
     seconds, out = plain(fn, max_reps=draws if max_reps == 30 else max_reps, **limits)
-    return seconds, [(*o[:2], None) if len(o) == 3 and callable(o[2]) else o for o in out]
+    return seconds, [(*o[:2], None) if isinstance(o, tuple) and len(o) == 3 and callable(o[2]) else o for o in out]
 common.measure = measure
 __import__(os.environ['FEDBO_PEER_SCRIPT']).main()
 ";
