@@ -11,6 +11,8 @@ mod value_scale;
 
 use std::path::Path;
 
+use fedbo_space::Kind;
+
 use self::history::History;
 use self::importance::Importance;
 use self::slices::Slices;
@@ -24,41 +26,13 @@ pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
 /// Magnitudes beyond which a value is drawn like the limit, and below which like 0.
 const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
 
-/// What a parameter can be.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PlottedRange {
-    /// A real number.
-    Float {
-        /// Smallest value.
-        low: f64,
-        /// Largest value.
-        high: f64,
-        /// Whether its axis is logarithmic.
-        log: bool,
-    },
-    /// A whole number.
-    Int {
-        /// Smallest value.
-        low: i64,
-        /// Largest value.
-        high: i64,
-        /// Whether its axis is logarithmic.
-        log: bool,
-    },
-    /// One of these names, in the order in which they are drawn.
-    Categorical {
-        /// The names.
-        choices: Vec<String>,
-    },
-}
-
 /// A parameter of the study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlottedParameter {
     /// Its name.
     pub name: String,
     /// What it can be.
-    pub range: PlottedRange,
+    pub range: Kind,
 }
 
 /// What a trial used for one parameter.

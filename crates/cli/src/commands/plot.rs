@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fedbo_report::study::{
-    PlottedImportance, PlottedParameter, PlottedRange, PlottedTrial, PlottedValue, STUDY_PICTURES,
-    StudyPlot,
+    PlottedImportance, PlottedParameter, PlottedTrial, PlottedValue, STUDY_PICTURES, StudyPlot,
 };
 use fedbo_report::{
     Figure, FigureSpec, Metric, RESULTS_FILE, ReportError, SUMMARY_FILE, Summary, read_results,
@@ -131,11 +130,7 @@ fn study_plot(opened: &Opened, trials: &[Trial]) -> StudyPlot {
             .iter()
             .map(|parameter| PlottedParameter {
                 name: parameter.name().to_owned(),
-                range: match parameter.kind().clone() {
-                    Kind::Float { low, high, log } => PlottedRange::Float { low, high, log },
-                    Kind::Int { low, high, log } => PlottedRange::Int { low, high, log },
-                    Kind::Categorical { choices } => PlottedRange::Categorical { choices },
-                },
+                range: parameter.kind().clone(),
             })
             .collect(),
         importance: importance

@@ -1,14 +1,13 @@
 //! `slices`: the value against each parameter, one panel each.
 
+use fedbo_space::Kind;
 use plotters::backend::DrawingBackend;
 use plotters::style::Color;
 
 use super::head::{Head, Sign, WIDER, color_of_order, mark_size, trial_mark};
 use super::history::{draw_no_value, draw_strip, keys_of_borders, strip, y_beyond, y_label_width};
 use super::value_scale::ValueScale;
-use super::{
-    PlottedParameter, PlottedRange, PlottedTrial, PlottedValue, StudyPlot, within_magnitude,
-};
+use super::{PlottedParameter, PlottedTrial, PlottedValue, StudyPlot, within_magnitude};
 use crate::plot::axis::Axis;
 use crate::plot::canvas::{Anchor, Canvas, Font};
 use crate::plot::frame::{Frame, whole_length};
@@ -249,11 +248,9 @@ impl<'a> Panel<'a> {
             }
         };
         let (axis, choices) = match &parameter.range {
-            PlottedRange::Float { low, high, log } => (numbers(*low, *high, *log, false)?, None),
-            PlottedRange::Int { low, high, log } => {
-                (numbers(*low as f64, *high as f64, *log, true)?, None)
-            }
-            PlottedRange::Categorical { choices } => {
+            Kind::Float { low, high, log } => (numbers(*low, *high, *log, false)?, None),
+            Kind::Int { low, high, log } => (numbers(*low as f64, *high as f64, *log, true)?, None),
+            Kind::Categorical { choices } => {
                 let labels = choice_labels(choices, width, font)?;
                 (Axis::bare(), Some(labels))
             }
@@ -274,8 +271,8 @@ impl<'a> Panel<'a> {
         match (value, &self.parameter.range) {
             (PlottedValue::Number(number), range) => {
                 let spread = match range {
-                    PlottedRange::Categorical { .. } => return None,
-                    PlottedRange::Int { low, high, log }
+                    Kind::Categorical { .. } => return None,
+                    Kind::Int { low, high, log }
                         if !*log && (*high as f64 - *low as f64) < N_WHOLE_COLUMNS =>
                     {
                         0.36
@@ -285,7 +282,7 @@ impl<'a> Panel<'a> {
                 let at = within_magnitude(number) + spread * jitter;
                 number.is_finite().then(|| self.axis.place(at))
             }
-            (PlottedValue::Choice(choice), PlottedRange::Categorical { choices }) => {
+            (PlottedValue::Choice(choice), Kind::Categorical { choices }) => {
                 let at = (choice as f64 + 0.5 + 0.6 * jitter) / choices.len().max(1) as f64;
                 (choice < choices.len()).then_some(at)
             }

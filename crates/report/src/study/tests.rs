@@ -8,7 +8,7 @@ type At = (f64, f64);
 fn number(name: &str, low: f64, high: f64, log: bool) -> PlottedParameter {
     PlottedParameter {
         name: name.to_owned(),
-        range: PlottedRange::Float { low, high, log },
+        range: Kind::Float { low, high, log },
     }
 }
 
@@ -18,7 +18,7 @@ fn parameters() -> Vec<PlottedParameter> {
         number("learning rate & more", 1e-5, 0.1, true),
         PlottedParameter {
             name: "layers".to_owned(),
-            range: PlottedRange::Int {
+            range: Kind::Int {
                 low: 1,
                 high: 5,
                 log: false,
@@ -26,7 +26,7 @@ fn parameters() -> Vec<PlottedParameter> {
         },
         PlottedParameter {
             name: "optimizer".to_owned(),
-            range: PlottedRange::Categorical { choices },
+            range: Kind::Categorical { choices },
         },
         number(
             "model.encoder.layers.0.attention.heads.width.multiplier",
@@ -466,13 +466,13 @@ fn awkward_values_are_drawn_too() {
 
 #[test]
 fn awkward_parameters_are_drawn_too() {
-    let choices = |n: usize| PlottedRange::Categorical {
+    let choices = |n: usize| Kind::Categorical {
         choices: (0..n)
             .map(|index| format!("a-long-name-{index}-of-a-choice"))
             .collect(),
     };
-    let float = |low, high, log| PlottedRange::Float { low, high, log };
-    let int = |low, high, log| PlottedRange::Int { low, high, log };
+    let float = |low, high, log| Kind::Float { low, high, log };
+    let int = |low, high, log| Kind::Int { low, high, log };
     let ranges = [
         float(-f64::MAX, f64::MAX, false),
         float(1e-300, 1e300, true),
@@ -486,7 +486,7 @@ fn awkward_parameters_are_drawn_too() {
         choices(0),
         choices(1),
         choices(200),
-        PlottedRange::Categorical {
+        Kind::Categorical {
             choices: vec!["\u{1}\n".repeat(5000), String::new()],
         },
     ];
@@ -506,11 +506,11 @@ fn awkward_parameters_are_drawn_too() {
         coordinates: parameters
             .iter()
             .map(|parameter| match &parameter.range {
-                PlottedRange::Categorical { .. } => PlottedValue::Choice(index),
-                PlottedRange::Float { low, high, .. } => {
+                Kind::Categorical { .. } => PlottedValue::Choice(index),
+                Kind::Float { low, high, .. } => {
                     PlottedValue::Number(if index.is_multiple_of(2) { *low } else { *high })
                 }
-                PlottedRange::Int { low, .. } => PlottedValue::Number(*low as f64),
+                Kind::Int { low, .. } => PlottedValue::Number(*low as f64),
             })
             .collect(),
         initial: false,
