@@ -109,7 +109,7 @@ pub enum StrategyError {
     },
     /// More observations than an exact Gaussian process is conditioned on: see [`crate::Surrogate::MAX_OBSERVATIONS`].
     #[error(
-        "{n_observations} successful observations: strategies with a Gaussian process take up to {limit}; go on with random or Sobol search"
+        "{n_observations} successful observations: strategies with a Gaussian process take up to {limit}; begin another study by Sobol or random search"
     )]
     TooManyObservations {
         /// Successful observations so far.

@@ -139,7 +139,7 @@ impl Parameter {
         if name.is_empty()
             || name
                 .chars()
-                .any(|c| c.is_whitespace() || matches!(c, '{' | '}' | ',' | '"'))
+                .any(|c| c.is_whitespace() || c.is_control() || matches!(c, '{' | '}' | ',' | '"'))
         {
             return Err(fail(
                 "name",
@@ -246,6 +246,13 @@ impl Parameter {
                     ));
                 }
                 for (index, choice) in choices.iter().enumerate() {
+                    if choice.chars().any(char::is_control) {
+                        return Err(fail(
+                            "choices",
+                            format!("{choice:?}"),
+                            "names without control characters",
+                        ));
+                    }
                     if choices[..index].contains(choice) {
                         return Err(fail(
                             "choices",

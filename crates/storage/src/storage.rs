@@ -228,6 +228,16 @@ pub enum StorageError {
         /// What the system says, and the way out.
         message: String,
     },
+    /// The file is no longer where it was opened.
+    #[error(
+        "{}: the file was moved, deleted or replaced while it was in use; put it back with the files of the same name \
+         ending in -wal and -shm, which belong to it",
+        path.display()
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file cannot be read.
     #[error("{}: cannot read: {message}", path.display())]
     Read {

@@ -360,15 +360,34 @@ fn a_file_that_is_gone_is_not_written_any_more() {
     fs::rename(&path, &elsewhere).unwrap();
     for _ in 0..2 {
         let error = storage.add(key, &new_trial(1)).unwrap_err();
-        assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+        assert!(matches!(error, StorageError::Gone { .. }), "{error:?}");
         assert!(error.to_string().contains("moved, deleted or replaced"));
         let error = storage.trials(key).unwrap_err();
-        assert!(matches!(error, StorageError::Read { .. }), "{error:?}");
+        assert!(matches!(error, StorageError::Gone { .. }), "{error:?}");
         // The second time another file has its name.
         fs::copy(&elsewhere, &path).unwrap();
     }
     fs::rename(&elsewhere, &path).unwrap();
     one_more(&storage, 1).unwrap();
+}
+
+/// What was told last may be in the log alone: a new file beside it would replay or discard it.
+#[test]
+fn no_file_is_begun_beside_the_log_of_one_that_is_gone() {
+    let (folder, path) = fixture();
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    one_more(&storage, 1).unwrap();
+    let elsewhere = folder.path().join("moved.db");
+    fs::rename(&path, &elsewhere).unwrap();
+    let refused = SqliteStorage::open(&path, Mode::Create).unwrap_err();
+    assert!(
+        matches!(refused, StorageError::NotAStorage { .. }),
+        "{refused:?}"
+    );
+    assert!(refused.to_string().contains("-wal"), "{refused}");
+    assert!(!path.exists());
+    fs::rename(&elsewhere, &path).unwrap();
+    SqliteStorage::open(&path, Mode::Create).unwrap();
 }
 
 #[test]

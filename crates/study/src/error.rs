@@ -77,6 +77,12 @@ pub enum StudyError {
         /// Why it could not be stored.
         cause: StorageError,
     },
+    /// The objective could not be evaluated at all, whatever the point.
+    #[error("{message}; the trial was given back, and the run ended")]
+    Objective {
+        /// What is wrong with it.
+        message: String,
+    },
     /// Other processes were always faster.
     #[error("other processes asked so often that no trial could be added in {attempts} attempts")]
     Overtaken {

@@ -23,7 +23,7 @@ pub struct Insight {
     pub std: f64,
     /// Standard deviation of the noise that the surrogate sees, in the objective's units.
     pub noise_std: f64,
-    /// Number of values that it rests on.
+    /// Number of values that it rests on: all up to 2000, else the best 1000 and an even spread of the others.
     pub n_values: usize,
 }
 
@@ -41,6 +41,8 @@ pub struct ParameterImportance {
     pub relevance: f64,
 }
 
+/// Most trials that the surrogate of an insight sees.
+const N_FITTED: usize = 2000;
 /// Pairs of points by which a total effect is estimated.
 const N_PAIRS: usize = 1024;
 
@@ -59,6 +61,7 @@ impl Insight {
         if with_value.len() < 2 {
             return Ok(None);
         }
+        let with_value = &mut representative(with_value, |value| direction.to_maximize(value));
         let observations = with_value
             .iter()
             .map(|(trial, value)| {
@@ -97,6 +100,25 @@ impl Insight {
             best_by_mean: with_value.swap_remove(best).0,
         }))
     }
+}
+
+/// At most [`N_FITTED`] trials in the order of telling: the best half of that number, and an even spread of the others.
+fn representative(all: Vec<(Trial, f64)>, to_maximize: impl Fn(f64) -> f64) -> Vec<(Trial, f64)> {
+    if all.len() <= N_FITTED {
+        return all;
+    }
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by(|a, b| to_maximize(all[*b].1).total_cmp(&to_maximize(all[*a].1)));
+    let mut rest = order.split_off(N_FITTED / 2);
+    rest.sort_unstable();
+    let n_spread = N_FITTED - N_FITTED / 2;
+    order.extend((0..n_spread).map(|i| rest[i * rest.len() / n_spread]));
+    order.sort_unstable();
+    let mut all: Vec<Option<(Trial, f64)>> = all.into_iter().map(Some).collect();
+    order
+        .into_iter()
+        .filter_map(|index| all[index].take())
+        .collect()
 }
 
 fn importance(space: &Space, surrogate: &Surrogate, seed: Seed) -> Vec<ParameterImportance> {

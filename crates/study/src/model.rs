@@ -48,6 +48,11 @@ impl Model {
         self.n_told
     }
 
+    /// How many trials it knows, those included.
+    pub(crate) fn n_known(&self) -> usize {
+        usize::try_from(self.n_told).unwrap_or(usize::MAX)
+    }
+
     pub(crate) fn space(&self) -> &Space {
         &self.space
     }
@@ -73,8 +78,8 @@ impl Model {
         Ok(())
     }
 
-    /// The point of trial `number` while `open` trials have no value yet. `attempt` counts from 0 how often this number was
-    /// tried.
+    /// The point of trial `number` while `open` trials have no value yet. `attempt` counts from 0 how often a point of this
+    /// number turned out to be a trial already; after the first it is a random one.
     pub(crate) fn propose(
         &self,
         number: u64,
@@ -88,6 +93,11 @@ impl Model {
         let mut stream = self
             .seed
             .stream(Purpose::Proposal, number, u64::from(attempt));
+        if attempt > 0 {
+            let unit = Domain::Space(self.space.clone()).random(&mut stream);
+            let source = Source::Random;
+            return Ok(Proposal { unit, source });
+        }
         if !self.definition.strategy.has_surrogate() {
             return Ok(self.strategy.ask(&pending, &mut stream)?);
         }

@@ -226,8 +226,11 @@ impl Shared<'_> {
         let (study, options) = (self.study, self.options);
         let asked = match study.ask_as(worker, Some(options.lease), Some(options.n_trials)) {
             Err(StudyError::Strategy(StrategyError::Exhausted { .. })) => {
-                self.end(Ended::Exhausted);
-                return Ok(ControlFlow::Break(()));
+                let waits = self.wait_for(&study.open_trials()?);
+                if waits.is_break() {
+                    self.end(Ended::Exhausted);
+                }
+                return Ok(waits);
             }
             asked => asked?,
         };
@@ -242,17 +245,34 @@ impl Shared<'_> {
         };
         let told = match evaluate_guarded(self.objective, &trial.point, id) {
             Outcome::Value(value) => Told::Value(value),
+            // No property of the point: the same would happen to every other.
+            Outcome::Failed(failure @ Failure::Spawn { .. }) => {
+                self.give_back(worker, &trial)?;
+                let message = failure.to_string();
+                return Err(StudyError::Objective { message });
+            }
             Outcome::Failed(failure) => Told::Failed {
                 kind: failure.kind().to_owned(),
                 message: failure.to_string(),
             },
             Outcome::Interrupted => {
-                study.give_back_as(Teller::Worker(&worker.id), trial.number)?;
+                self.give_back(worker, &trial)?;
                 return Ok(ControlFlow::Break(()));
             }
         };
         self.tell(worker, trial, told)?;
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Lets a trial wait again, unless somebody else has it by now.
+    fn give_back(&self, worker: &Worker, trial: &Trial) -> Result<(), StudyError> {
+        let teller = Teller::Worker(&worker.id);
+        match self.study.give_back_as(teller, trial.number) {
+            Err(StudyError::Storage(
+                StorageError::NotHeld { .. } | StorageError::ToldOtherwise { .. },
+            )) => Ok(()),
+            other => other,
+        }
     }
 
     fn tell(&self, worker: &Worker, mut trial: Trial, told: Told) -> Result<(), StudyError> {
@@ -300,10 +320,14 @@ impl Shared<'_> {
             _ => false,
         };
         let others: Vec<Trial> = open.iter().filter(is_others).cloned().collect();
-        if others.is_empty() {
+        // One that waits was given back after this worker had looked for one: it is taken at the next look.
+        let waits = open.iter().any(|trial| trial.state == TrialState::Waiting);
+        if others.is_empty() && !waits {
             return ControlFlow::Break(());
         }
-        self.observer.waiting(&others);
+        if !others.is_empty() {
+            self.observer.waiting(&others);
+        }
         std::thread::sleep(POLL);
         ControlFlow::Continue(())
     }

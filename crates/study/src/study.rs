@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fedbo_algorithms::StrategyError;
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{
     Added, MemoryStorage, NewTrial, Storage, StudyKey, StudyRecord, Teller, Telling, Told, Trial,
@@ -157,6 +158,7 @@ impl Study {
         limit: Option<u64>,
     ) -> Result<Asked, StudyError> {
         let mut model = self.model();
+        let mut duplicates = 0;
         for attempt in 0..ATTEMPTS_MAX {
             if let Some(trial) = self.storage.claim(self.key, worker, lease)? {
                 return Ok(Asked::Trial(trial));
@@ -168,7 +170,7 @@ impl Study {
                 return Ok(Asked::Full { open });
             }
             model.absorb(&snapshot.told)?;
-            let proposal = model.propose(snapshot.n_trials, &snapshot.open, 0)?;
+            let proposal = model.propose(snapshot.n_trials, &snapshot.open, duplicates)?;
             let point = self.space.decode(&proposal.unit);
             let new = NewTrial {
                 encoding: self.encoding(&point)?,
@@ -182,13 +184,18 @@ impl Study {
             };
             match self.storage.add(self.key, &new)? {
                 Added::Trial(trial) => return Ok(Asked::Trial(trial)),
-                Added::Duplicate { number } => return Err(StudyError::Duplicate { number }),
+                // A range of so few floats that different coordinates mean the same: random points from here on.
+                Added::Duplicate { .. } => duplicates += 1,
                 // Somebody else asked meanwhile: again, with their trial among the open ones.
                 Added::Overtaken | Added::Full => {}
             }
-            if attempt > 3 {
+            if attempt > 3 && duplicates == 0 {
                 std::thread::sleep(Duration::from_millis(u64::from(attempt)));
             }
+        }
+        if duplicates > 0 {
+            let n_points = model.n_known();
+            return Err(StrategyError::Exhausted { n_points }.into());
         }
         Err(StudyError::Overtaken {
             attempts: ATTEMPTS_MAX,
@@ -272,6 +279,33 @@ impl Study {
 
     pub(crate) fn renew(&self, worker: &Worker, lease: Duration) -> Result<(), StudyError> {
         Ok(self.storage.renew(self.key, &worker.id, lease)?)
+    }
+
+    /// What of the stored trials contradicts the study's definition, trial by trial: points that are not in its space.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn check(&self) -> Result<Vec<String>, StudyError> {
+        let problem = |trial: &Trial| match self.space.normalize(&trial.point) {
+            Ok(point) if point == trial.point => None,
+            Ok(_) => Some("its parameters are not in the space's order and types".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        let trials = self.trials()?;
+        let problems = trials
+            .iter()
+            .filter_map(|trial| problem(trial).map(|what| (trial, what)));
+        Ok(problems
+            .map(|(trial, what)| format!("trial {}: {what}", trial.number))
+            .collect())
+    }
+
+    /// Trials that have not ended, in the order of asking.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn open_trials(&self) -> Result<Vec<Trial>, StudyError> {
+        Ok(self.storage.snapshot(self.key, u64::MAX >> 1)?.open)
     }
 
     /// All trials in the order of asking.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_objective::{Failure, Objective, Outcome, TrialId};
 use fedbo_space::{ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage, Teller, Told, Trial, Worker};
 use fedbo_study::{
@@ -161,6 +161,62 @@ fn a_small_space_is_tried_once_and_then_the_run_ends() {
         let points: BTreeSet<String> = course(&study).into_iter().map(|t| t.1).collect();
         assert_eq!(points.len(), 12);
     }
+}
+
+#[test]
+fn a_range_of_few_floats_is_used_up_too() {
+    for strategy in [StrategySpec::LogEi {}, StrategySpec::Sobol {}] {
+        let definition = Definition::new("narrow")
+            .parameter("x", ParameterSpec::float(1.0, 1.0 + 3.0 * f64::EPSILON))
+            .strategy(strategy);
+        let study = Study::in_memory(&definition).unwrap();
+        let report = study.optimize(20, |point| Ok(point.number("x"))).unwrap();
+        assert_eq!(
+            (report.ended, report.n_told),
+            (Ended::Exhausted, 4),
+            "{strategy:?}"
+        );
+    }
+}
+
+/// Two points, one of them held elsewhere by somebody whose lease will run out.
+#[test]
+fn a_space_is_used_up_only_when_the_trials_of_others_have_ended() {
+    let definition = Definition::new("pair").parameter("n", ParameterSpec::int(0, 1));
+    let study = Study::in_memory(&definition).unwrap();
+    let elsewhere = Worker {
+        id: "elsewhere".into(),
+        process: None,
+    };
+    let lease = Some(Duration::from_millis(300));
+    study.ask_as(&elsewhere, lease, None).unwrap();
+    let report = study.optimize(9, |point| Ok(point.number("n"))).unwrap();
+    assert_eq!(
+        (report.ended, report.n_told, report.n_open),
+        (Ended::Exhausted, 2, 0)
+    );
+}
+
+#[test]
+fn an_objective_that_cannot_be_started_uses_up_no_trial() {
+    struct Gone;
+    impl Objective for Gone {
+        fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
+            Outcome::Failed(Failure::Spawn {
+                program: "gone".into(),
+                message: "no such file".into(),
+            })
+        }
+    }
+    let study = Study::in_memory(&mixed(StrategySpec::ts())).unwrap();
+    let (options, go) = (RunOptions::sequential(9), AtomicBool::new(false));
+    let ended = study.run(&Gone, &options, &Silent, &go).unwrap_err();
+    assert!(matches!(ended, StudyError::Objective { .. }), "{ended}");
+    let trials = study.trials().unwrap();
+    assert_eq!(
+        (trials.len(), trials[0].state.word(), trials[0].attempts),
+        (1, "waiting", 0)
+    );
 }
 
 #[test]
@@ -422,6 +478,26 @@ fn another_definition_under_the_same_name_is_refused() {
         unknown.contains("\"other\"") && unknown.contains("\"mixed\""),
         "{unknown}"
     );
+}
+
+/// More trials than the surrogate of an insight sees.
+#[test]
+fn importance_is_known_of_any_number_of_trials() {
+    let definition = Definition::new("many")
+        .parameter("x", ParameterSpec::float(0.0, 1.0))
+        .parameter("y", ParameterSpec::float(0.0, 1.0))
+        .strategy(StrategySpec::Random {});
+    let study = Study::in_memory(&definition).unwrap();
+    study.optimize(2100, |point| Ok(point.number("x"))).unwrap();
+    let insight = study.insight().unwrap().unwrap();
+    assert_eq!(insight.n_values, 2000);
+    assert!(
+        insight.importance[0].variance_share > 0.95,
+        "{:?}",
+        insight.importance
+    );
+    assert!(insight.mean > 0.99, "{}", insight.mean);
+    assert!(study.check().unwrap().is_empty());
 }
 
 #[test]

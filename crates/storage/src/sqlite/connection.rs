@@ -71,6 +71,14 @@ impl File {
             let message = format!("there is no folder {}; create it first", folder.display());
             return Err(not_a_storage(message));
         }
+        let log = beside(path, "-wal");
+        if !is_there && std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0) {
+            return Err(not_a_storage(format!(
+                "the file is gone, but {} beside it holds what was told last; put the file back beside it, or delete that \
+                 one too to begin anew",
+                log.display()
+            )));
+        }
         let absolute = path
             .canonicalize()
             .or_else(|_| std::path::absolute(path))

@@ -130,10 +130,7 @@ impl Failure {
                 let message = "the file is read-only; make it writable or name another".to_owned();
                 return refused(path, message);
             }
-            Self::Moved => {
-                let message = "the file was moved, deleted or replaced while it was in use; put it back, or start again";
-                return refused(path, message.to_owned());
-            }
+            Self::Moved => return StorageError::Gone { path },
             Self::Sql(error) => error,
         };
         let Some(code) = error.sqlite_error().copied() else {
@@ -171,12 +168,13 @@ impl Failure {
             ErrorCode::NotADatabase => StorageError::NotAStorage {
                 path,
                 message: "it is no storage of studies (not a SQLite file, or its head is damaged); name another file, or \
-                          put a backup in its place"
+                          put a backup in its place, after removing the files of this name that end in -wal and -shm"
                     .to_owned(),
             },
             ErrorCode::DatabaseCorrupt => StorageError::Corrupt {
                 path,
-                message: "the file is damaged; `fedbo storage verify` lists what is wrong, a backup is the way out"
+                message: "the file is damaged; `fedbo storage verify` lists what is wrong; a backup is the way out, after \
+                          removing the files of this name that end in -wal and -shm"
                     .to_owned(),
             },
             _ if is_damage => corrupt(
