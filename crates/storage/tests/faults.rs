@@ -371,6 +371,19 @@ fn a_file_that_is_gone_is_not_written_any_more() {
     one_more(&storage, 1).unwrap();
 }
 
+/// Of a storage that is open, or whose process was killed: the file without its log.
+#[test]
+fn what_was_told_is_in_the_file_itself() {
+    let (folder, path) = fixture();
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    one_more(&storage, 1).unwrap();
+    let told = storage.trials(key(&storage)).unwrap();
+    let alone = folder.path().join("alone.db");
+    fs::copy(&path, &alone).unwrap();
+    let copy = SqliteStorage::open(&alone, Mode::Existing).unwrap();
+    assert_eq!(copy.trials(key(&copy)).unwrap(), told);
+}
+
 /// What was told last may be in the log alone: a new file beside it would replay or discard it.
 #[test]
 fn no_file_is_begun_beside_the_log_of_one_that_is_gone() {

@@ -125,6 +125,16 @@ impl SqliteStorage {
         result.map_err(|failure| failure.into_error(self.path(), Doing::Write))
     }
 
+    /// Copies what is in the log into the file, as far as nobody reads it just now: so the file alone, moved or copied
+    /// without its log, has what was told but for the last moments. A told trial is as durable without.
+    fn copy_log(&self) {
+        if let Access::Write(connection) = &*self.access() {
+            let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            // What hinders it, such as a full disk, hinders the next write too, which says so.
+            drop(copied);
+        }
+    }
+
     fn transaction<R>(
         &self,
         connection: &Connection,
@@ -265,6 +275,7 @@ impl Storage for SqliteStorage {
             let seq = end(tx, study, &mut trial, told.clone(), now_ms)?;
             Ok(Telling::New { seq })
         })
+        .inspect(|_| self.copy_log())
     }
 
     fn give_back(
