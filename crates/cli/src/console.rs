@@ -5,6 +5,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use indicatif::MultiProgress;
 
+use crate::text::shown_lines;
+
 /// The progress bars that are on the screen; notes are written between them.
 pub(crate) static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
@@ -22,6 +24,18 @@ impl std::error::Error for OutputClosed {}
 
 /// Writes a result to standard output. A reader that has gone, as behind `| head`, is no error.
 pub(crate) fn result(text: &str) -> Result<(), OutputClosed> {
+    write(&shown_lines(text)).map(|_| ())
+}
+
+/// The same for a result that programs read back: as it is, except on a terminal. Whether it still has a reader.
+pub(crate) fn data(text: &str) -> Result<bool, OutputClosed> {
+    if std::io::stdout().is_terminal() {
+        return write(&shown_lines(text));
+    }
+    write(text)
+}
+
+fn write(text: &str) -> Result<bool, OutputClosed> {
     let mut out = std::io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())
@@ -34,13 +48,15 @@ pub(crate) fn result(text: &str) -> Result<(), OutputClosed> {
         })
         .and_then(|()| out.flush());
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(OutputClosed(error)),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(OutputClosed(error)),
     }
 }
 
 /// Writes a line to standard error, above the progress bars; if that is closed, nobody wants to know.
 pub(crate) fn note(text: &str) {
+    let text = shown_lines(text);
     BARS.suspend(|| {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     });

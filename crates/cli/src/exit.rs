@@ -105,7 +105,7 @@ impl Exit {
 
     fn of_storage(error: &StorageError) -> Self {
         match error {
-            StorageError::Write { .. } => Self::Output,
+            StorageError::Write { .. } | StorageError::Gone { .. } => Self::Output,
             _ => Self::Input,
         }
     }

@@ -12,6 +12,7 @@ use fedbo_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::{self, BARS};
+use crate::text::shown;
 
 /// Most agents that get a line of their own on the screen.
 const AGENT_LINES_MAX: usize = 16;
@@ -325,6 +326,7 @@ fn short(value: f64) -> String {
 pub(crate) fn one_line(text: &str) -> String {
     const CHARS: usize = 300;
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = shown(&joined).into_owned();
     match joined.char_indices().nth(CHARS) {
         Some((at, _)) => format!("{}…", &joined[..at]),
         None => joined,

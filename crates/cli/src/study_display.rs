@@ -393,6 +393,7 @@ impl View {
             _ => format!("  now    {}", self.evaluating(now)),
         });
         for line in &mut lines {
+            *line = text::shown(line).into_owned();
             truncate(line, width);
         }
         lines

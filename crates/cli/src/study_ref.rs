@@ -1,6 +1,8 @@
 //! Which study a command is about: STUDY on the command line.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use fedbo_space::Space;
 use fedbo_storage::{Address, Mode, StorageError};
@@ -30,6 +32,8 @@ pub(crate) struct Opened {
     pub(crate) storage: String,
     /// STUDY as a shell reads it.
     pub(crate) word: String,
+    /// The files that the study consists of, those included that SQLite keeps beside its own.
+    own: Vec<PathBuf>,
 }
 
 impl Opened {
@@ -40,6 +44,20 @@ impl Opened {
 
     pub(crate) fn name(&self) -> &str {
         &self.study.definition().name
+    }
+
+    /// Refuses to write where a file of the study stands.
+    pub(crate) fn check_apart(&self, out: &Path) -> Result<(), BadInput> {
+        let aside = with_ending(out, ".part"); // where it is written before it is put in place
+        for own in &self.own {
+            if is_same(own, out) || is_same(own, &aside) {
+                return Err(BadInput(format!(
+                    "--out would overwrite {}, a file of the study itself; name another",
+                    own.display()
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -113,8 +131,8 @@ impl StudyRef {
                         "warning: {file} was changed, what is stored counts: {differs}"
                     ));
                 }
-                let storage = file.storage.to_string();
-                Ok(self.opened(study, storage, Some(*file)))
+                let address = file.storage.clone();
+                Ok(self.opened(study, &address, Some(*file)))
             }
         }
     }
@@ -143,7 +161,8 @@ impl StudyRef {
         Study::in_memory(&file.definition)?; // what cannot be used is to leave no file behind
         let storage = fedbo_storage::open(&file.storage, Mode::Create)?;
         let study = Study::open(storage, &file.definition)?;
-        Ok(self.opened(study, file.storage.to_string(), Some(file)))
+        let address = file.storage.clone();
+        Ok(self.opened(study, &address, Some(file)))
     }
 
     fn in_storage(&self, address: &Address) -> anyhow::Result<Opened> {
@@ -161,15 +180,20 @@ impl StudyRef {
             }
             loaded => loaded?,
         };
-        Ok(self.opened(study, address.to_string(), None))
+        Ok(self.opened(study, address, None))
     }
 
-    fn opened(&self, study: Study, storage: String, file: Option<StudyFile>) -> Opened {
+    fn opened(&self, study: Study, address: &Address, file: Option<StudyFile>) -> Opened {
+        let mut own = files_of(address);
+        if file.is_some() {
+            own.push(PathBuf::from(&self.place));
+        }
         Opened {
             study,
             file,
-            storage,
+            storage: address.to_string(),
             word: self.word(),
+            own,
         }
     }
 
@@ -246,16 +270,60 @@ fn is_database(path: &Path) -> bool {
     read.is_ok() && &head == b"SQLite format 3"
 }
 
+/// A storage's files; beside what SQLite finds behind a link, too, as it keeps its others there.
+fn files_of(address: &Address) -> Vec<PathBuf> {
+    let Address::Sqlite(path) = address else {
+        return Vec::new();
+    };
+    let mut files = Vec::new();
+    for file in [Some(path.clone()), path.canonicalize().ok()] {
+        let Some(file) = file else { continue };
+        files.extend(BESIDE.map(|ending| with_ending(&file, ending)));
+        files.push(file);
+    }
+    files
+}
+
+/// What SQLite keeps beside a file.
+pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// A path with something added to its last name.
+pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut text = OsString::from(path);
+    text.push(ending);
+    PathBuf::from(text)
+}
+
+/// Whether both are the same file, or would be if they were there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    if let (Ok(one), Ok(other)) = (one.metadata(), other.metadata()) {
+        return (one.dev(), one.ino()) == (other.dev(), other.ino());
+    }
+    place_of(one) == place_of(other)
+}
+
+/// A path without links, as far as it leads.
+fn place_of(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => absolute,
+    }
+}
+
 /// What to add to a file whose trials are kept in memory.
 pub(crate) fn how_to_keep(file: &StudyFile) -> String {
-    let name = &file.definition.name;
-    format!("add storage = \"sqlite:{name}.db\" to [study]")
+    let address = format!("sqlite:{}.db", file.definition.name);
+    // A string in JSON is one in TOML.
+    let address = serde_json::Value::from(address);
+    format!("add storage = {address} to [study]")
 }
 
 /// Writes an address as one would: without the `./` of a file in this folder.
 fn tidy(address: &mut Address) {
     if let Address::Sqlite(path) = address
         && let Ok(tidied) = path.strip_prefix(".")
+        && tidied != Path::new("")
     {
         *path = tidied.to_owned();
     }

@@ -2,6 +2,8 @@
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
+use crate::text::shown;
+
 /// One column: its head, its cells, and how soon it is left out.
 pub(crate) struct Column {
     pub(crate) head: String,
@@ -32,10 +34,13 @@ impl Column {
 /// A table with a line beneath its head.
 pub(crate) fn draw(columns: &[Column]) -> String {
     let mut table = Table::new();
-    table.set_header(columns.iter().map(|column| column.head.clone()));
+    table.set_header(columns.iter().map(|column| shown(&column.head)));
     let n_rows = columns.iter().map(|column| column.cells.len()).max();
     for row in 0..n_rows.unwrap_or(0) {
-        let cell = |column: &Column| column.cells.get(row).cloned().unwrap_or_default();
+        let cell = |column: &Column| {
+            let cell = column.cells.get(row);
+            cell.map_or_else(String::new, |cell| shown(cell).into_owned())
+        };
         table.add_row(columns.iter().map(cell));
     }
     let line = LineStyle::none().fill('─').junction('─');

@@ -1,6 +1,40 @@
 //! Numbers, times, points and arguments as a person reads them, and times as a program does.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use fedbo_space::{Point, Value};
+
+/// A text of others on one line of a screen: what would steer a terminal is written as `\u001b`, which reads back to the same in
+/// JSON and TOML.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    escaped(text, steers)
+}
+
+/// The same for a text of several lines.
+pub(crate) fn shown_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| steers(c) && !matches!(c, '\n' | '\t'))
+}
+
+/// Control characters, separators of lines, and what turns the direction of writing around.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&must) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if must(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
 
 /// Six digits that matter at most, without zeros at the end.
 pub(crate) fn number(value: f64) -> String {
@@ -27,14 +61,14 @@ fn without_zeros(digits: &str) -> &str {
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Float(value) => number(*value),
-        other => other.to_string(),
+        other => shown(&other.to_string()).into_owned(),
     }
 }
 
 /// A point in few characters: `rate=0.01 kind=rbf`.
 pub(crate) fn point(point: &Point) -> String {
     let entries = point.iter();
-    let entries = entries.map(|(name, each)| format!("{name}={}", value(each)));
+    let entries = entries.map(|(name, each)| format!("{}={}", shown(name), value(each)));
     entries.collect::<Vec<_>>().join(" ")
 }
 
@@ -162,6 +196,20 @@ mod tests {
                 assert_eq!(shown, text);
             }
         }
+    }
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_shown() {
+        assert_eq!(
+            shown("a\u{1b}[31m\r\u{9b}b\u{202e}\u{2066}\u{7f}\n"),
+            "a\\u001b[31m\\u000d\\u009bb\\u202e\\u2066\\u007f\\u000a"
+        );
+        assert_eq!(shown_lines("a\n\tb\u{7}"), "a\n\tb\\u0007");
+        assert_eq!(shown("größer — 大 🙂"), "größer — 大 🙂");
+        let text = "\u{202e}\u{7f}\"";
+        let json = serde_json::to_string(text).expect("a text");
+        let back: String = serde_json::from_str(&shown_lines(&json)).expect("JSON");
+        assert_eq!(back, text);
     }
 
     #[test]

@@ -52,10 +52,11 @@ impl Ask {
                 }
                 Err(error) => return Err(error.into()),
             };
-            if let Err(error) = self.print(&trial) {
+            let printed = self.print(&trial);
+            if !matches!(printed, Ok(true)) {
                 // Nobody has seen it.
                 opened.study.give_back(trial.number)?;
-                return Err(error);
+                return printed.map(|_| Exit::Done);
             }
         }
         if !self.json && std::io::stdout().is_terminal() {
@@ -67,7 +68,8 @@ impl Ask {
         Ok(Exit::Done)
     }
 
-    fn print(&self, trial: &Trial) -> anyhow::Result<()> {
+    /// Whether there is a reader for it.
+    fn print(&self, trial: &Trial) -> anyhow::Result<bool> {
         let line = if self.json {
             serde_json::to_string(&AskedRecord {
                 trial: trial.number,
@@ -77,7 +79,7 @@ impl Ask {
         } else {
             format!("{} {}", trial.number, text::exact_point(&trial.point))
         };
-        Ok(console::result(&line)?)
+        Ok(console::data(&line)?)
     }
 }
 

@@ -46,7 +46,7 @@ impl Enqueue {
             console::result(&format!(
                 "trial {} waits: {}",
                 trial.number,
-                text::exact_point(&trial.point)
+                text::shown(&text::exact_point(&trial.point))
             ))?;
         }
         Ok(Exit::Done)

@@ -20,6 +20,9 @@ pub(crate) struct Export {
     /// Form
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Write to this file, whole or not at all [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -36,8 +39,15 @@ enum Format {
 impl Export {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let opened = self.study.stored()?;
+        if let Some(path) = &self.out {
+            opened.check_apart(path)?;
+        }
         let trials = opened.study.trials()?;
-        let text = match self.format {
+        let format = match self.json {
+            true => Format::Json,
+            false => self.format,
+        };
+        let text = match format {
             Format::Csv => String::from_utf8(csv(opened.study.space(), &trials)?)?,
             Format::Json => {
                 let document = TrialsDocument::new(&opened, &trials);
@@ -46,7 +56,9 @@ impl Export {
         };
         match &self.out {
             Some(path) => write_whole(path, text.as_bytes())?,
-            None => console::result(&text)?,
+            None => {
+                console::data(&text)?;
+            }
         }
         Ok(Exit::Done)
     }

@@ -92,15 +92,19 @@ impl Plot {
             Some(out) => out.clone(),
             None => PathBuf::from("results").join(opened.name()),
         };
+        let both =
+            |name: &str| ["svg", "png"].map(|ending| folder.join(name).with_extension(ending));
+        let pictures: Vec<PathBuf> = STUDY_PICTURES.iter().flat_map(|name| both(name)).collect();
+        for path in pictures.iter().chain([&folder]) {
+            opened.check_apart(path)?;
+        }
         let plot = study_plot(&opened, &trials);
         std::fs::create_dir_all(&folder).map_err(|cause| ReportError::CreateFolder {
             path: folder.clone(),
             cause,
         })?;
         plot.write(&folder)?;
-        let both =
-            |name: &str| ["svg", "png"].map(|ending| folder.join(name).with_extension(ending));
-        Ok(STUDY_PICTURES.iter().flat_map(|name| both(name)).collect())
+        Ok(pictures)
     }
 }
 

@@ -1,8 +1,10 @@
 //! `fedbo storage`: checks and upgrades of the files that hold studies.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use fedbo_storage::Address;
+use fedbo_storage::{Address, Mode, Problem};
+use fedbo_study::{Study, StudyError};
 use serde::Serialize;
 
 use crate::console;
@@ -75,7 +77,9 @@ impl Storage {
 impl Verify {
     fn run(&self) -> anyhow::Result<Exit> {
         let path = path(&self.storage)?;
-        let report = fedbo_storage::verify(&path)?;
+        let mut report = fedbo_storage::verify(&path)?;
+        let problems = problems_of_studies(&path, &report.problems)?;
+        report.problems.extend(problems);
         let is_sound = report.problems.is_empty();
         let found = format!(
             "{}, {}",
@@ -114,6 +118,35 @@ impl Verify {
         }
         Ok(if is_sound { Exit::Done } else { Exit::Input })
     }
+}
+
+/// What is wrong with what the storage keeps as texts: the studies' definitions, and points that are not in their spaces. Of a
+/// damaged file, as far as it can be read.
+fn problems_of_studies(path: &Path, known: &[Problem]) -> anyhow::Result<Vec<Problem>> {
+    let opened = fedbo_storage::open(&Address::Sqlite(path.to_owned()), Mode::Existing);
+    let listed = opened.and_then(|storage| Ok((storage.studies()?, storage)));
+    let (studies, storage) = match listed {
+        Ok(both) => both,
+        Err(_) if !known.is_empty() => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut problems = Vec::new();
+    for study in studies {
+        let loaded = Study::load(Arc::clone(&storage), Some(&study.name));
+        let messages = match loaded.and_then(|study| study.check()) {
+            Ok(messages) => messages,
+            // Such damage has been found already.
+            Err(StudyError::Storage(_)) if !known.is_empty() => continue,
+            Err(StudyError::Storage(error)) => return Err(error.into()),
+            Err(error) => vec![error.to_string()],
+        };
+        problems.extend(messages.into_iter().map(|message| Problem {
+            study: Some(study.name.clone()),
+            trial: None,
+            message,
+        }));
+    }
+    Ok(problems)
 }
 
 impl Upgrade {

@@ -1,5 +1,6 @@
 //! `fedbo tune`: one party's study, run until it has its trials.
 
+use std::path::Path;
 use std::time::Duration;
 
 use fedbo_objective::CommandObjective;
@@ -13,7 +14,7 @@ use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
-use crate::study_ref::{Opened, StudyRef, how_to_keep};
+use crate::study_ref::{Opened, StudyRef, how_to_keep, with_ending};
 use crate::text::{self, counted};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 
@@ -153,7 +154,7 @@ impl Tune {
 
     /// One line about what will happen now.
     fn beginning(&self, opened: &Opened, before: &[Trial], options: &RunOptions) -> String {
-        let (name, n_trials) = (opened.name(), options.n_trials);
+        let (name, n_trials) = (text::shown(opened.name()), options.n_trials);
         let at_once = match options.jobs {
             1 => String::new(),
             jobs => format!(", {jobs} at once"),
@@ -166,6 +167,12 @@ impl Tune {
         }
         let counts = Counts::of(before);
         if counts.told() >= n_trials && counts.waiting + counts.running == 0 {
+            if opened.n_trials().is_some_and(|wanted| n_trials < wanted) {
+                let told = counts.of_wanted(n_trials);
+                return format!(
+                    "{name}: {told} in {place}, and --trials {n_trials} is the limit: there is nothing left to do"
+                );
+            }
             return format!("{name}: complete in {place}, there is nothing left to do");
         }
         let mut text = format!("{name}: goes on in {place}: {}", counts.of_wanted(n_trials));
@@ -253,9 +260,11 @@ impl Tune {
         if !self.quiet && !self.json && !in_memory {
             let word = &opened.word;
             console::note(&format!(
-                "\nfedbo best {word}    which parameters matter\nfedbo plot {word}    pictures\nfedbo trials {word}  all \
-                 trials\nto go on, raise trials in the file and run the same line again"
+                "\nfedbo best {word}    which parameters matter\nfedbo plot {word}    pictures\nfedbo trials {word}  all trials"
             ));
+            if report.ended != Ended::Exhausted {
+                console::note(&self.how_to_go_on(opened));
+            }
         }
         Ok(Exit::Done)
     }
@@ -274,6 +283,22 @@ impl Tune {
             console::note(&format!(
                 "held by hand and not told yet: {numbers}; fedbo tell {word} TRIAL VALUE, or fedbo release {word} TRIAL"
             ));
+        }
+    }
+
+    /// What to do for more trials.
+    fn how_to_go_on(&self, opened: &Opened) -> String {
+        match (self.trials, opened.n_trials()) {
+            (None, _) => {
+                "to go on, raise trials in the file and run the same line again".to_owned()
+            }
+            (Some(limit), Some(wanted)) if limit < wanted => format!(
+                "--trials {limit} was the limit: without it, the same line goes on to the file's {}",
+                counted(wanted, "trial")
+            ),
+            (Some(limit), _) => {
+                format!("to go on, run the same line with more than --trials {limit}")
+            }
         }
     }
 
@@ -296,6 +321,10 @@ impl Tune {
         unstored: Vec<(u64, Told)>,
         opened: &Opened,
     ) -> anyhow::Result<Exit> {
+        if let Some(path) = gone(&error) {
+            console::note(&cut_loose(&error, path, &unstored));
+            return Ok(Exit::Output);
+        }
         let exit = match &error {
             StudyError::Unstored { .. } | StudyError::Storage(StorageError::Write { .. }) => {
                 Exit::Output
@@ -323,6 +352,41 @@ impl Tune {
         console::note(&text);
         Ok(exit)
     }
+}
+
+/// The file that is not where it was any more, if that is what went wrong.
+fn gone(error: &StudyError) -> Option<&Path> {
+    match error {
+        StudyError::Storage(StorageError::Gone { path })
+        | StudyError::Unstored {
+            cause: StorageError::Gone { path },
+            ..
+        } => Some(path),
+        _ => None,
+    }
+}
+
+/// What to say when the file was taken away: nobody here knows what is left of it.
+fn cut_loose(error: &StudyError, path: &Path, unstored: &[(u64, Told)]) -> String {
+    let [log, index] = ["-wal", "-shm"].map(|ending| with_ending(path, ending));
+    let mut text = format!(
+        "error: {error}\nwhat was told before is where these three are now, which belong together:\n  {}\n  {}\n  {}",
+        path.display(),
+        log.display(),
+        index.display()
+    );
+    if !unstored.is_empty() {
+        text += "\nnot stored anywhere:";
+    }
+    for (number, told) in unstored {
+        text += &match told {
+            Told::Value(value) => format!("\n  trial {number}: {value:?}"),
+            Told::Failed { message, .. } => {
+                format!("\n  trial {number} failed: {}", one_line(message))
+            }
+        };
+    }
+    text
 }
 
 fn numbers_line(counts: Counts, n_trials: u64, opened: &Opened) -> String {
