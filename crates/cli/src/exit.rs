@@ -168,6 +168,14 @@ mod tests {
         for error in [StudyError::from(full), lost] {
             assert_eq!(Exit::of(&error.into()), Exit::Output);
         }
+        let moved = StorageError::Gone {
+            path: "study.db".into(),
+        };
+        assert_eq!(Exit::of(&StudyError::from(moved).into()), Exit::Output);
+        let not_there = StudyError::Objective {
+            message: "cannot start".to_owned(),
+        };
+        assert_eq!(Exit::of(&not_there.into()), Exit::Input);
         let absent = StorageError::Absent {
             path: "study.db".into(),
         };

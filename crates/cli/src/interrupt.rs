@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn the_ignored_signals_are_those_of_the_mask() {
-        let set = ignored_by("Name:\tfedbo\nSigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001001\n");
+        let set =
+            ignored_by("Name:\tfedbo\nSigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001001\n");
         assert!(set.contains(SIGHUP) && set.contains(signal_hook::consts::SIGPIPE));
         assert!(!set.contains(SIGINT) && !set.contains(SIGTERM));
         for status in ["", "SigIgn:", "SigIgn:\tmany", "SigIgn"] {

@@ -164,7 +164,7 @@ impl RunProgress for RunDisplay {
             for name in start.agents {
                 let bar = BARS.add(ProgressBar::new(n_each));
                 bar.set_style(style(&line));
-                bar.set_prefix(name.clone());
+                bar.set_prefix(shown(name).into_owned());
                 state.lines.push(bar);
             }
         }
@@ -205,7 +205,7 @@ impl RunProgress for RunDisplay {
         }
         let status = state.status(iteration);
         if let Some(total) = &state.total {
-            total.set_message(status);
+            total.set_message(shown(&status).into_owned());
             return;
         }
         let round = u64::try_from(iteration).unwrap_or(0);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use fedbo_config::FileError;
 use fedbo_space::Space;
 use fedbo_storage::{Address, Mode, StorageError};
 use fedbo_study::{Study, StudyError, StudyFile};
@@ -78,7 +79,7 @@ impl StudyRef {
 
     /// The study's file, read and checked.
     pub(crate) fn file(&self) -> anyhow::Result<StudyFile> {
-        match self.place()? {
+        match self.place(StudyFile::load)? {
             Place::File(file) => Ok(*file),
             Place::Storage(_) => {
                 let message = "fedbo tune needs the study's file, which names the command to run; a storage does not hold it";
@@ -106,7 +107,7 @@ impl StudyRef {
     /// The stored study. Nothing is created. A file that says something else than what is stored gets a warning: what is
     /// stored counts.
     pub(crate) fn stored(&self) -> anyhow::Result<Opened> {
-        match self.place()? {
+        match self.place(StudyFile::load_without_command)? {
             Place::Storage(address) => self.in_storage(&address),
             Place::File(file) => {
                 self.check_outlives(&file)?;
@@ -139,7 +140,7 @@ impl StudyRef {
 
     /// The stored study; one that a file describes is created if it is not stored yet, and must be as the file says.
     pub(crate) fn stored_or_new(&self) -> anyhow::Result<Opened> {
-        match self.place()? {
+        match self.place(StudyFile::load_without_command)? {
             Place::Storage(address) => self.in_storage(&address),
             Place::File(file) => {
                 self.check_outlives(&file)?;
@@ -150,7 +151,7 @@ impl StudyRef {
 
     /// The space that STUDY's file declares; `None` if it is a storage.
     pub(crate) fn space_of_file(&self) -> anyhow::Result<Option<Space>> {
-        Ok(match self.place()? {
+        Ok(match self.place(StudyFile::load_without_command)? {
             Place::File(file) => Some(file.space),
             Place::Storage(_) => None,
         })
@@ -209,7 +210,7 @@ impl StudyRef {
         }
     }
 
-    fn place(&self) -> anyhow::Result<Place> {
+    fn place(&self, load: impl Fn(&Path) -> Result<StudyFile, FileError>) -> anyhow::Result<Place> {
         match self.place.parse::<Address>() {
             Ok(Address::Memory) => {
                 let message = "memory: holds no study after the program that ran it; name a study's file, or sqlite:FILE";
@@ -221,7 +222,7 @@ impl StudyRef {
                 if let Some(message) = self.not_a_file(path, &error) {
                     return Err(BadInput(message).into());
                 }
-                let mut file = StudyFile::load(path)?;
+                let mut file = load(path)?;
                 tidy(&mut file.storage);
                 match &self.name {
                     Some(name) if *name != file.definition.name => Err(BadInput(format!(
@@ -270,25 +271,21 @@ fn is_database(path: &Path) -> bool {
     read.is_ok() && &head == b"SQLite format 3"
 }
 
-/// A storage's files; beside what SQLite finds behind a link, too, as it keeps its others there.
+/// A storage's files: SQLite keeps further ones beside its own, also where a link leads to.
 fn files_of(address: &Address) -> Vec<PathBuf> {
     let Address::Sqlite(path) = address else {
         return Vec::new();
     };
     let mut files = Vec::new();
-    for file in [Some(path.clone()), path.canonicalize().ok()] {
-        let Some(file) = file else { continue };
-        files.extend(BESIDE.map(|ending| with_ending(&file, ending)));
+    for file in std::iter::once(path.clone()).chain(path.canonicalize()) {
+        files.extend(["-wal", "-shm", "-journal"].map(|ending| with_ending(&file, ending)));
         files.push(file);
     }
     files
 }
 
-/// What SQLite keeps beside a file.
-pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
-
 /// A path with something added to its last name.
-pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut text = OsString::from(path);
     text.push(ending);
     PathBuf::from(text)
@@ -305,7 +302,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// A path without links, as far as it leads.
 fn place_of(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
+    match (
+        absolute.parent().map(Path::canonicalize),
+        absolute.file_name(),
+    ) {
         (Some(Ok(folder)), Some(name)) => folder.join(name),
         _ => absolute,
     }

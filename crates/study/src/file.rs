@@ -81,6 +81,17 @@ impl StudyFile {
         let file = TomlFile::read(path)?;
         file.parse::<StudyToml>()?.validate(&file)
     }
+
+    /// The same without the command: to look at a study, or to tell a trial, its program need not be there.
+    ///
+    /// # Errors
+    /// As for [`StudyFile::load`], but for what stands in `[objective]`.
+    pub fn load_without_command(path: &Path) -> Result<Self, FileError> {
+        let file = TomlFile::read(path)?;
+        let mut read = file.parse::<StudyToml>()?;
+        read.objective = None;
+        read.validate(&file)
+    }
 }
 
 impl StudyToml {

@@ -1,6 +1,5 @@
 //! `fedbo tune`: one party's study, run until it has its trials.
 
-use std::path::Path;
 use std::time::Duration;
 
 use fedbo_objective::CommandObjective;
@@ -14,7 +13,7 @@ use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
-use crate::study_ref::{Opened, StudyRef, how_to_keep, with_ending};
+use crate::study_ref::{Opened, StudyRef, how_to_keep};
 use crate::text::{self, counted};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 
@@ -321,8 +320,8 @@ impl Tune {
         unstored: Vec<(u64, Told)>,
         opened: &Opened,
     ) -> anyhow::Result<Exit> {
-        if let Some(path) = gone(&error) {
-            console::note(&cut_loose(&error, path, &unstored));
+        if is_gone(&error) {
+            console::note(&format!("error: {error}{}", lost(&unstored)));
             return Ok(Exit::Output);
         }
         let exit = match &error {
@@ -354,27 +353,21 @@ impl Tune {
     }
 }
 
-/// The file that is not where it was any more, if that is what went wrong.
-fn gone(error: &StudyError) -> Option<&Path> {
-    match error {
-        StudyError::Storage(StorageError::Gone { path })
-        | StudyError::Unstored {
-            cause: StorageError::Gone { path },
-            ..
-        } => Some(path),
-        _ => None,
-    }
+/// Whether the file is not where it was any more. What is left of it, nobody here knows.
+fn is_gone(error: &StudyError) -> bool {
+    matches!(
+        error,
+        StudyError::Storage(StorageError::Gone { .. })
+            | StudyError::Unstored {
+                cause: StorageError::Gone { .. },
+                ..
+            }
+    )
 }
 
-/// What to say when the file was taken away: nobody here knows what is left of it.
-fn cut_loose(error: &StudyError, path: &Path, unstored: &[(u64, Told)]) -> String {
-    let [log, index] = ["-wal", "-shm"].map(|ending| with_ending(path, ending));
-    let mut text = format!(
-        "error: {error}\nwhat was told before is where these three are now, which belong together:\n  {}\n  {}\n  {}",
-        path.display(),
-        log.display(),
-        index.display()
-    );
+/// Trials whose end was not stored, for a person who keeps what is of worth.
+fn lost(unstored: &[(u64, Told)]) -> String {
+    let mut text = String::new();
     if !unstored.is_empty() {
         text += "\nnot stored anywhere:";
     }
