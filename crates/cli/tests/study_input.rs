@@ -7,11 +7,20 @@ use common::{LOSS, Sandbox, study};
 
 /// Runs the good file with one text replaced by another.
 fn refused(from: &str, to: &str, parts: &[&str]) {
+    refused_by(&["tune", "ask", "trials"], from, to, parts);
+}
+
+/// The same for what only the command that evaluates trials needs.
+fn refused_to_run(from: &str, to: &str, parts: &[&str]) {
+    refused_by(&["tune"], from, to, parts);
+}
+
+fn refused_by(commands: &[&str], from: &str, to: &str, parts: &[&str]) {
     let sandbox = Sandbox::new();
     let text = study(6, "log-ei", LOSS);
     assert!(text.contains(from), "{from:?} in {text}");
     sandbox.write("s.toml", &text.replacen(from, to, 1));
-    for command in ["tune", "ask", "trials"] {
+    for command in commands {
         let ran = sandbox.fedbo(&[command, "s.toml"]);
         ran.expect(2, parts);
         assert!(ran.stdout.is_empty());
@@ -95,27 +104,27 @@ fn mistakes_in_the_file_are_placed_before_anything_is_created() {
         "study.db",
         &["expected \"sqlite:FILE\" or \"memory:\"; did you mean \"sqlite:study.db\"?"],
     );
-    refused(
+    refused_to_run(
         "command = [\"sh\"",
         "command = [\"no-such-program\"",
         &["objective.command[0] = \"no-such-program\" is not on PATH"],
     );
-    refused(
+    refused_to_run(
         "command = [\"sh\"",
         "command = [\"./missing.sh\"",
         &["there is no file", "missing.sh"],
     );
-    refused(
+    refused_to_run(
         "\"{x}\"",
         "\"{y}\"",
         &["{y} is no parameter; known are x, n, kind"],
     );
-    refused(
+    refused_to_run(
         "[objective]\n",
         "[objective]\ntimeout_s = 0\n",
         &["objective.timeout_s = 0, expected a number of seconds above 0"],
     );
-    refused(
+    refused_to_run(
         "[objective]\n",
         "[objective]\ndirectory = \"nowhere\"\n",
         &["nowhere", "is not a directory"],
