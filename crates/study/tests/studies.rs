@@ -384,7 +384,7 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
         id: "elsewhere".into(),
         process: None,
     };
-    let lease = Some(Duration::from_millis(300));
+    let lease = Some(Duration::from_millis(1500));
     let Asked::Trial(held) = study.ask_as(&elsewhere, lease, None).unwrap() else {
         panic!("an empty study has a trial to give");
     };
