@@ -6,7 +6,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 ///
 /// EI = std · h(z),   z = (mean − f*)/std,   h(z) = φ(z) + z Φ(z)
 ///
-/// φ and Φ are the standard normal density and distribution function (Jones et al. 1998, eq. (15)); for std = 0 it is
+/// φ and Φ are the standard normal density and distribution function (Jones et al. 1998); for std = 0 it is
 /// max(mean − f*, 0). Underflows to 0 far below the incumbent, where [`log_expected_improvement`] does not.
 pub fn expected_improvement(mean: f64, std: f64, incumbent: f64) -> f64 {
     let gain = mean - incumbent;
@@ -29,7 +29,7 @@ pub struct LogImprovement {
 }
 
 /// ln E[max(f − f*, 0)] for f ~ N(mean, std²), std > 0 and the incumbent f* (Ament et al. 2023, "Unexpected
-/// improvements to expected improvement for Bayesian optimization", eq. (9)).
+/// improvements to expected improvement for Bayesian optimization").
 ///
 /// ln EI = ln std + ln h(z),   z = (mean − f*)/std
 ///
@@ -62,7 +62,7 @@ struct LnH {
 const TAIL: f64 = -2.5;
 
 /// h(z) = φ(z) + z Φ(z) by its terms for z ≥ −2.5, and below by the repeated integrals Hh of the normal density
-/// (Abramowitz & Stegun 1964, 26.2.41 and 19.14), in which nothing cancels:
+/// (Abramowitz & Stegun 1964), in which nothing cancels:
 ///
 /// h(−x) = φ(x) q r,   Φ(−x) = φ(x) q,   q = 1/(x + r),   r = 1/(x + 2/(x + 3/(x + …)))
 fn ln_h(z: f64) -> LnH {

@@ -136,10 +136,10 @@ const WARINESS: f64 = 4.0;
 
 /// A function of the surrogate with k ln p(x) added, k = 4.
 ///
-/// On a log expected improvement k = 1 would give that of a trial that may fail (Gardner et al. 2014, eq. (5)); on samples
+/// On a log expected improvement k = 1 would give that of a trial that may fail (Gardner et al. 2014); on samples
 /// and bounds, in standardized units, it is a penalty. A larger k is warier: what lies beyond a border of failures is an
 /// extrapolation of the surrogate, and an improvement there large by orders of magnitude. On Branin's function with one
-/// half failing, k = 4 wastes about half as many of 30 trials as k = 1.
+/// half failing, k = 4 wastes about two thirds as many of 30 trials as k = 1 (`fedbo-study`'s example `failures`).
 pub(crate) struct Weighed<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) feasibility: &'a Feasibility,

@@ -26,7 +26,7 @@ pub struct GpUcbSettings {
 impl GpUcbSettings {
     /// Defaults for one party's study; β is 2 at every step, about the 97.5 % quantile of the standard normal
     /// distribution (scikit-optimize takes 1.96). The values of theory explore too much at the scale of practical studies
-    /// (Srinivas et al. 2010, section 6, divide them by 5).
+    /// (Srinivas et al. 2010 divide them by 5 in their experiments).
     ///
     /// # Panics
     /// If `dim` is 0.

@@ -57,7 +57,7 @@ impl LogEiSettings {
 /// Expected improvement by its logarithm (Ament et al. 2023): x_t = argmax ln E[max(f(x) − f*, 0)].
 ///
 /// With p running trials, outputs y_s for them are drawn jointly from the posterior and the improvement is averaged over
-/// these fantasies (Snoek et al. 2012, section 3.2), each with its own incumbent:
+/// these fantasies (Snoek et al. 2012), each with its own incumbent:
 ///
 /// ln (1/S) Σ_s EI(μ_s(x), σ_p(x), f*_s),   μ_s(x) = μ(x) + u(x)·z_s,   z_s ~ N(0, I_p),   f*_s = max(f*, max_j μ_s(x_j))
 ///

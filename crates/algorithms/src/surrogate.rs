@@ -56,7 +56,7 @@ pub enum HyperparameterPolicy {
     ///
     /// So the surrogate is a function of the ordered list of observations alone, to the last bit, however they were told.
     /// A fit that fails leaves `initial` until the next. It sees 500 observations at most, half of them the best ones
-    /// and the rest spread evenly over the others; random restarts end at 100 observations.
+    /// and the rest spread evenly over the others; random restarts end at 40 observations.
     Scheduled {
         /// Where every fit starts; also used until the first.
         initial: Hyperparameters,

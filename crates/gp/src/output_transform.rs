@@ -7,12 +7,12 @@ const N_POWERS: u32 = 60;
 /// Of these, how many steps apart the first are that are tried: the likelihood has one maximum.
 const STRIDE: usize = 5;
 
-/// Standardized outputs through the Yeo–Johnson power transform, standardized again (Yeo & Johnson 2000, eq. (2.1)):
+/// Standardized outputs through the Yeo–Johnson power transform, standardized again (Yeo & Johnson 2000):
 ///
 /// ψ(z) = ((1 + z)^λ − 1)/λ for z ≥ 0,   ψ(z) = −((1 − z)^(2−λ) − 1)/(2 − λ) for z < 0
 ///
 /// with the logarithm where a power is 0. λ = 1 is the identity; a larger one draws in bad outputs far below the rest,
-/// which would else set the scale of all that is learned of the good ones (Cowen-Rivers et al. 2022, section 4.1). It
+/// which would else set the scale of all that is learned of the good ones (Cowen-Rivers et al. 2022). It
 /// increases strictly, so that the order of outputs stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutputTransform {

@@ -293,7 +293,7 @@ fn failures_are_recorded_and_the_run_goes_on() {
     assert!(study.best().unwrap().is_some());
 }
 
-/// Branin's function where everything left of x = 2.5 fails: without knowing where trials fail, 18 to 22 of 30 do.
+/// Branin's function where everything left of x = 2.5 fails: without knowing where trials fail, about 18 of 30 do.
 #[test]
 fn a_region_that_fails_is_left_alone() {
     let branin = |a: f64, b: f64| {

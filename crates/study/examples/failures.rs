@@ -1,0 +1,58 @@
+//! How many trials a study wastes where part of the space fails: the figures of docs/decisions/0009-studies.md.
+//!
+//! Branin's function, 30 trials, seeds 0 to 9: median failed trials and median regret.
+#![expect(clippy::print_stdout, reason = "what an example is for")]
+
+use fedbo_space::ParameterSpec;
+use fedbo_study::{Definition, StrategySpec, Study, StudyError};
+
+const OPTIMUM: f64 = 0.397_887;
+
+fn branin(a: f64, b: f64) -> f64 {
+    let pi = std::f64::consts::PI;
+    let square = b - 5.1 / (4.0 * pi * pi) * a * a + 5.0 / pi * a - 6.0;
+    square * square + 10.0 * (1.0 - 1.0 / (8.0 * pi)) * a.cos() + 10.0
+}
+
+fn main() -> Result<(), StudyError> {
+    let regions: [(&str, fn(f64) -> bool); 2] = [
+        ("a < 2.5 fails", |a| a < 2.5),
+        ("a > 2.5 fails", |a| a > 2.5),
+    ];
+    for (name, fails) in regions {
+        for strategy in [
+            StrategySpec::LogEi {},
+            StrategySpec::ts(),
+            StrategySpec::gp_ucb(),
+        ] {
+            let (mut failed, mut regrets) = (Vec::new(), Vec::new());
+            for seed in 0..10 {
+                let definition = Definition::new("branin")
+                    .parameter("a", ParameterSpec::float(-5.0, 10.0))
+                    .parameter("b", ParameterSpec::float(0.0, 15.0))
+                    .strategy(strategy)
+                    .seed(seed)
+                    .minimize();
+                let study = Study::in_memory(&definition)?;
+                let report = study.optimize(30, |point| match point.number("a") {
+                    a if fails(a) => Err("no value here".to_owned()),
+                    a => Ok(branin(a, point.number("b"))),
+                })?;
+                let best = study.best()?.and_then(|trial| trial.value());
+                failed.push(report.n_failed);
+                regrets.push(best.map_or(f64::INFINITY, |best| best - OPTIMUM));
+            }
+            failed.sort_unstable();
+            regrets.sort_by(f64::total_cmp);
+            println!(
+                "{name}, {}: {} to {} failed, median {}; regret {:.1e}",
+                strategy.name(),
+                failed[0],
+                failed[9],
+                failed[5],
+                regrets[5]
+            );
+        }
+    }
+    Ok(())
+}
