@@ -69,7 +69,7 @@ impl Proposer {
     pub(crate) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.surrogate.tell(observed)?;
         self.trials.tell(observed);
-        if matches!(self.maximizer, Maximizer::Snapped(_)) {
+        if self.serves_a_study() {
             self.feasibility = Feasibility::of(self.surrogate.inputs(), self.surrogate.failed());
         }
         Ok(())
@@ -78,7 +78,7 @@ impl Proposer {
     /// What may be queried while `pending` is running.
     ///
     /// # Errors
-    /// If nothing is left of a discrete space, or there are more observations than the surrogate takes.
+    /// If nothing is left of a study's discrete space, or there are more observations than the surrogate takes.
     pub(crate) fn open(&self, pending: &Points) -> Result<Open<'_>, StrategyError> {
         if self.surrogate.len() > Surrogate::MAX_OBSERVATIONS {
             return Err(StrategyError::TooManyObservations {
@@ -87,8 +87,16 @@ impl Proposer {
             });
         }
         let open = self.trials.with_pending(pending);
-        open.check_exhausted()?;
+        if self.serves_a_study() {
+            open.check_exhausted()?;
+        }
         Ok(open)
+    }
+
+    /// Whether this is for one party's study, which learns from failures and ends when a discrete space is used up. An
+    /// agent of a federation owes a query each round: it repeats a point then.
+    fn serves_a_study(&self) -> bool {
+        matches!(self.maximizer, Maximizer::Snapped(_))
     }
 
     /// Query for the maximum of a function on the domain.

@@ -198,10 +198,12 @@ impl Open<'_> {
                 true => {}
             }
         }
-        if let Some(points) = domain.enumerated() {
-            return self.random_of(&points, stream);
+        if let Some(points) = domain.enumerated()
+            && let Ok(unit) = self.random_of(&points, stream)
+        {
+            return Ok(unit);
         }
-        // Every point failed: one is as good as another.
+        // Every point was tried or failed: one is as good as another.
         Ok(near_failure
             .or(evaluated)
             .unwrap_or_else(|| domain.random(stream)))

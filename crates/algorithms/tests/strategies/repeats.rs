@@ -4,6 +4,7 @@ use fedbo_algorithms::{
     Domain, Maximizer, Repeats, Source, Strategy, StrategyError, ThompsonSampling,
 };
 use fedbo_optim::{Direct, Function, MultiStart, Points};
+use fedbo_space::{ParameterSpec, Space};
 use fedbo_testkit::test_stream;
 
 use crate::common::{AskAlone, line, observed, own, ts, unit_box};
@@ -98,6 +99,25 @@ fn a_finite_domain_is_exhausted_after_its_last_point() {
             strategy.ask_alone(&mut test_stream(99)),
             Err(StrategyError::Exhausted { n_points: 12 })
         );
+    }
+}
+
+/// An agent of a federation owes a query each round: with every point of its discrete space tried, it tries one again.
+#[test]
+fn a_federations_agent_goes_on_when_a_discrete_space_is_used_up() {
+    let spec = ParameterSpec::int(1, 4);
+    let space = Space::from_specs([("n", &spec)]).unwrap();
+    let mut settings = own(1);
+    settings.repeats = Repeats::Avoid;
+    let mut strategy = ts(Domain::Space(space), settings);
+    let mut visited: Vec<Vec<f64>> = Vec::new();
+    for trial in 0..9 {
+        let found = strategy.ask_alone(&mut test_stream(trial)).unwrap();
+        assert!(trial >= 4 || !visited.contains(&found.unit));
+        strategy
+            .tell(&[observed(&found.unit, Some(found.unit[0]), found.source)])
+            .unwrap();
+        visited.push(found.unit);
     }
 }
 
