@@ -80,7 +80,7 @@ impl Proposer {
     /// # Errors
     /// If nothing is left of a study's discrete space, or there are more observations than the surrogate takes.
     pub(crate) fn open(&self, pending: &Points) -> Result<Open<'_>, StrategyError> {
-        if self.surrogate.len() > Surrogate::MAX_OBSERVATIONS {
+        if self.surrogate.is_overfull() {
             return Err(StrategyError::TooManyObservations {
                 n_observations: self.surrogate.len(),
                 limit: Surrogate::MAX_OBSERVATIONS,

@@ -152,9 +152,18 @@ pub struct Surrogate {
 }
 
 impl Surrogate {
-    /// Successful observations beyond which strategies with a Gaussian process propose nothing more; the posterior then
-    /// stays as it was.
+    /// Successful observations beyond which strategies with scheduled fits propose nothing more, as a step would take ever
+    /// longer; the posterior then stays as it was.
     pub const MAX_OBSERVATIONS: usize = 5000;
+
+    /// Whether it has more than [`Surrogate::MAX_OBSERVATIONS`] and keeps to that bound.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.outputs.len() > Self::MAX_OBSERVATIONS
+            && matches!(
+                self.settings.hyperparameters,
+                HyperparameterPolicy::Scheduled { .. }
+            )
+    }
 
     /// A surrogate without observations. `finite_domain` is the domain of joint sampling, if there is one; `seed` feeds
     /// the restarts of hyperparameter fits.
@@ -307,7 +316,7 @@ impl Surrogate {
         if self.outputs.len() == before {
             return Ok(());
         }
-        if self.outputs.len() > Self::MAX_OBSERVATIONS {
+        if self.is_overfull() {
             return Ok(());
         }
         if let HyperparameterPolicy::Scheduled { .. } = self.settings.hyperparameters {
