@@ -299,8 +299,7 @@ fn sobol_search_counts_told_and_running_trials() {
 /// More observations than the limit are an error of `ask` that says what to do instead; `tell` takes them.
 #[test]
 fn too_many_observations_are_refused() {
-    let mut settings = LogEiSettings::for_study(1, false);
-    settings.surrogate.hyperparameters = HyperparameterPolicy::Fixed(hyperparameters(1));
+    let settings = LogEiSettings::for_study(1, false);
     let mut strategy = LogEi::new(unit_box(1), settings, Seed::new(SEED)).unwrap();
     let many = uniform_points(Surrogate::MAX_OBSERVATIONS + 1, 1, &mut test_stream(1));
     let many: Vec<Observation> = many
