@@ -1,15 +1,15 @@
 //! Strategies of one party's study: running trials, discrete and mixed spaces, and states that depend on the observations alone.
 
 use fedbo_algorithms::{
-    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, LogEi, LogEiSettings, Observation, Points,
-    RandomSearch, Repeats, SobolSearch, Source, Strategy, StrategyError, Surrogate,
-    SurrogateSettings, ThompsonSampling, ThompsonSettings,
+    Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Observation, Points, RandomSearch, Repeats,
+    SobolSearch, Source, Strategy, StrategyError, Surrogate, SurrogateSettings, ThompsonSampling,
+    ThompsonSettings,
 };
 use fedbo_space::{ParameterSpec, Space, Value};
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 
-use crate::common::{SEED, float, hyperparameters, observed, unit_box};
+use crate::common::{SEED, float, observed, unit_box};
 
 fn int(low: f64, high: f64) -> ParameterSpec {
     ParameterSpec {
