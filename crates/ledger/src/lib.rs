@@ -1,0 +1,1 @@
+//! What was released and what it cost: an append-only, hash-chained ledger.

@@ -1,0 +1,153 @@
+//! One release, as an accountant sees it.
+
+use std::fmt;
+
+/// A parameter that no accountant can take.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{name} = {value} is not {expected}")]
+pub struct InvalidParameter {
+    /// What it is called.
+    pub name: &'static str,
+    /// What was given.
+    pub value: String,
+    /// What would do.
+    pub expected: &'static str,
+}
+
+fn invalid(name: &'static str, value: impl fmt::Display, expected: &'static str) -> InvalidParameter {
+    InvalidParameter {
+        name,
+        value: value.to_string(),
+        expected,
+    }
+}
+
+/// q: the probability that an agent takes part in a round, in `(0, 1]`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct SamplingRate(f64);
+
+impl SamplingRate {
+    /// Everybody takes part.
+    pub const ALL: Self = Self(1.0);
+
+    /// Checks the range.
+    ///
+    /// # Errors
+    /// If `rate` is not in `(0, 1]`.
+    pub fn new(rate: f64) -> Result<Self, InvalidParameter> {
+        if rate > 0.0 && rate <= 1.0 {
+            Ok(Self(rate))
+        } else {
+            Err(invalid("sampling rate", rate, "above 0 and at most 1"))
+        }
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// z: standard deviation of the noise over the sensitivity; finite and above 0.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct NoiseMultiplier(f64);
+
+impl NoiseMultiplier {
+    /// Checks the range.
+    ///
+    /// # Errors
+    /// If `multiplier` is not finite and above 0.
+    pub fn new(multiplier: f64) -> Result<Self, InvalidParameter> {
+        if multiplier.is_normal() && multiplier > 0.0 {
+            Ok(Self(multiplier))
+        } else {
+            Err(invalid("noise multiplier", multiplier, "a finite number above 0"))
+        }
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// δ of (ε, δ)-differential privacy, in `(0, 1)`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Delta(f64);
+
+impl Delta {
+    /// Checks the range.
+    ///
+    /// # Errors
+    /// If `delta` is not strictly between 0 and 1.
+    pub fn new(delta: f64) -> Result<Self, InvalidParameter> {
+        if delta.is_normal() && delta > 0.0 && delta < 1.0 {
+            Ok(Self(delta))
+        } else {
+            Err(invalid("delta", delta, "above 0 and below 1"))
+        }
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// Who takes part in a round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sampling {
+    /// Each agent independently with probability q.
+    Poisson(SamplingRate),
+    /// Exactly `n_sampled` of `n_agents`, each such subset equally likely (the paper's Rényi variant, footnote 14).
+    WithoutReplacement {
+        /// Size of the sample, at least 1 and at most `n_agents`.
+        n_sampled: u32,
+        /// Size of the roster.
+        n_agents: u32,
+    },
+}
+
+/// What is added to the sum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Noise {
+    /// N(0, (z C)² I) on the reals, C the largest norm of one agent's vector.
+    Gaussian(NoiseMultiplier),
+    /// The discrete Gaussian: on each coordinate k ∈ ℤ with probability ∝ exp(−k²/(2 σ²)), vectors of integer coordinates
+    /// with squared norm at most K².
+    DiscreteGaussian {
+        /// σ², in squared lattice units.
+        variance: u128,
+        /// K, the largest norm of one agent's vector in lattice units, above 0.
+        bound: u64,
+        /// Coordinates of a release.
+        n_coordinates: u64,
+    },
+}
+
+/// Which datasets count as neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adjacency {
+    /// The same roster with one agent's vectors all zero.
+    ZeroOut,
+    /// The same roster with one agent's vectors replaced by any others.
+    ReplaceOne,
+}
+
+impl fmt::Display for Adjacency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ZeroOut => "zero-out",
+            Self::ReplaceOne => "replace-one",
+        })
+    }
+}
+
+/// One release of a subsampled Gaussian mechanism: all that an accountant needs, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PrivacyEvent {
+    /// Who takes part.
+    pub sampling: Sampling,
+    /// What is added.
+    pub noise: Noise,
+}

@@ -1,0 +1,1 @@
+//! The subsampled discrete Gaussian mechanism on a lattice.
