@@ -1,4 +1,4 @@
-//! The project's longer tasks: `cargo xtask check`, `test`, `bench` and `deny`.
+//! The project's longer tasks: `cargo xtask check`, `test`, `mutants`, `bench` and `deny`.
 //!
 //! Nothing needs to be installed first but Rust itself; CI runs the same verbs. Every command is shown before it runs.
 #![expect(
@@ -8,6 +8,7 @@
 
 mod bench;
 mod deny;
+mod mutants;
 mod process;
 mod verify;
 
@@ -26,11 +27,15 @@ struct Cli {
 enum Verb {
     /// Before a commit: format, lints, unit tests, documentation
     Check,
-    /// Everything: format, lints, unit, integration and documentation tests, documentation
+    /// Everything: format, lints, unit, integration and documentation tests, mutants, documentation
     ///
     /// Some tests compare with published data. They look in FEDBO_DATA, by default ../shared/data beside the workspace,
     /// and fail where it is not: a check that skips what it cannot find is none.
-    Test,
+    Test(verify::Test),
+    /// Seed privacy bugs in a copy of the sources; each must be found by the test that is named for it
+    ///
+    /// They are listed in crates/privacy/mutants.toml. Exit status: 0 if all were found.
+    Mutants(mutants::Mutants),
     /// Time our operations, and the peers' beside them where their packages are at hand
     Bench(bench::Bench),
     /// Licences, advisories, sources and duplicates of all dependencies
@@ -40,7 +45,8 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Check => verify::check(),
-        Verb::Test => verify::test(),
+        Verb::Test(test) => test.run(),
+        Verb::Mutants(mutants) => mutants.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Deny(deny) => deny.run(),
     };

@@ -3,10 +3,14 @@
 //! Plain `cargo test` runs the tests even where another runner is installed, so that one command means one check on
 //! every machine, and documentation tests are part of it.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 
+use crate::mutants::Mutants;
 use crate::process::{cargo, root, run, succeeds};
 
 /// Format, lints, unit tests, documentation.
@@ -25,17 +29,82 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Format, lints, all tests, documentation.
-pub(crate) fn test() -> Result<()> {
-    format_and_lints()?;
-    run(&mut with_data(cargo([
-        "test",
-        "--workspace",
-        "--no-fail-fast",
-    ])))?;
-    documentation()?;
-    eprintln!("xtask: everything passed");
-    Ok(())
+/// What `cargo xtask test` is told.
+#[derive(clap::Args)]
+pub(crate) struct Test {
+    /// Also the long forms of tests, such as audits with a million trials, in a release build
+    #[arg(long)]
+    long: bool,
+}
+
+impl Test {
+    /// Format, lints, all tests, mutants, documentation.
+    pub(crate) fn run(&self) -> Result<()> {
+        format_and_lints()?;
+        run(&mut with_data(cargo([
+            "test",
+            "--workspace",
+            "--no-fail-fast",
+        ])))?;
+        if self.long {
+            long_forms()?;
+        }
+        Mutants::all().run()?;
+        documentation()?;
+        eprintln!("xtask: everything passed");
+        Ok(())
+    }
+}
+
+/// Beside each long form of a test, as its reason to be ignored.
+const LONG_FORM: &str = "#[ignore = \"long: run by cargo xtask test --long\"]";
+
+/// Runs the tests that carry [`LONG_FORM`]; others are ignored because another test starts them.
+fn long_forms() -> Result<()> {
+    let crates = root().join("crates");
+    let (mut packages, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for folder in folders(&crates)? {
+        let found = long_forms_below(&folder)?;
+        if !found.is_empty() {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy();
+            packages.insert(format!("fedbo-{name}"));
+        }
+        names.extend(found);
+    }
+    if names.is_empty() {
+        bail!("no test below {} carries {LONG_FORM}", crates.display());
+    }
+    let mut command = cargo(["test", "--release", "--tests", "--no-fail-fast"]);
+    for package in packages {
+        command.args(["--package", &package]);
+    }
+    command.args(["--", "--ignored", "--nocapture"]).args(names);
+    run(&mut with_data(command))
+}
+
+/// The names of the long forms in the sources below a folder.
+fn long_forms_below(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            names.extend(long_forms_below(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let after = source.split(LONG_FORM).skip(1);
+            names.extend(after.filter_map(|text| {
+                let signature = text.split_once("fn ")?.1;
+                Some(signature.split_once('(')?.0.to_owned())
+            }));
+        }
+    }
+    Ok(names)
+}
+
+fn folders(parent: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(parent).with_context(|| parent.display().to_string())?;
+    let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|e| e.path())).collect();
+    Ok(paths?.into_iter().filter(|path| path.is_dir()).collect())
 }
 
 fn format_and_lints() -> Result<()> {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use fedbo_optim::{Direct, Function, MultiStart, Points, rank, sobol};
+use fedbo_gp::JointSampler;
+use fedbo_optim::{Direct, Function, MultiStart, Points, best, rank, sobol};
 use fedbo_space::Space;
 use fedbo_streams::Stream;
 
@@ -16,6 +17,8 @@ pub enum Domain {
     Space(Space),
     /// Finitely many points.
     Finite(Arc<Points>),
+    /// The same, with a factor of the initial kernel's prior over them, which many strategies may share.
+    Factored(Arc<JointSampler>),
 }
 
 impl Domain {
@@ -24,6 +27,7 @@ impl Domain {
         match self {
             Self::Space(space) => space.dim(),
             Self::Finite(points) => points.dim(),
+            Self::Factored(sampler) => sampler.domain().dim(),
         }
     }
 
@@ -36,6 +40,19 @@ impl Domain {
                     .collect::<Vec<_>>(),
             ),
             Self::Finite(points) => points.row(stream.below(points.len())).to_vec(),
+            Self::Factored(sampler) => {
+                let points = sampler.domain();
+                points.row(stream.below(points.len())).to_vec()
+            }
+        }
+    }
+
+    /// The points of a finite domain.
+    pub fn points(&self) -> Option<&Points> {
+        match self {
+            Self::Space(_) => None,
+            Self::Finite(points) => Some(points),
+            Self::Factored(sampler) => Some(sampler.domain()),
         }
     }
 }
@@ -46,6 +63,7 @@ impl Domain {
         match self {
             Self::Space(space) => sobol(space.dim(), 256, 0),
             Self::Finite(points) => points.as_ref().clone(),
+            Self::Factored(sampler) => sampler.domain().clone(),
         }
     }
 
@@ -53,7 +71,7 @@ impl Domain {
     pub(crate) fn enumerated(&self) -> Option<Points> {
         match self {
             Self::Space(space) => enumerated(space),
-            Self::Finite(points) => Some(points.as_ref().clone()),
+            Self::Finite(_) | Self::Factored(_) => self.points().cloned(),
         }
     }
 }
@@ -125,6 +143,10 @@ impl Maximizer {
     ) -> Result<Candidates, StrategyError> {
         match domain {
             Domain::Finite(points) => Candidates::ranked(&function.values(points), points),
+            Domain::Factored(sampler) => {
+                let points = sampler.domain();
+                Candidates::ranked(&function.values(points), points)
+            }
             Domain::Space(space) => {
                 let found: Vec<Vec<f64>> = match self {
                     Self::MultiStart(search) => search
@@ -142,9 +164,8 @@ impl Maximizer {
                         return search.candidates(extra, stream);
                     }
                 };
-                Ok(Candidates(
-                    found.iter().map(|unit| space.snap(unit)).collect(),
-                ))
+                let snapped = found.iter().map(|unit| space.snap(unit));
+                Ok(Candidates(Order::Listed(snapped.collect())))
             }
         }
     }
@@ -152,7 +173,18 @@ impl Maximizer {
 
 /// Possible queries, best first.
 #[derive(Clone, Debug)]
-pub struct Candidates(Vec<Vec<f64>>);
+pub struct Candidates(Order);
+
+#[derive(Clone, Debug)]
+enum Order {
+    Listed(Vec<Vec<f64>>),
+    /// The points of a finite domain by their values, at least one of which is finite. They are sorted only if the best does
+    /// not do.
+    ByValue {
+        values: Vec<f64>,
+        points: Points,
+    },
+}
 
 impl Candidates {
     /// The points of a finite domain in the order of their values.
@@ -160,16 +192,26 @@ impl Candidates {
     /// # Errors
     /// If no value is finite.
     pub(crate) fn ranked(values: &[f64], points: &Points) -> Result<Self, StrategyError> {
-        Ok(Self(
-            rank(values)?
-                .into_iter()
-                .map(|index| points.row(index).to_vec())
-                .collect(),
-        ))
+        best(values)?;
+        Ok(Self(Order::ByValue {
+            values: values.to_vec(),
+            points: points.clone(),
+        }))
     }
 
     /// The best candidate that `usable` accepts.
     pub(crate) fn first(self, usable: impl Fn(&[f64]) -> bool) -> Option<Vec<f64>> {
-        self.0.into_iter().find(|unit| usable(unit))
+        match self.0 {
+            Order::Listed(units) => units.into_iter().find(|unit| usable(unit)),
+            Order::ByValue { values, points } => {
+                let top = best(&values).ok()?;
+                if usable(points.row(top)) {
+                    return Some(points.row(top).to_vec());
+                }
+                let rest = rank(&values).ok()?.into_iter().skip(1);
+                let units = rest.map(|index| points.row(index));
+                units.map(<[f64]>::to_vec).find(|unit| usable(unit))
+            }
+        }
     }
 }

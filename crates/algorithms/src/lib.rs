@@ -5,7 +5,9 @@
 //!
 //! Start at [`Strategy`], then [`LogEi`], [`ThompsonSampling`] and [`Fts`].
 
+mod collaborator;
 mod domain;
+pub mod dp_fts_de;
 mod expected_improvement;
 mod feasibility;
 mod fts;
@@ -23,6 +25,7 @@ mod thompson;
 mod trials;
 mod ucb_multiplier;
 
+pub use collaborator::Collaborator;
 pub use domain::{Domain, Maximizer};
 pub use expected_improvement::{LogImprovement, expected_improvement, log_expected_improvement};
 pub use fedbo_optim::Points;

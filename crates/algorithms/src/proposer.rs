@@ -41,6 +41,7 @@ impl Proposer {
         let trials = Trials::new(domain, repeats)?;
         let domain = trials.domain();
         let joint = match (domain, surrogate.sampler) {
+            (Domain::Factored(sampler), _) => Some(Arc::clone(sampler)),
             (Domain::Finite(points), OwnSampler::Exact(_)) if samples => {
                 let kernel = surrogate.initial().kernel.clone();
                 Some(Arc::new(JointSampler::new(

@@ -20,6 +20,11 @@ pub enum Source {
         /// Index of the sender.
         sender: u32,
     },
+    /// The maximizer of the functions that the regions' aggregates stand for.
+    Region {
+        /// Index of the region that it lies in.
+        region: usize,
+    },
     /// A point of a Sobol sequence.
     Sobol,
     /// A uniformly random point: of random search, or in place of one that was already evaluated, is running or has
@@ -39,6 +44,7 @@ impl fmt::Display for Source {
             Self::Initial => f.write_str("initial"),
             Self::Own => f.write_str("own"),
             Self::Message { sender } => write!(f, "message:{sender}"),
+            Self::Region { region } => write!(f, "region:{region}"),
             Self::Sobol => f.write_str("sobol"),
             Self::Random | Self::RandomInstead { .. } => f.write_str("random"),
         }

@@ -479,10 +479,7 @@ impl Surrogate {
         if let Some(joint) = &self.joint
             && joint.kernel() != posterior.kernel()
         {
-            self.joint = Some(Arc::new(JointSampler::new(
-                posterior.kernel().clone(),
-                joint.domain().clone(),
-            )?));
+            self.joint = Some(Arc::new(joint.with_kernel(posterior.kernel().clone())?));
         }
         self.posterior = posterior;
         Ok(())

@@ -4,6 +4,7 @@ use fedbo_gp::{FeatureMap, PathwiseSample, WeightPosterior, WeightSpaceSample};
 use fedbo_optim::{Function, MultiStart, Points};
 use fedbo_streams::{Seed, Stream};
 
+use crate::domain::Candidates;
 use crate::proposer::Proposer;
 use crate::{
     Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source, Strategy, StrategyError,
@@ -114,7 +115,8 @@ impl ThompsonSampling {
             &self.cover,
         );
         match (surrogate.sampler(), self.domain(), surrogate.joint()) {
-            (OwnSampler::Exact(_), Domain::Finite(points), Some(joint)) => {
+            (OwnSampler::Exact(_), domain, Some(joint)) if domain.points().is_some() => {
+                let points = joint.domain();
                 let values = joint.sample(posterior, beta, stream)?;
                 self.proposer
                     .propose_ranked(&values, points, pending, stream)
@@ -150,6 +152,21 @@ impl ThompsonSampling {
     ) -> Result<Proposal, StrategyError> {
         self.proposer
             .propose_maximum(function, source, pending, stream)
+    }
+
+    /// Query among candidates, best first.
+    ///
+    /// # Errors
+    /// If none of them may be queried and no random point either.
+    pub(crate) fn propose_among(
+        &self,
+        candidates: Candidates,
+        source: Source,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let open = self.proposer.open(pending)?;
+        open.pick(candidates, source, stream)
     }
 }
 

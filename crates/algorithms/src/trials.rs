@@ -48,7 +48,7 @@ impl Trials {
     /// # Errors
     /// If a finite domain is empty or has a coordinate that is not finite.
     pub(crate) fn new(domain: Domain, repeats: Repeats) -> Result<Self, StrategyError> {
-        if let Domain::Finite(points) = &domain {
+        if let Some(points) = domain.points() {
             check_finite_domain(points)?;
         }
         Ok(Self {
@@ -100,7 +100,7 @@ impl Trials {
         let bits = |unit: &[f64]| unit.iter().map(|v| (v + 0.0).to_bits()).collect();
         match &self.domain {
             Domain::Space(space) => bits(&space.snap(unit)),
-            Domain::Finite(_) => bits(unit),
+            Domain::Finite(_) | Domain::Factored(_) => bits(unit),
         }
     }
 }
@@ -164,6 +164,7 @@ impl Open<'_> {
     pub(crate) fn random(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         match &self.trials.domain {
             Domain::Finite(points) => self.random_of(points, stream),
+            Domain::Factored(sampler) => self.random_of(sampler.domain(), stream),
             Domain::Space(_) => self.random_in_space(stream),
         }
     }
@@ -238,7 +239,7 @@ impl Open<'_> {
         )]
         let radius = match self.trials.domain {
             Domain::Space(_) => FAILED_RADIUS * (unit.len() as f64).sqrt(),
-            Domain::Finite(_) => 0.0,
+            Domain::Finite(_) | Domain::Factored(_) => 0.0,
         };
         self.trials.failed.rows().any(|failed| {
             failed

@@ -8,12 +8,14 @@
     reason = "the line of JSON on standard output is what this program is for"
 )]
 
+mod aggregation;
 mod ask_tell;
 mod data;
 mod hyperfit;
 mod measure;
 mod memory;
 mod message;
+mod privacy_accounting;
 mod scaling;
 mod thompson_step;
 
@@ -81,6 +83,19 @@ enum Bench {
         /// Largest number of trials
         #[arg(long, default_value_t = 5000)]
         largest: usize,
+    },
+    /// A round of the private mechanism over a large roster, beside a plain pass over the same memory
+    Aggregation {
+        /// Vectors of 100 features
+        #[arg(long, default_value_t = 200_000)]
+        agents: u32,
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// ε by each accountant, and the smallest noise for it
+    PrivacyAccounting {
+        #[command(flatten)]
+        effort: Effort,
     },
     /// How cost grows with observations and with features
     Scaling {
@@ -152,6 +167,13 @@ fn main() -> Result<()> {
         Bench::StudyGrowth { strategy, largest } => {
             ("study_growth", ask_tell::growth(strategy, largest)?)
         }
+        Bench::Aggregation { agents, effort } => {
+            ("aggregation", aggregation::rows(agents, &effort.limits())?)
+        }
+        Bench::PrivacyAccounting { effort } => (
+            "privacy_accounting",
+            privacy_accounting::rows(&effort.limits())?,
+        ),
         Bench::Scaling { largest, effort } => {
             ("scaling", scaling::rows(largest, &effort.limits())?)
         }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use fedbo_algorithms::{
-    AgentSampling, Domain, Fts, FtsSettings, LocalProb, MessageSettings, Observation, Proposal,
-    Source, Strategy, ThompsonSettings,
+    AgentSampling, Collaborator, Domain, Fts, FtsSettings, LocalProb, MessageSettings, Observation,
+    Proposal, Source, Strategy, ThompsonSettings,
 };
 use fedbo_optim::Points;
 use fedbo_space::{ParameterSpec, Space};

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, LengthscaleLaw, WeightPosterior, WeightSpaceSample,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, WeightPosterior,
+    WeightSpaceSample,
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_streams::{Purpose, Seed};
@@ -17,6 +18,7 @@ pub(crate) fn feature_map(n_features: usize, dim: usize) -> Result<FeatureMap> {
         dim,
         family: Family::SquaredExponential,
         lengthscale: LengthscaleLaw::Fixed(0.2),
+        sampling: FeatureSampling::Random,
     };
     let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
     Ok(FeatureMap::draw(&description, &mut stream)?)

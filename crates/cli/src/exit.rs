@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_experiments::federation::RunError;
+use fedbo_ledger::LedgerError;
 use fedbo_objective::CommandError;
 use fedbo_problems::{DataError, ProblemError};
 use fedbo_report::ReportError;
@@ -20,7 +21,7 @@ Exit codes:
   0    done
   1    internal error
   2    wrong usage, or a file, setting, command, study or data folder that cannot be used
-  3    reserved: a budget is spent
+  3    a privacy budget is spent
   4    results cannot be written: read-only folder, disk full
   5    every trial failed
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept";
@@ -34,6 +35,8 @@ pub(crate) enum Exit {
     Internal = 1,
     /// Wrong usage, or an input that cannot be used.
     Input = 2,
+    /// A privacy budget is spent.
+    BudgetSpent = 3,
     /// Results cannot be written.
     Output = 4,
     /// Every trial failed.
@@ -82,13 +85,22 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<StorageError>() {
             return Some(Self::of_storage(error));
         }
+        if let Some(error) = cause.downcast_ref::<LedgerError>() {
+            return Some(Self::of_ledger(error));
+        }
         if let Some(error) = cause.downcast_ref::<StudyError>() {
             return Some(Self::of_study(error));
         }
         match cause.downcast_ref::<RunError>()? {
             RunError::Report(error) => Some(Self::of_report(error)),
+            RunError::Ledger(error) => Some(Self::of_ledger(error)),
+            RunError::NotPaid(_) => Some(Self::BudgetSpent),
             RunError::TooFewAgents { .. }
+            | RunError::UnknownArm { .. }
             | RunError::RepeatedArm { .. }
+            | RunError::LedgerExists { .. }
+            | RunError::LedgerSetBack { .. }
+            | RunError::NoStart { .. }
             | RunError::AnotherRun { .. }
             | RunError::Command { .. } => Some(Self::Input),
             _ => Some(Self::Internal),
@@ -106,6 +118,20 @@ impl Exit {
     fn of_storage(error: &StorageError) -> Self {
         match error {
             StorageError::Write { .. } | StorageError::Gone { .. } => Self::Output,
+            _ => Self::Input,
+        }
+    }
+
+    fn of_ledger(error: &LedgerError) -> Self {
+        match error {
+            LedgerError::BudgetSpent(_) => Self::BudgetSpent,
+            LedgerError::Write { .. }
+            | LedgerError::Gone { .. }
+            | LedgerError::Superseded { .. }
+            | LedgerError::Stopped { .. } => Self::Output,
+            LedgerError::RoundPassed { .. }
+            | LedgerError::TooLarge { .. }
+            | LedgerError::Event(_) => Self::Internal,
             _ => Self::Input,
         }
     }

@@ -1,18 +1,20 @@
 //! How far a run is: bars on a terminal, a line now and then elsewhere.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fedbo_experiments::catalogue::Progress;
-use fedbo_experiments::federation::{ArmStart, RunProgress};
+use fedbo_experiments::federation::{ArmStart, PrivacyPlan, RunProgress};
+use fedbo_ledger::Statement;
 use fedbo_objective::{Direction, Outcome};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::{self, BARS};
-use crate::text::shown;
+use crate::text::{number, shown};
 
 /// Most agents that get a line of their own on the screen.
 const AGENT_LINES_MAX: usize = 16;
@@ -20,6 +22,8 @@ const AGENT_LINES_MAX: usize = 16;
 const N_LINES: u64 = 10;
 /// Longest silence where there is no terminal.
 const SILENCE: Duration = Duration::from_secs(30);
+/// ε beyond which a promise is hardly one.
+const EPSILON_WARNED: f64 = 10.0;
 /// Time between two redraws while nothing ends.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -118,6 +122,53 @@ impl RunDisplay {
 }
 
 impl RunProgress for RunDisplay {
+    fn ledger_kept(&self, path: &Path) {
+        console::note(&format!(
+            "warning: the ledger of the results that are overwritten is kept as {}; what it records stays spent, and this run \
+             spends anew",
+            path.display()
+        ));
+    }
+
+    /// What is not promised comes before what is (threat model, section 5).
+    fn charging(&self, plan: &PrivacyPlan, spent: &Statement) {
+        if self.mode != Mode::Nothing {
+            console::note(
+                "not promised: anything about the trials in results.csv, their times, or who takes part. This process sees every \
+                 agent's vectors as they are and is trusted with them (mode central)",
+            );
+            if let Some(claim) = plan.claim() {
+                let parameters = plan
+                    .parameters()
+                    .map(|(key, value)| format!("{key} {}", number(value)));
+                console::note(&format!(
+                    "promised: the releases together are differentially private for each agent: {claim}, with {}",
+                    parameters.join(", ")
+                ));
+            }
+            if spent.n_releases() > 0 {
+                console::note(&format!("spent before: {}", spent.claim));
+            }
+        }
+        if let Some(claim) = plan.claim()
+            && claim.epsilon > EPSILON_WARNED
+        {
+            console::note(&format!(
+                "warning: epsilon = {} protects hardly anybody: what is inferred about an agent may become e^{} times as likely",
+                number(claim.epsilon),
+                number(claim.epsilon)
+            ));
+        }
+        let (n_paid, n_planned) = (plan.n_paid(), plan.n_planned());
+        if n_paid < n_planned {
+            console::note(&format!(
+                "warning: the budget of epsilon = {} pays for {n_paid} of {n_planned} planned releases with this \
+                 noise_multiplier; after them nothing is collected, and agents go on alone",
+                plan.budget().epsilon()
+            ));
+        }
+    }
+
     fn arm_started(&self, start: &ArmStart<'_>) {
         if self.mode == Mode::Nothing {
             return;

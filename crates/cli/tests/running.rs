@@ -365,7 +365,7 @@ fn the_help_lists_the_exit_codes() {
   0    done
   1    internal error
   2    wrong usage, or a file, setting, command, study or data folder that cannot be used
-  3    reserved: a budget is spent
+  3    a privacy budget is spent
   4    results cannot be written: read-only folder, disk full
   5    every trial failed
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept

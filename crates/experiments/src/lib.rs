@@ -5,10 +5,12 @@
 
 pub mod catalogue;
 pub mod federation;
+mod release_store;
 mod session;
 mod tally;
 
+pub use release_store::{Forgetful, ReleaseStore};
 pub use session::{
-    Decoder, Ended, Member, Observer, SessionError, TrialRecord, Unobserved, run_session,
+    Decoder, Ended, Member, Observer, SessionError, TrialRecord, Unobserved, run_fts, run_session,
 };
 pub use tally::{Tally, Unit};

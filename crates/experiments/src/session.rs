@@ -1,28 +1,35 @@
-//! A federation in one process: drives the agents' and the relay's state machines, in parallel over agents.
+//! A federation in one process: drives the agents' and the coordinator's state machines, in parallel over agents.
 //!
-//! Results do not depend on the number of threads: agents share nothing within a wave, and the relay hears them in the
-//! order of their indices.
+//! Results do not depend on the number of threads: agents share nothing within a wave, and the coordinator hears them in
+//! the order of their indices.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use fedbo_algorithms::Fts;
 use fedbo_gp::MapHash;
 use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
 use fedbo_protocol::{
-    Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, Broadcast, Relay, RelayEffect, Trial,
-    UpdateRejected,
+    Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, Coordinator, Effect, Handout, Relay,
+    RoundError, Takes, Tick, Trial, UpdateRejected,
 };
 use fedbo_space::{Direction, Point};
 use rayon::prelude::*;
+
+use crate::release_store::{Forgetful, ReleaseStore};
+
+/// In process nothing has a set instant: time stands still.
+const NOW: Tick = 0;
 
 /// How unit-cube coordinates become a point of the agent's objective.
 pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
 
 /// An agent that optimizes, with its objective.
-pub struct Member {
+pub struct Member<S: Takes> {
     /// The state machine.
-    pub agent: Agent,
+    pub agent: Agent<S>,
     /// What it tunes.
     pub objective: Arc<dyn Objective>,
     /// From coordinates to points.
@@ -62,7 +69,7 @@ pub trait Observer: Sync {
         Ok(())
     }
 
-    /// A message was refused; the session goes on.
+    /// A message or a release was refused; the session goes on.
     fn refused(&self, rejected: &UpdateRejected) {
         let _ = rejected;
     }
@@ -91,20 +98,35 @@ pub enum SessionError {
     /// Nobody has anything to do although a plan is not done: members plan different numbers of rounds.
     #[error("the federation stands still: members plan different numbers of rounds")]
     Stalled,
+    /// The coordinator failed.
+    #[error(transparent)]
+    Round(#[from] RoundError),
+    /// A release could not be looked up or made durable; nothing of it has left.
+    #[error("round {round} cannot be released")]
+    Store {
+        /// The round.
+        round: u64,
+        /// The reason.
+        source: anyhow::Error,
+    },
     /// The observer failed, for instance because the disk is full.
     #[error(transparent)]
     Observer(#[from] anyhow::Error),
 }
 
 /// A member with what it has to do next.
-struct Seat<'a> {
-    member: &'a mut Member,
+struct Seat<'a, S: Takes> {
+    member: &'a mut Member<S>,
     next: Option<(Trial, f64)>,
     upload: Option<AgentUpdate>,
     finished: bool,
 }
 
-impl Seat<'_> {
+impl<S: Takes> Seat<'_, S> {
+    fn is_at_work(&self) -> bool {
+        self.next.is_some() || self.upload.is_some()
+    }
+
     /// Sorts effects into this seat; refused messages go to `refused`.
     fn take(
         &mut self,
@@ -116,7 +138,7 @@ impl Seat<'_> {
             match effect {
                 AgentEffect::Evaluate(trial) => self.next = Some((trial, ask_seconds)),
                 AgentEffect::Upload(update) => self.upload = Some(update),
-                AgentEffect::Refused(rejected) => refused.push(rejected.into()),
+                AgentEffect::Refused(rejected) => refused.push(rejected),
                 AgentEffect::Finished => self.finished = true,
             }
         }
@@ -156,15 +178,13 @@ impl Seat<'_> {
     }
 }
 
-/// Runs members to the end of their plans, with messages of `contributors` at hand before the first round.
-///
-/// Runs on the current rayon pool. When `stop` is set, running trials are abandoned and everything finished has been
-/// handed to the observer.
+/// Runs members of federated Thompson sampling to the end of their plans, with messages of `contributors` at hand before the
+/// first round.
 ///
 /// # Errors
-/// If an agent or the observer fails; everything finished before has been handed to the observer.
-pub fn run_session(
-    members: &mut [Member],
+/// As [`run_session`].
+pub fn run_fts(
+    members: &mut [Member<Fts>],
     contributions: Vec<AgentUpdate>,
     n_features: usize,
     map: MapHash,
@@ -174,9 +194,40 @@ pub fn run_session(
     let participants = members.iter().map(|member| member.agent.id()).collect();
     let contributors = contributions.iter().map(|update| update.sender).collect();
     // No deadline: trials carry their own time limits, and waiting for all keeps a run reproducible.
-    let mut relay = Relay::new(participants, contributors, n_features, map, None, 0);
-    let mut broadcast = deliver(&mut relay, contributions, observer);
-    let mut seats: Vec<Seat<'_>> = members
+    let mut relay = Relay::new(participants, contributors, n_features, map, None, NOW);
+    let store = &mut Forgetful;
+    run_session(members, contributions, &mut relay, store, observer, stop)
+}
+
+/// Runs members to the end of their plans, with `contributions` delivered to the coordinator before the first trial.
+///
+/// Runs on the current rayon pool. When `stop` is set, running trials are abandoned and everything finished has been
+/// handed to the observer; a round that was not closed then leaves nothing behind.
+///
+/// # Errors
+/// If an agent, the coordinator, the store or the observer fails; everything finished before has been handed to the
+/// observer.
+pub fn run_session<S, C>(
+    members: &mut [Member<S>],
+    contributions: Vec<AgentUpdate>,
+    coordinator: &mut C,
+    store: &mut dyn ReleaseStore,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Ended, SessionError>
+where
+    S: Takes,
+    S::Handout: Send + Sync,
+    C: Coordinator<Handout = S::Handout>,
+{
+    let mut desk = Desk {
+        coordinator,
+        store,
+        handout: None,
+    };
+    desk.start(observer)?;
+    desk.deliver(contributions, observer)?;
+    let mut seats: Vec<Seat<'_, S>> = members
         .iter_mut()
         .map(|member| Seat {
             member,
@@ -210,49 +261,104 @@ pub fn run_session(
         if stop.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
-        let uploads: Vec<AgentUpdate> = seats
-            .iter_mut()
-            .filter_map(|seat| seat.upload.take())
-            .collect();
-        broadcast = deliver(&mut relay, uploads, observer).or(broadcast);
-        if seats.iter().all(|seat| seat.finished) {
-            return Ok(Ended::Complete);
-        }
-        if let Some(broadcast) = broadcast.take() {
-            begin_round(&mut seats, &broadcast, observer)?;
-        }
-        if seats
-            .iter()
-            .all(|seat| seat.next.is_none() && seat.upload.is_none())
-        {
-            return Err(SessionError::Stalled);
-        }
-    }
-}
-
-/// Hands updates to the relay in order; the broadcast, if a round closed.
-fn deliver(
-    relay: &mut Relay,
-    updates: Vec<AgentUpdate>,
-    observer: &dyn Observer,
-) -> Option<Broadcast> {
-    let mut closed = None;
-    for update in updates {
-        for effect in relay.receive(update, 0) {
-            match effect {
-                RelayEffect::Broadcast(broadcast) => closed = Some(broadcast),
-                RelayEffect::Refuse(rejected) => observer.refused(&rejected),
+        let uploads = seats.iter_mut().filter_map(|seat| seat.upload.take());
+        desk.deliver(uploads, observer)?;
+        loop {
+            if seats.iter().all(|seat| seat.finished) {
+                return Ok(Ended::Complete);
+            }
+            if let Some(handout) = desk.handout.take() {
+                begin_round(&mut seats, &handout, observer)?;
+            }
+            if seats.iter().any(Seat::is_at_work) {
+                break;
+            }
+            desk.idle(observer)?;
+            if desk.handout.is_none() {
+                return Err(SessionError::Stalled);
             }
         }
     }
-    closed
 }
 
-fn begin_round(
-    seats: &mut [Seat<'_>],
-    broadcast: &Broadcast,
+/// The coordinator, with what it asks for.
+struct Desk<'a, C: Coordinator> {
+    coordinator: &'a mut C,
+    store: &'a mut dyn ReleaseStore,
+    /// To be given to the agents.
+    handout: Option<C::Handout>,
+}
+
+impl<C: Coordinator> Desk<'_, C> {
+    fn start(&mut self, observer: &dyn Observer) -> Result<(), SessionError> {
+        let effects = self.coordinator.start(NOW);
+        self.carry_out(effects, observer)
+    }
+
+    /// Delivers updates in order.
+    fn deliver(
+        &mut self,
+        updates: impl IntoIterator<Item = AgentUpdate>,
+        observer: &dyn Observer,
+    ) -> Result<(), SessionError> {
+        for update in updates {
+            let effects = self.coordinator.receive(update, NOW);
+            self.carry_out(effects, observer)?;
+        }
+        Ok(())
+    }
+
+    /// Says that nobody is at work.
+    fn idle(&mut self, observer: &dyn Observer) -> Result<(), SessionError> {
+        let effects = self.coordinator.idle(NOW);
+        self.carry_out(effects, observer)
+    }
+
+    /// Carries out effects, and those that follow from the answers to them.
+    fn carry_out(
+        &mut self,
+        effects: Vec<Effect<C::Handout>>,
+        observer: &dyn Observer,
+    ) -> Result<(), SessionError> {
+        let mut queue = VecDeque::from(effects);
+        while let Some(effect) = queue.pop_front() {
+            match effect {
+                Effect::Broadcast(handout) => match &mut self.handout {
+                    Some(kept) => kept.join(handout),
+                    none => *none = Some(handout),
+                },
+                Effect::Refuse(rejected) => observer.refused(&rejected),
+                Effect::Recall { round } => {
+                    let stored = self.store.stored(round);
+                    let stored = stored.map_err(|source| SessionError::Store { round, source })?;
+                    queue.extend(self.coordinator.recalled(round, stored.as_deref(), NOW)?);
+                }
+                Effect::Commit {
+                    round,
+                    bytes,
+                    event,
+                } => {
+                    // INV-1: charge and bytes are durable before the coordinator hands anything out.
+                    self.store
+                        .commit(round, event.as_ref(), &bytes)
+                        .map_err(|source| SessionError::Store { round, source })?;
+                    queue.extend(self.coordinator.committed(round, NOW)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn begin_round<S>(
+    seats: &mut [Seat<'_, S>],
+    handout: &S::Handout,
     observer: &dyn Observer,
-) -> Result<(), SessionError> {
+) -> Result<(), SessionError>
+where
+    S: Takes,
+    S::Handout: Send + Sync,
+{
     let refused: Vec<Result<Vec<UpdateRejected>, AgentError>> = seats
         .par_iter_mut()
         .filter(|seat| !seat.finished)
@@ -261,7 +367,7 @@ fn begin_round(
             let effects = seat
                 .member
                 .agent
-                .handle(AgentEvent::Broadcast(broadcast.clone()))?;
+                .handle(AgentEvent::Broadcast(handout.clone()))?;
             let mut refused = Vec::new();
             seat.take(effects, started.elapsed().as_secs_f64(), &mut refused);
             Ok(refused)

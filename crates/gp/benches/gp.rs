@@ -10,8 +10,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, Kernel, LengthscaleLaw, PathwiseSample, Posterior,
-    Prior, WeightSpaceSample, evidence,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Kernel, LengthscaleLaw,
+    PathwiseSample, Posterior, Prior, WeightSpaceSample, evidence,
 };
 use fedbo_optim::{Function, Points, sobol};
 use fedbo_streams::{Purpose, Seed, Stream};
@@ -120,6 +120,7 @@ fn feature_map(n_features: usize) -> FeatureMap {
         dim: 2,
         family: Family::SquaredExponential,
         lengthscale: LengthscaleLaw::Fixed(0.2),
+        sampling: FeatureSampling::Random,
     };
     FeatureMap::draw(&description, &mut stream(4)).expect("0.2 is a length scale")
 }

@@ -13,33 +13,66 @@ use crate::{Columns, GpError, Kernel, Posterior, lanes};
 /// f = β f₀ + k(D, X) v,   v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε),   f₀ = L z ~ N(0, k(D, D))
 ///
 /// The law is N(mean, β² cov) as with [`Posterior::sample_dense`]; the prior's factor L is kept, so a draw costs
-/// O(N² + N n) instead of O(N³) as long as the kernel stays the same.
+/// O(N² + N n) instead of O(N³) as long as the kernel stays the same, or O(N r + N n) with a factor of rank r.
 #[derive(Clone, Debug)]
 pub struct JointSampler {
     kernel: Kernel,
     domain: Points,
-    prior_factor: SpdFactor,
+    prior_factor: PriorFactor,
     index_of: HashMap<Vec<u64>, usize>,
 }
 
+/// L with L Lᵀ = k(D, D).
+#[derive(Clone, Debug)]
+enum PriorFactor {
+    Square(SpdFactor),
+    LowRank(LowRank),
+}
+
 impl JointSampler {
+    /// Prior variance that a low-rank factor may miss at a point, as a share of the signal variance.
+    const MISSING: f64 = 1e-12;
+
     /// Factors the prior covariance of the domain. Cost O(N³).
     ///
     /// # Errors
     /// If the prior covariance has no Cholesky factor.
     pub fn new(kernel: Kernel, domain: Points) -> Result<Self, GpError> {
-        let prior_factor = SpdFactor::new(&kernel.gram(&domain))?;
+        let prior_factor = PriorFactor::Square(SpdFactor::new(&kernel.gram(&domain))?);
+        Ok(Self::with_factor(kernel, domain, prior_factor))
+    }
+
+    /// Factors the prior covariance by a Cholesky factorization that pivots on the largest remaining variance and stops once
+    /// that is 1e-12 of the signal variance: what remains is positive semidefinite, so every entry of L Lᵀ is within that
+    /// of the kernel's. For a smooth kernel on a dense domain the rank r is far below N. Cost O(N r²) and N r numbers.
+    pub fn low_rank(kernel: Kernel, domain: Points) -> Self {
+        let prior_factor = pivoted_factor(&kernel, &domain, Self::MISSING);
+        Self::with_factor(kernel, domain, prior_factor)
+    }
+
+    /// The same domain for another kernel, factored in the same way.
+    ///
+    /// # Errors
+    /// As [`JointSampler::new`].
+    pub fn with_kernel(&self, kernel: Kernel) -> Result<Self, GpError> {
+        match &self.prior_factor {
+            PriorFactor::Square(_) => Self::new(kernel, self.domain.clone()),
+            PriorFactor::LowRank(_) => Ok(Self::low_rank(kernel, self.domain.clone())),
+        }
+    }
+
+    fn with_factor(kernel: Kernel, domain: Points, prior_factor: PriorFactor) -> Self {
         let index_of = domain
             .rows()
             .enumerate()
             .map(|(index, x)| (bits(x), index))
             .collect();
-        Ok(Self {
+        Self {
             kernel,
             domain,
             prior_factor,
             index_of,
-        })
+        }
     }
 
     /// The kernel whose prior is factored.
@@ -75,14 +108,26 @@ impl JointSampler {
             &self.kernel,
             "the sampler's prior has another kernel"
         );
-        let prior = self
-            .prior_factor
-            .multiply_lower(&stream.normals(self.domain.len()));
-        let mut at_inputs = Vec::with_capacity(posterior.len());
+        let mut at = Vec::with_capacity(posterior.len());
         for (index, x) in posterior.inputs().rows().enumerate() {
-            let at = self.index_of(x).ok_or(GpError::OffDomain { index })?;
-            at_inputs.push(prior[at]);
+            at.push(self.index_of(x).ok_or(GpError::OffDomain { index })?);
         }
+        Ok(match &self.prior_factor {
+            PriorFactor::Square(factor) => self.square_sample(factor, posterior, &at, beta, stream),
+            PriorFactor::LowRank(factor) => factor.sample(posterior, &at, beta, stream),
+        })
+    }
+
+    fn square_sample(
+        &self,
+        factor: &SpdFactor,
+        posterior: &Posterior,
+        at: &[usize],
+        beta: f64,
+        stream: &mut Stream,
+    ) -> Vec<f64> {
+        let prior = factor.multiply_lower(&stream.normals(self.domain.len()));
+        let at_inputs = at.iter().map(|index| prior[*index]).collect();
         let coefficients = posterior.path_coefficients(at_inputs, beta, stream);
         let columns = posterior.columns();
         lanes::vectorized! {
@@ -97,8 +142,90 @@ impl JointSampler {
         }
         let mut values = prior;
         work(self, columns, beta, &coefficients[..], &mut values);
-        Ok(values)
+        values
     }
+}
+
+/// L of rank r: N rows of r numbers, padded to whole lanes.
+#[derive(Clone, Debug)]
+struct LowRank {
+    rank: usize,
+    stride: usize,
+    rows: Vec<f64>,
+}
+
+impl LowRank {
+    fn row(&self, index: usize) -> &[f64] {
+        &self.rows[index * self.stride..(index + 1) * self.stride]
+    }
+
+    /// f = L (β z + L_Xᵀ v): as k(D, X) = L L_Xᵀ, one product with L gives prior draw and correction. Cost O(N r + n r).
+    fn sample(
+        &self,
+        posterior: &Posterior,
+        at: &[usize],
+        beta: f64,
+        stream: &mut Stream,
+    ) -> Vec<f64> {
+        lanes::vectorized! {
+            fn work(rows: &[f64], z: &[f64], f: &mut [f64]) {
+                for (row, f) in rows.chunks_exact(z.len()).zip(f) {
+                    *f = lanes::dot(row, z);
+                }
+            }
+        }
+        let mut z = stream.normals(self.rank);
+        z.resize(self.stride, 0.0);
+        let prior_at = |index: &usize| lanes::wide_dot(self.row(*index), &z);
+        let at_inputs = at.iter().map(prior_at).collect();
+        let coefficients = posterior.path_coefficients(at_inputs, beta, stream);
+        z.iter_mut().for_each(|z| *z *= beta);
+        for (index, v) in at.iter().zip(&coefficients) {
+            z.iter_mut()
+                .zip(self.row(*index))
+                .for_each(|(z, l)| *z += v * l);
+        }
+        let mut values = vec![0.0; self.rows.len() / self.stride];
+        work(&self.rows, &z[..], &mut values);
+        values
+    }
+}
+
+/// L by rows, with the variance that L Lᵀ misses at each point at most `missing` of the signal variance.
+fn pivoted_factor(kernel: &Kernel, domain: &Points, missing: f64) -> PriorFactor {
+    let (n, all) = (domain.len(), Columns::new(domain));
+    let mut left = vec![kernel.outputscale(); n];
+    let mut columns: Vec<Vec<f64>> = Vec::new();
+    while columns.len() < n {
+        let pivot = (0..n).fold(0, |best, i| if left[i] > left[best] { i } else { best });
+        if left[pivot] <= missing * kernel.outputscale() {
+            break;
+        }
+        let mut column = kernel.row(domain.row(pivot), &all);
+        column.truncate(n);
+        for earlier in &columns {
+            let at_pivot = earlier[pivot];
+            for (entry, other) in column.iter_mut().zip(earlier) {
+                *entry -= at_pivot * other;
+            }
+        }
+        let root = left[pivot].sqrt();
+        for (entry, left) in column.iter_mut().zip(&mut left) {
+            *entry /= root;
+            *left = (*left - *entry * *entry).max(0.0);
+        }
+        left[pivot] = 0.0;
+        columns.push(column);
+    }
+    let rank = columns.len().max(1);
+    let stride = lanes::padded(rank);
+    let mut rows = vec![0.0; n * stride];
+    for (j, column) in columns.iter().enumerate() {
+        for (row, entry) in rows.chunks_exact_mut(stride).zip(column) {
+            row[j] = *entry;
+        }
+    }
+    PriorFactor::LowRank(LowRank { rank, stride, rows })
 }
 
 /// Coordinates as bit patterns, −0 and 0 alike, so that exact equality can be hashed.

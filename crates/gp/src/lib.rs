@@ -22,7 +22,7 @@ mod standardizer;
 mod weights;
 
 pub use evidence::{Evidence, evidence};
-pub use features::{FeatureDescription, FeatureMap, LengthscaleLaw, MapHash};
+pub use features::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash};
 pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit};
 pub use joint::JointSampler;
 pub use kernel::{Columns, Family, Kernel};

@@ -1,8 +1,10 @@
 //! Random features: what their inner products approximate, and how fast.
 
-use fedbo_gp::{Family, FeatureDescription, FeatureMap, GpError, Kernel, LengthscaleLaw};
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureMap, FeatureSampling, GpError, Kernel, LengthscaleLaw,
+};
 use fedbo_optim::{Points, sobol};
-use fedbo_testkit::{dense, test_stream};
+use fedbo_testkit::{dense, test_stream, uniform_points};
 
 const FAMILIES: [Family; 3] = [
     Family::SquaredExponential,
@@ -67,6 +69,7 @@ fn a_law_of_length_scales_gives_the_mixture_kernel() {
             dim: 2,
             family,
             lengthscale: LengthscaleLaw::LogNormal { median, spread },
+            sampling: FeatureSampling::Random,
         };
         let map = FeatureMap::draw(&description, &mut test_stream(31)).unwrap();
         let one = |lengthscale| Kernel::isotropic(family, 2, lengthscale, 1.0).unwrap();
@@ -145,6 +148,7 @@ fn equal_streams_give_equal_fingerprints_and_one_changed_number_another() {
         dim: 2,
         family: Family::SquaredExponential,
         lengthscale: LengthscaleLaw::Fixed(0.3),
+        sampling: FeatureSampling::Random,
     };
     let draw = |n| {
         FeatureMap::draw(&description, &mut test_stream(n))
@@ -172,6 +176,7 @@ fn impossible_maps_are_refused() {
             dim: 2,
             family,
             lengthscale,
+            sampling: FeatureSampling::Random,
         };
         FeatureMap::draw(&description, &mut test_stream(35)).map(|_| ())
     };
@@ -200,4 +205,74 @@ fn impossible_maps_are_refused() {
         FeatureMap::new(1, &[1.0, f64::NAN], &[0.0, 0.0], 1.0),
         Err(GpError::NotFinite { index: 1 })
     ));
+}
+
+/// Quasi-random maps: features come in pairs of cosine and sine, so that φ(x)·φ(x) is 1 before normalization too; their
+/// error at M = 50 in one and two dimensions is below that of random maps on average, and shrinks with M towards the kernel,
+/// Matérn and mixtures of length scales included.
+#[test]
+fn quasi_random_features_approximate_the_kernel_better() {
+    let error = |family, lengthscale, dim: usize, n_features, sampling| {
+        let description = FeatureDescription {
+            n_features,
+            dim,
+            family,
+            lengthscale,
+            sampling,
+        };
+        let kernel = |r: f64| -> f64 {
+            let at = |l: f64| {
+                Kernel::isotropic(family, 1, l, 1.0)
+                    .unwrap()
+                    .value(&[0.0], &[r])
+            };
+            match lengthscale {
+                LengthscaleLaw::Fixed(l) => at(l),
+                // ∫ k_l p(l) dl by the midpoint rule over 8 deviations of ln l.
+                LengthscaleLaw::LogNormal { median, spread } => {
+                    let nodes = (0..400).map(|i| -4.0 + (f64::from(i) + 0.5) * 0.02);
+                    let density = |t: f64| (-0.5 * t * t).exp() / std::f64::consts::TAU.sqrt();
+                    nodes
+                        .map(|t| 0.02 * density(t) * at(median * (spread * t).exp()))
+                        .sum()
+                }
+            }
+        };
+        let points = uniform_points(40, dim, &mut test_stream(77));
+        let mut sum = 0.0;
+        for draw in 0..12 {
+            let map = FeatureMap::draw(&description, &mut test_stream(900 + draw)).unwrap();
+            let features: Vec<Vec<f64>> = points.rows().map(|x| map.features(x)).collect();
+            for (x, a) in points.rows().zip(&features) {
+                for (z, b) in points.rows().zip(&features) {
+                    let r = x.iter().zip(z).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+                    let inner: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+                    sum += (inner - kernel(r.sqrt())).powi(2);
+                }
+            }
+        }
+        (sum / (12.0 * 1600.0)).sqrt()
+    };
+    let (random, quasi) = (FeatureSampling::Random, FeatureSampling::QuasiRandom);
+    let mixture = LengthscaleLaw::LogNormal {
+        median: 0.3,
+        spread: 0.5,
+    };
+    for (family, law, dim) in [
+        (Family::SquaredExponential, LengthscaleLaw::Fixed(0.1), 1),
+        (Family::SquaredExponential, LengthscaleLaw::Fixed(0.3), 2),
+        (Family::Matern52, LengthscaleLaw::Fixed(0.3), 2),
+        (Family::SquaredExponential, mixture, 1),
+    ] {
+        let (few, fewer) = (
+            error(family, law, dim, 50, quasi),
+            error(family, law, dim, 50, random),
+        );
+        assert!(few < 0.8 * fewer, "{family:?} {law:?}: {few} and {fewer}");
+        let many = error(family, law, dim, 1600, quasi);
+        assert!(
+            many < 0.35 * few && many < 0.02,
+            "{family:?} {law:?}: {few}, then {many}"
+        );
+    }
 }

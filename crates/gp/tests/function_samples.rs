@@ -193,3 +193,37 @@ fn an_observation_off_the_domain_is_an_error_that_names_it() {
     let found = sampler.sample(&posterior, 1.0, &mut test_stream(61));
     assert_eq!(found, Err(GpError::OffDomain { index: 3 }));
 }
+
+/// A factor of low rank draws from the posterior's law at points beside data and far from them: a wrong covariance between a
+/// point and an input would show in the variance that is left there.
+#[test]
+fn low_rank_draws_have_the_posteriors_law() {
+    let kernel = Kernel::new(Family::SquaredExponential, vec![0.15, 0.4], 1.7).unwrap();
+    let domain = uniform_points(100, 2, &mut test_stream(51));
+    let sampler = JointSampler::low_rank(kernel.clone(), domain.clone());
+    let inputs = Points::from_rows(2, [3, 40, 77].map(|i| domain.row(i)));
+    let posterior = Posterior::new(kernel, NOISE, inputs, vec![1.0, -0.5, 2.0]).unwrap();
+    let mut stream = test_stream(52);
+    let (n_draws, watched) = (20_000_u32, [0, 3, 41, 77, 99]);
+    let (mut sums, mut squares) = ([0.0; 5], [0.0; 5]);
+    for _ in 0..n_draws {
+        let f = sampler.sample(&posterior, 1.0, &mut stream).unwrap();
+        for (i, at) in watched.iter().enumerate() {
+            sums[i] += f[*at];
+            squares[i] += f[*at] * f[*at];
+        }
+    }
+    let n = f64::from(n_draws);
+    for (i, at) in watched.iter().enumerate() {
+        let (mean, variance) = posterior.mean_variance(domain.row(*at));
+        let found = sums[i] / n;
+        let error = 5.0 * (variance / n).sqrt();
+        assert!((found - mean).abs() < error, "mean {i}: {found} and {mean}");
+        let spread = squares[i] / n - found * found;
+        let error = 5.0 * (2.0 / n).sqrt();
+        assert!(
+            (spread / variance - 1.0).abs() < error,
+            "variance {i}: {spread} and {variance}"
+        );
+    }
+}

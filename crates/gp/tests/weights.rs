@@ -6,8 +6,8 @@
 )]
 
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, Form, GpError, LengthscaleLaw, WeightPosterior,
-    WeightSpaceSample,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Form, GpError, LengthscaleLaw,
+    WeightPosterior, WeightSpaceSample,
 };
 use fedbo_optim::{Function, Points};
 use fedbo_testkit::dense::{self, Matrix};
@@ -22,6 +22,7 @@ fn map(n_features: usize, dim: usize) -> FeatureMap {
         dim,
         family: Family::SquaredExponential,
         lengthscale: LengthscaleLaw::Fixed(0.3),
+        sampling: FeatureSampling::Random,
     };
     FeatureMap::draw(&description, &mut test_stream(40)).unwrap()
 }

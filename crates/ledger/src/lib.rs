@@ -1,1 +1,26 @@
-//! What was released and what it cost: an append-only, hash-chained ledger.
+//! What was released and what it cost: an append-only, hash-chained ledger in a file.
+//!
+//! Decides which releases and charges are durable, that each round is released once, and when the budget is spent. Knows
+//! nothing of agents, vectors or noise: a release is bytes to it, its cost a privacy event. The argument is in LEDGER.md.
+//! Start at [`Ledger`] and [`Charter`], then [`Statement`] and [`verify`].
+
+mod chain;
+mod charter;
+mod creation;
+mod encoding;
+mod error;
+mod ledger;
+mod lock;
+mod record;
+mod schema;
+mod spending;
+mod statement;
+
+pub use chain::{Head, HeadUnreadable};
+pub use charter::{CONFIG_BYTES_MAX, Charter, Difference, NAME_CHARS_MAX};
+pub use encoding::{UnreadableEvent, event_from_bytes, event_to_bytes};
+pub use error::{BudgetSpent, LedgerError};
+pub use ledger::{Ledger, RELEASE_BYTES_MAX};
+pub use record::{Problem, Report, read, verify};
+pub use spending::Charge;
+pub use statement::Statement;

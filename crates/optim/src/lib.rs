@@ -18,7 +18,7 @@ pub use error::OptimError;
 pub use lbfgsb::{Lbfgsb, LbfgsbOptions, LocalMaximum, maximize_in_box};
 pub use multistart::{Maxima, MultiStart, sobol, sobol_point};
 pub use points::Points;
-pub use scan::{Scan, rank, scan};
+pub use scan::{Scan, best, rank, scan};
 
 /// A function on the unit cube `[0,1]^d` that is to be maximised.
 pub trait Function: Sync {

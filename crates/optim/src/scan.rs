@@ -46,6 +46,28 @@ pub fn scan<F: Function + ?Sized>(function: &F, domain: &Points) -> Result<Scan,
     Ok(Scan { values, order })
 }
 
+/// Index of the largest finite value, the first of equal ones: the first index of [`rank`] without sorting.
+///
+/// # Errors
+/// As [`rank`].
+pub fn best(values: &[f64]) -> Result<usize, OptimError> {
+    if values.is_empty() {
+        return Err(OptimError::EmptyDomain);
+    }
+    let finite = (0..values.len()).filter(|index| values[*index].is_finite());
+    finite
+        .reduce(|best, index| {
+            if values[index] > values[best] {
+                index
+            } else {
+                best
+            }
+        })
+        .ok_or(OptimError::NoFiniteValue {
+            n_evaluated: values.len(),
+        })
+}
+
 /// Indices of the finite values, largest first; of equal values the first index comes first.
 ///
 /// # Errors
@@ -92,6 +114,9 @@ mod tests {
             -0.0,
         ];
         assert_eq!(rank(&values), Ok(vec![2, 6, 0, 4, 8, 9, 5]));
+        assert_eq!(best(&values), Ok(2));
+        assert_eq!(best(&[f64::NAN, -1.0, 0.0, -0.0]), Ok(2));
+        assert!(best(&[f64::NAN]).is_err() && best(&[]).is_err());
     }
 
     #[test]

@@ -94,6 +94,14 @@ impl GridPrior {
         }
         values
     }
+
+    /// A draw, mapped linearly onto `[0,1]`.
+    fn draw_normalized(&self, stream: &mut Stream) -> Vec<f64> {
+        let drawn = self.draw(stream);
+        let low = drawn.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = drawn.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        drawn.iter().map(|f| (f - low) / (high - low)).collect()
+    }
 }
 
 /// A target agent's function on a grid, and those of other agents at distance exactly d_n = max |f − g_n|.
@@ -128,10 +136,7 @@ impl GridFamily {
             function_gap.is_finite() && function_gap >= 0.0,
             "gap {function_gap} between functions"
         );
-        let drawn = prior.draw(&mut seed.stream(Purpose::Problem, 0, 0));
-        let low = drawn.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = drawn.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let target: Vec<f64> = drawn.iter().map(|f| (f - low) / (high - low)).collect();
+        let target = prior.draw_normalized(&mut seed.stream(Purpose::Problem, 0, 0));
         let agents = (1..)
             .take(n_agents)
             .map(|agent| {
@@ -150,6 +155,28 @@ impl GridFamily {
             grid: prior.grid.clone(),
             target,
             agents,
+        }
+    }
+
+    /// Agents that differ: α f^n + (1 − α) f, all drawn independently and each mapped onto `[0,1]` before it is mixed
+    /// (DP-FTS-DE appendix B.1.2; whether before or after is not said there). With α = 1 nobody can help anybody.
+    ///
+    /// # Panics
+    /// If `difference` α is not in `[0,1]`.
+    pub fn mixed(prior: &GridPrior, seed: &Seed, n_agents: usize, difference: f64) -> Self {
+        assert!((0.0..=1.0).contains(&difference), "a share of {difference}");
+        let target = prior.draw_normalized(&mut seed.stream(Purpose::Problem, 0, 0));
+        let agents = (1..).take(n_agents).map(|agent| {
+            let own = prior.draw_normalized(&mut seed.stream(Purpose::Problem, agent, 0));
+            let pairs = own.iter().zip(&target);
+            pairs
+                .map(|(own, base)| difference * own + (1.0 - difference) * base)
+                .collect()
+        });
+        Self {
+            agents: agents.collect(),
+            grid: prior.grid.clone(),
+            target,
         }
     }
 

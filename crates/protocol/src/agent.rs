@@ -1,13 +1,11 @@
-//! An agent of federated Thompson sampling: evaluates its initial points, then alternates queries and messages.
+//! An agent of a federation: evaluates its initial points, then alternates queries and messages.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-use fedbo_algorithms::{
-    Fts, MessageRejected, Observation, Points, Source, Strategy, StrategyError, Surrogate,
-};
+use fedbo_algorithms::{Observation, Points, Source, StrategyError, Surrogate};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::{AgentUpdate, Broadcast};
+use crate::{AgentUpdate, Handout, Takes, UpdateRejected};
 
 /// What an agent brings along and is going to do.
 #[derive(Clone, Debug)]
@@ -38,9 +36,9 @@ pub struct Trial {
 
 /// What happens to an agent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum AgentEvent {
+pub enum AgentEvent<H> {
     /// A round begins.
-    Broadcast(Broadcast),
+    Broadcast(H),
     /// A trial has ended; `None` is a failure.
     Evaluated {
         /// Index of the trial.
@@ -55,10 +53,10 @@ pub enum AgentEvent {
 pub enum AgentEffect {
     /// Evaluate a trial and report with [`AgentEvent::Evaluated`].
     Evaluate(Trial),
-    /// Send this to the relay.
+    /// Send this to the coordinator.
     Upload(AgentUpdate),
-    /// Another agent's message was defective and is not used.
-    Refused(MessageRejected),
+    /// Something in a handout was defective and is not used.
+    Refused(UpdateRejected),
     /// The plan is done; nothing more will be asked for.
     Finished,
 }
@@ -89,31 +87,40 @@ pub enum AgentError {
 #[derive(Clone, Debug)]
 enum State {
     Idle,
-    Evaluating(Trial),
-    Waiting { for_round: u64 },
+    Evaluating {
+        trial: Trial,
+        /// Whether the round of the trial collects vectors.
+        uploads: bool,
+    },
+    Waiting {
+        for_round: u64,
+    },
     Done,
 }
 
 /// The agent's state machine. Equal seeds and events give equal effects.
+///
+/// In a round without collection it uploads nothing and has no effect when its trial has ended: a coordinator ends such a
+/// round at its set instant, or when its driver sees that nobody is at work.
 #[derive(Clone, Debug)]
-pub struct Agent {
+pub struct Agent<S: Takes> {
     id: u32,
-    strategy: Fts,
+    strategy: S,
     initial: VecDeque<Vec<f64>>,
     n_rounds: u64,
     n_trials: u64,
     seed: Seed,
     state: State,
     /// What was broadcast during a trial that outlived its round.
-    pending: Option<Broadcast>,
+    pending: Option<S::Handout>,
 }
 
-impl Agent {
+impl<S: Takes> Agent<S> {
     /// An agent that has not begun. Its draws come from `seed`, labelled by its index and the round.
     ///
     /// # Errors
     /// If the history cannot be modelled.
-    pub fn new(mut strategy: Fts, plan: AgentPlan, seed: Seed) -> Result<Self, AgentError> {
+    pub fn new(mut strategy: S, plan: AgentPlan, seed: Seed) -> Result<Self, AgentError> {
         let told = strategy.tell(&plan.history);
         told.map_err(|source| AgentError::Strategy {
             agent: plan.id,
@@ -136,18 +143,23 @@ impl Agent {
         self.id
     }
 
-    /// Its surrogate.
-    pub fn surrogate(&self) -> &Surrogate {
-        self.strategy.surrogate()
+    /// Its strategy.
+    pub fn strategy(&self) -> &S {
+        &self.strategy
     }
 
-    /// Begins: the first initial point, or the first message if there is none.
+    /// Its surrogate.
+    pub fn surrogate(&self) -> &Surrogate {
+        self.strategy.own()
+    }
+
+    /// Begins: the first initial point, or the first message if there is none. Round 0 always collects.
     ///
     /// # Errors
     /// If it has begun already or its message cannot be drawn.
     pub fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError> {
         match self.state {
-            State::Idle => self.after_trial(0),
+            State::Idle => self.after_trial(0, true),
             _ => Err(self.unexpected("a second start")),
         }
     }
@@ -156,26 +168,36 @@ impl Agent {
     ///
     /// # Errors
     /// If the event does not fit the state, or the strategy fails.
-    pub fn handle(&mut self, event: AgentEvent) -> Result<Vec<AgentEffect>, AgentError> {
+    pub fn handle(
+        &mut self,
+        event: AgentEvent<S::Handout>,
+    ) -> Result<Vec<AgentEffect>, AgentError> {
         match (event, &self.state) {
-            (AgentEvent::Broadcast(broadcast), State::Waiting { for_round })
-                if broadcast.round >= *for_round =>
+            (AgentEvent::Broadcast(handout), State::Waiting { for_round })
+                if handout.round() >= *for_round =>
             {
-                self.begin_round(broadcast)
+                self.begin_round(handout)
             }
             // A broadcast that was already acted on, delivered again.
-            (AgentEvent::Broadcast(broadcast), _) if broadcast.round < self.next_round() => {
+            (AgentEvent::Broadcast(handout), _) if handout.round() < self.next_round() => {
                 Ok(Vec::new())
             }
             // The round closed without this agent, which acts on it when its trial has ended.
-            (AgentEvent::Broadcast(broadcast), State::Evaluating(_)) => {
-                self.keep(broadcast);
+            (AgentEvent::Broadcast(handout), State::Evaluating { .. }) => {
+                match &mut self.pending {
+                    Some(kept) => kept.join(handout),
+                    none => *none = Some(handout),
+                }
                 Ok(Vec::new())
             }
-            (AgentEvent::Evaluated { trial, value }, State::Evaluating(running))
-                if running.index == trial =>
-            {
-                let running = running.clone();
+            (
+                AgentEvent::Evaluated { trial, value },
+                State::Evaluating {
+                    trial: running,
+                    uploads,
+                },
+            ) if running.index == trial => {
+                let (running, uploads) = (running.clone(), *uploads);
                 let observation = Observation {
                     unit: running.unit,
                     value,
@@ -184,73 +206,39 @@ impl Agent {
                 self.strategy
                     .tell(&[observation])
                     .map_err(|source| self.failed(source))?;
-                self.after_trial(running.round)
+                self.after_trial(running.round, uploads)
             }
             (AgentEvent::Broadcast(_), _) => Err(self.unexpected("a broadcast")),
             (AgentEvent::Evaluated { .. }, _) => Err(self.unexpected("a result of another trial")),
         }
     }
 
-    /// Keeps a broadcast for later, joined with those kept before: the newest message of each sender counts, unless
-    /// the sender has become a straggler since.
-    fn keep(&mut self, newer: Broadcast) {
-        let Some(kept) = &mut self.pending else {
-            self.pending = Some(newer);
-            return;
-        };
-        if newer.round <= kept.round {
-            return; // delivered again, or overtaken
-        }
-        kept.round = newer.round;
-        let replaced: BTreeSet<u32> = newer
-            .stragglers
-            .iter()
-            .copied()
-            .chain(newer.messages.iter().map(|message| message.sender))
-            .collect();
-        kept.messages
-            .retain(|message| !replaced.contains(&message.sender));
-        kept.messages.extend(newer.messages);
-        let stragglers: BTreeSet<u32> = std::mem::take(&mut kept.stragglers)
-            .into_iter()
-            .chain(newer.stragglers)
-            .collect();
-        kept.stragglers = stragglers.into_iter().collect();
-    }
-
-    fn begin_round(&mut self, broadcast: Broadcast) -> Result<Vec<AgentEffect>, AgentError> {
-        if broadcast.round > self.n_rounds {
+    fn begin_round(&mut self, handout: S::Handout) -> Result<Vec<AgentEffect>, AgentError> {
+        let (round, uploads) = (handout.round(), handout.wants_upload());
+        if round > self.n_rounds {
             self.state = State::Done;
             return Ok(vec![AgentEffect::Finished]);
         }
-        let mut effects = Vec::new();
-        for straggler in broadcast.stragglers {
-            self.strategy.forget(straggler);
-        }
-        for message in broadcast
-            .messages
-            .iter()
-            .filter(|message| message.sender != self.id)
-        {
-            if let Err(rejected) =
-                self.strategy
-                    .receive(message.sender, message.map, &message.weights)
-            {
-                effects.push(AgentEffect::Refused(rejected));
-            }
-        }
+        let refused = self.strategy.take(handout, self.id);
+        let mut effects: Vec<AgentEffect> = refused.into_iter().map(AgentEffect::Refused).collect();
         let mut stream = self
             .seed
-            .stream(Purpose::Proposal, u64::from(self.id), broadcast.round);
+            .stream(Purpose::Proposal, u64::from(self.id), round);
         let proposal = self
             .strategy
             .ask(&Points::new(self.strategy.domain().dim()), &mut stream)
             .map_err(|source| self.failed(source))?;
-        effects.push(self.evaluate(broadcast.round, proposal.unit, proposal.source));
+        effects.push(self.evaluate(round, proposal.unit, proposal.source, uploads));
         Ok(effects)
     }
 
-    fn evaluate(&mut self, round: u64, unit: Vec<f64>, source: Source) -> AgentEffect {
+    fn evaluate(
+        &mut self,
+        round: u64,
+        unit: Vec<f64>,
+        source: Source,
+        uploads: bool,
+    ) -> AgentEffect {
         let trial = Trial {
             index: self.n_trials,
             round,
@@ -258,29 +246,22 @@ impl Agent {
             source,
         };
         self.n_trials += 1;
-        self.state = State::Evaluating(trial.clone());
+        self.state = State::Evaluating {
+            trial: trial.clone(),
+            uploads,
+        };
         AgentEffect::Evaluate(trial)
     }
 
-    /// The next initial point, or this round's message.
-    fn after_trial(&mut self, round: u64) -> Result<Vec<AgentEffect>, AgentError> {
+    /// The next initial point, or this round's message if there is one, then the next round if it is known.
+    fn after_trial(&mut self, round: u64, uploads: bool) -> Result<Vec<AgentEffect>, AgentError> {
         if let Some(unit) = self.initial.pop_front() {
-            return Ok(vec![self.evaluate(0, unit, Source::Initial)]);
+            return Ok(vec![self.evaluate(0, unit, Source::Initial, uploads)]);
         }
-        let mut stream = self
-            .seed
-            .stream(Purpose::WeightSample, u64::from(self.id), round);
-        let weights = self
-            .strategy
-            .weight_sample(&mut stream)
-            .map_err(|source| self.failed(source))?;
-        let map = self.strategy.map().hash();
-        let mut effects = vec![AgentEffect::Upload(AgentUpdate {
-            sender: self.id,
-            round,
-            map,
-            weights,
-        })];
+        let mut effects = Vec::new();
+        if uploads {
+            effects.push(AgentEffect::Upload(self.update(round)?));
+        }
         if round >= self.n_rounds {
             self.state = State::Done;
             effects.push(AgentEffect::Finished);
@@ -288,17 +269,34 @@ impl Agent {
             self.state = State::Waiting {
                 for_round: round + 1,
             };
-            if let Some(broadcast) = self.pending.take() {
-                effects.extend(self.begin_round(broadcast)?);
+            if let Some(handout) = self.pending.take() {
+                effects.extend(self.begin_round(handout)?);
             }
         }
         Ok(effects)
     }
 
+    /// The message for a round.
+    fn update(&self, round: u64) -> Result<AgentUpdate, AgentError> {
+        let mut stream = self
+            .seed
+            .stream(Purpose::WeightSample, u64::from(self.id), round);
+        let weights = self
+            .strategy
+            .weight_sample(&mut stream)
+            .map_err(|source| self.failed(source))?;
+        Ok(AgentUpdate {
+            sender: self.id,
+            round,
+            map: self.strategy.map().hash(),
+            weights,
+        })
+    }
+
     fn next_round(&self) -> u64 {
         match &self.state {
             State::Idle => 0,
-            State::Evaluating(trial) => trial.round.saturating_add(1),
+            State::Evaluating { trial, .. } => trial.round.saturating_add(1),
             State::Waiting { for_round } => *for_round,
             State::Done => u64::MAX,
         }
@@ -314,7 +312,7 @@ impl Agent {
     fn unexpected(&self, event: &'static str) -> AgentError {
         let state = match self.state {
             State::Idle => "not started",
-            State::Evaluating(_) => "evaluating",
+            State::Evaluating { .. } => "evaluating",
             State::Waiting { .. } => "waiting for a round",
             State::Done => "finished",
         };

@@ -1,15 +1,26 @@
-//! Federated rounds as state machines: what a relay and an agent do next.
+//! Federated rounds as state machines: what a coordinator and an agent do next.
 //!
 //! Performs no I/O, reads no clock, owns no generator: events come in, effects go out, time is a [`Tick`] and randomness
-//! a seed. The same machines run in process and behind sockets. Start at [`Relay`], then [`Agent`].
+//! a seed or a source that the driver gives. The same machines run in process and behind sockets. Start at
+//! [`Coordinator`], then [`Relay`] (federated Thompson sampling) and [`Aggregator`] (DP-FTS-DE), then [`Agent`].
 
 mod agent;
+mod aggregator;
+mod coordinator;
+mod handout;
+mod mechanism;
 mod message;
 mod relay;
+mod schedule;
 
 pub use agent::{Agent, AgentEffect, AgentError, AgentEvent, AgentPlan, Trial};
+pub use aggregator::Aggregator;
+pub use coordinator::{Coordinator, Effect, RoundError, UpdateRejected};
+pub use handout::{AggregateHandout, Handout, Release, Takes};
+pub use mechanism::{Closing, LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
 pub use message::{AgentUpdate, Broadcast};
-pub use relay::{Relay, RelayEffect, UpdateRejected};
+pub use relay::Relay;
+pub use schedule::{Instants, ReleaseSchedule};
 
 /// An instant, in milliseconds since an origin that the driver chooses.
 pub type Tick = u64;

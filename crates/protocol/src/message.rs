@@ -1,10 +1,13 @@
-//! What travels between agents and the relay.
+//! What travels between agents and their coordinator.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use fedbo_gp::MapHash;
 
-/// A weight sample ω_n on its way from an agent to the relay: all that leaves an agent (INV-12).
+use crate::Handout;
+
+/// A weight sample ω_n on its way from an agent to the coordinator: all that leaves an agent (INV-12).
 #[derive(Clone, PartialEq)]
 pub struct AgentUpdate {
     /// Index of the sender.
@@ -39,4 +42,37 @@ pub struct Broadcast {
     pub messages: Vec<AgentUpdate>,
     /// Participants whose message did not arrive in time; their older messages must not be used.
     pub stragglers: Vec<u32>,
+}
+
+impl Handout for Broadcast {
+    fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// In every round.
+    fn wants_upload(&self) -> bool {
+        true
+    }
+
+    /// The newest message of each sender counts, unless the sender has become a straggler since.
+    fn join(&mut self, newer: Self) {
+        if newer.round <= self.round {
+            return; // delivered again, or overtaken
+        }
+        self.round = newer.round;
+        let replaced: BTreeSet<u32> = newer
+            .stragglers
+            .iter()
+            .copied()
+            .chain(newer.messages.iter().map(|message| message.sender))
+            .collect();
+        self.messages
+            .retain(|message| !replaced.contains(&message.sender));
+        self.messages.extend(newer.messages);
+        let stragglers: BTreeSet<u32> = std::mem::take(&mut self.stragglers)
+            .into_iter()
+            .chain(newer.stragglers)
+            .collect();
+        self.stragglers = stragglers.into_iter().collect();
+    }
 }

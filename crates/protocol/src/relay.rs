@@ -2,51 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::{Inbox, MessageRejected};
+use fedbo_algorithms::Inbox;
 use fedbo_gp::MapHash;
 
-use crate::{AgentUpdate, Broadcast, Tick};
-
-/// Why an update was refused.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum UpdateRejected {
-    /// The message itself is defective.
-    #[error(transparent)]
-    Message(#[from] MessageRejected),
-    /// The sender is not on the roster.
-    #[error("agent {sender} is not on the roster")]
-    UnknownSender {
-        /// Who it claims to be.
-        sender: u32,
-    },
-    /// The sender has already delivered another message for this round.
-    #[error("agent {sender}: a different message for round {round} has already arrived")]
-    Conflict {
-        /// Who sent it.
-        sender: u32,
-        /// The round.
-        round: u64,
-    },
-    /// The round has not begun, so the message cannot belong to it.
-    #[error("agent {sender}: the message is for round {round}, the session is in round {current}")]
-    Early {
-        /// Who sent it.
-        sender: u32,
-        /// The message's round.
-        round: u64,
-        /// The current round.
-        current: u64,
-    },
-}
-
-/// What the driver must do next.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RelayEffect {
-    /// Send this to every agent.
-    Broadcast(Broadcast),
-    /// Tell the sender that its update was refused; the round goes on.
-    Refuse(UpdateRejected),
-}
+use crate::{AgentUpdate, Broadcast, Coordinator, Effect, Tick, UpdateRejected};
 
 /// Collects updates and closes rounds: when every participant has delivered, or at the deadline.
 ///
@@ -87,34 +46,6 @@ impl Relay {
         }
     }
 
-    /// The round whose messages are being collected.
-    pub fn round(&self) -> u64 {
-        self.round
-    }
-
-    /// When the round closes even if messages are missing.
-    pub fn deadline(&self) -> Option<Tick> {
-        self.deadline
-    }
-
-    /// Takes one update.
-    pub fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<RelayEffect> {
-        match self.accept(update) {
-            Ok(()) if self.is_complete() => vec![self.close(now)],
-            Ok(()) => Vec::new(),
-            Err(rejected) => vec![RelayEffect::Refuse(rejected)],
-        }
-    }
-
-    /// Lets time pass: closes the round if its deadline has come.
-    pub fn tick(&mut self, now: Tick) -> Vec<RelayEffect> {
-        if self.deadline.is_some_and(|deadline| now >= deadline) {
-            vec![self.close(now)]
-        } else {
-            Vec::new()
-        }
-    }
-
     fn accept(&mut self, update: AgentUpdate) -> Result<(), UpdateRejected> {
         let AgentUpdate { sender, round, .. } = update;
         if !self.participants.contains(&sender) && !self.contributors.contains(&sender) {
@@ -152,7 +83,7 @@ impl Relay {
         self.participants.iter().chain(contributors).all(delivered)
     }
 
-    fn close(&mut self, now: Tick) -> RelayEffect {
+    fn close(&mut self, now: Tick) -> Effect<Broadcast> {
         let stragglers = self
             .participants
             .iter()
@@ -162,11 +93,41 @@ impl Relay {
         let messages = std::mem::take(&mut self.arrived).into_values().collect();
         self.round += 1;
         self.deadline = self.timeout.map(|t| now.saturating_add(t));
-        RelayEffect::Broadcast(Broadcast {
+        Effect::Broadcast(Broadcast {
             round: self.round,
             messages,
             stragglers,
         })
+    }
+}
+
+impl Coordinator for Relay {
+    type Handout = Broadcast;
+
+    fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// When the round closes even if messages are missing.
+    fn deadline(&self) -> Option<Tick> {
+        self.deadline
+    }
+
+    fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Effect<Broadcast>> {
+        match self.accept(update) {
+            Ok(()) if self.is_complete() => vec![self.close(now)],
+            Ok(()) => Vec::new(),
+            Err(rejected) => vec![Effect::Refuse(rejected)],
+        }
+    }
+
+    /// Closes the round if its deadline has come.
+    fn tick(&mut self, now: Tick) -> Vec<Effect<Broadcast>> {
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            vec![self.close(now)]
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -189,9 +150,9 @@ mod tests {
         Relay::new(vec![0, 1], vec![2], 2, MAP, timeout, 100)
     }
 
-    fn broadcast(effects: Vec<RelayEffect>) -> Broadcast {
+    fn broadcast(effects: Vec<Effect<Broadcast>>) -> Broadcast {
         match effects.as_slice() {
-            [RelayEffect::Broadcast(broadcast)] => broadcast.clone(),
+            [Effect::Broadcast(broadcast)] => broadcast.clone(),
             other => panic!("one broadcast expected, not {other:?}"),
         }
     }
@@ -246,7 +207,7 @@ mod tests {
         };
         assert_eq!(
             relay.receive(update(0, 0, 2.0), 0),
-            [RelayEffect::Refuse(conflict)]
+            [Effect::Refuse(conflict)]
         );
     }
 
@@ -266,7 +227,7 @@ mod tests {
             update(1, 1, 1.0),
         ] {
             match relay.receive(bad, 0).as_slice() {
-                [RelayEffect::Refuse(rejected)] => refusals.push(rejected.to_string()),
+                [Effect::Refuse(rejected)] => refusals.push(rejected.to_string()),
                 other => panic!("a refusal expected, not {other:?}"),
             }
         }

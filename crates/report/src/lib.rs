@@ -1,7 +1,7 @@
-//! What a run leaves behind: `results.csv`, `summary.json`, `curves.svg`, `curves.png` and the closing table.
+//! What a run leaves behind: `results.csv`, `summary.json`, the pictures `curves` and `tradeoff`, and the closing table.
 //!
 //! Decides how results are written, summarised and drawn. Knows nothing of algorithms: it sees rows only.
-//! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`] and [`closing_table`]. The pictures of a study of
+//! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`], [`Tradeoff`] and [`closing_table`]. The pictures of a study of
 //! one party stand apart, in [`study`].
 
 mod curves;
@@ -14,6 +14,7 @@ pub mod study;
 mod summary;
 mod table;
 mod trace;
+mod tradeoff;
 
 pub use curves::{Curve, CurvePoint, curves};
 pub use error::ReportError;
@@ -26,3 +27,6 @@ pub use summary::{
     SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,
 };
 pub use table::{closing_table, closing_table_markdown};
+pub use tradeoff::{
+    ArmRef, TRADEOFF_FILES, Tradeoff, TradeoffPanel, TradeoffPoint, TradeoffSeries, TradeoffSpec,
+};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::ReportError;
 use super::summary::SUMMARY_FILE;
+use super::tradeoff::TRADEOFF_FILES;
 
 /// Name of the results file in its folder.
 pub const RESULTS_FILE: &str = "results.csv";
@@ -105,7 +106,10 @@ impl ResultsWriter {
         options.write(true);
         if overwrite {
             options.create(true).truncate(true);
-            for stale in [SUMMARY_FILE, "curves.svg", "curves.png"] {
+            let pictures = ["curves.svg", "curves.png"]
+                .into_iter()
+                .chain(TRADEOFF_FILES);
+            for stale in pictures.chain([SUMMARY_FILE]) {
                 let stale = folder.join(stale);
                 match std::fs::remove_file(&stale) {
                     Err(cause) if cause.kind() != io::ErrorKind::NotFound => {

@@ -3,7 +3,7 @@
 //! Decides how trials become pictures. Knows nothing of how a study is stored or what proposes its trials: it takes plain
 //! data. Start at [`StudyPlot`].
 
-mod head;
+pub(crate) mod head;
 mod history;
 mod importance;
 mod slices;

@@ -12,6 +12,7 @@ use super::metric::Metric;
 use super::plot::FigureSpec;
 use super::row::Row;
 use super::trace::{Trace, Unit, arm_names, traces};
+use super::tradeoff::TradeoffSpec;
 
 /// Name of the summary in its folder.
 pub const SUMMARY_FILE: &str = "summary.json";
@@ -115,15 +116,27 @@ pub struct SummaryRequest {
     pub figure: Option<FigureSpec>,
 }
 
-/// What an arm spent of its privacy budget.
+/// What an arm spent of its privacy budget: ε with all that it needs to mean something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrivacySpent {
-    /// ε, an upper bound at `delta`.
+    /// ε of all releases, an upper bound at `delta`.
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
+    /// Which rosters count as neighbours, `zero-out` or `replace-one`.
+    pub adjacency: String,
+    /// Releases that it covers.
+    pub releases: u64,
+    /// Releases that were asked for; more than `releases` where the run was interrupted or the budget paid for no more.
+    pub planned_releases: u64,
     /// The accountant that proved it.
     pub accountant: String,
+    /// Whose guarantee it is, `default` or `paper`.
+    pub mode: String,
+    /// The ε that may be spent.
+    pub budget_epsilon: f64,
+    /// Where the ledger ended, as `SEQ:HASH`.
+    pub ledger_head: String,
 }
 
 /// The content of `summary.json`.
@@ -142,9 +155,10 @@ pub struct Summary {
     /// What counts as one value in means and standard errors.
     #[serde(default)]
     pub clusters: Clusters,
-    /// Whether what the agents sent was protected by differential privacy; left out of the file where it was not.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub private: bool,
+    /// Whether what the agents sent was protected by differential privacy; left out of the file where that was never in
+    /// question. A simulation, whose noise protects nobody, says no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private: Option<bool>,
     /// Whether the run was interrupted: its arms hold what was finished by then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
@@ -158,6 +172,9 @@ pub struct Summary {
     /// How the pictures of this folder are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
+    /// How the picture of final metrics against costs is drawn, where there is one: set by whoever knows the costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tradeoff: Option<TradeoffSpec>,
 }
 
 /// One arm over its units, the pairs (agent, run).
@@ -336,12 +353,13 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
         direction: request.direction,
         metric: request.metric,
         clusters: request.clusters,
-        private: request.private,
+        private: request.private.then_some(true),
         interrupted: false,
         arms,
         differences,
         configurations: Vec::new(),
         figure: request.figure.clone(),
+        tradeoff: None,
     }
 }
 

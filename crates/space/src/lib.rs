@@ -5,10 +5,12 @@
 
 mod direction;
 mod parameter;
+mod partition;
 mod point;
 mod space;
 
 pub use direction::Direction;
 pub use parameter::{Kind, Parameter, ParameterSpec};
+pub use partition::{Partition, PartitionError};
 pub use point::{Point, Value};
 pub use space::{Space, SpaceError};

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use fedbo_database::Mode;
+
 use crate::{MemoryStorage, SqliteStorage, Storage, StorageError};
 
 /// Where studies are kept: `sqlite:FILE` or `memory:`.
@@ -14,15 +16,6 @@ pub enum Address {
     Memory,
     /// A file.
     Sqlite(PathBuf),
-}
-
-/// What to do if there is no storage yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Create it.
-    Create,
-    /// Fail; nothing is created.
-    Existing,
 }
 
 /// Opens the storage at `address`. A file that cannot be written is opened for reading; then its first write fails with

@@ -11,7 +11,8 @@ mod storage;
 mod trial;
 mod worker;
 
-pub use address::{Address, Mode, open};
+pub use address::{Address, open};
+pub use fedbo_database::Mode;
 pub use memory::MemoryStorage;
 pub use sqlite::{Problem, SqliteStorage, UpgradeReport, VerifyReport, upgrade, verify};
 pub use storage::{

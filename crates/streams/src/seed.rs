@@ -32,6 +32,8 @@ pub enum Purpose {
     Agent,
     /// Points at which the effect of parameters on a model is measured.
     Sensitivity,
+    /// Coins and noise of a mechanism in a simulation, which protects nobody.
+    SimulatedNoise,
     /// Draws inside a test or a benchmark.
     Test,
 }
@@ -51,6 +53,7 @@ impl Purpose {
             Self::Run => "run",
             Self::Agent => "agent",
             Self::Sensitivity => "sensitivity",
+            Self::SimulatedNoise => "simulated-noise",
             Self::Test => "test",
         }
     }

@@ -2,13 +2,15 @@
 
 use crate::StrategyError;
 
-/// A schedule of p_t with p_1 = p_2, as in the paper's experiments (FTS sections 5.1 and 5.2).
+/// A schedule of p_t. FTS's own have p_1 = p_2, as in its experiments (FTS sections 5.1 and 5.2).
 #[derive(Clone, Debug, PartialEq)]
 pub enum LocalProb {
     /// p_t = 1 − 1/√t.
     InverseSqrt,
     /// p_t = 1 − 1/t².
     InverseSquare,
+    /// p_t = 1 − t^(−exponent) from p_1 = 0 on: 1/2 and 1 in the experiments of DP-FTS-DE (section 5).
+    Power(f64),
     /// The same at every step; 1 is Thompson sampling alone.
     Constant(f64),
     /// Given one by one; the last holds for all later steps.
@@ -23,6 +25,14 @@ impl LocalProb {
     pub fn validate(self) -> Result<Self, StrategyError> {
         let values: &[f64] = match &self {
             Self::InverseSqrt | Self::InverseSquare => &[],
+            Self::Power(exponent) if exponent.is_finite() && *exponent >= 0.0 => &[],
+            Self::Power(exponent) => {
+                return Err(StrategyError::Setting {
+                    name: "exponent of local_prob",
+                    value: exponent.to_string(),
+                    expected: "a finite number of at least 0",
+                });
+            }
             Self::Constant(p) => std::slice::from_ref(p),
             Self::List(list) if list.is_empty() => {
                 return Err(StrategyError::Setting {
@@ -53,6 +63,11 @@ impl LocalProb {
         match self {
             Self::InverseSqrt => 1.0 - 1.0 / t.sqrt(),
             Self::InverseSquare => 1.0 - 1.0 / (t * t),
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "beyond 2^53 steps p_t is 1 to the last digit"
+            )]
+            Self::Power(exponent) => 1.0 - (step.max(1) as f64).powf(-exponent),
             Self::Constant(p) => *p,
             Self::List(list) => {
                 let index = usize::try_from(step.max(1) - 1).unwrap_or(usize::MAX);
@@ -83,6 +98,11 @@ mod tests {
                 LocalProb::InverseSquare,
                 [0.75, 0.75, 8.0 / 9.0, 15.0 / 16.0],
             ),
+            (
+                LocalProb::Power(0.5),
+                [0.0, 1.0 - 0.5_f64.sqrt(), 1.0 - 1.0 / 3.0_f64.sqrt(), 0.5],
+            ),
+            (LocalProb::Power(1.0), [0.0, 0.5, 2.0 / 3.0, 0.75]),
             (LocalProb::Constant(0.3), [0.3; 4]),
             (LocalProb::List(vec![0.1, 0.9]), [0.1, 0.9, 0.9, 0.9]),
         ] {
@@ -108,6 +128,7 @@ mod tests {
         for bad in [
             LocalProb::Constant(1.1),
             LocalProb::Constant(f64::NAN),
+            LocalProb::Power(-1.0),
             LocalProb::List(vec![0.5, -0.1]),
         ] {
             assert!(bad.validate().is_err());

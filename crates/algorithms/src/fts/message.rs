@@ -10,6 +10,10 @@ use crate::{StrategyError, Surrogate};
 pub enum MessageContent {
     /// ω ~ N(ν, σ²Σ⁻¹), the agent's posterior (FTS eqs. (2) and (3)).
     Posterior,
+    /// ω = ν, the posterior's mean: no draw, so that an average over agents or rounds holds their knowledge alone.
+    Mean,
+    /// ω = 0, which says nothing: what is left of a release is its noise, the placebo of a noisy mechanism.
+    Zero,
     /// ω ~ N(0, I), a draw of the prior that holds no information: the placebo control arm.
     Placebo,
 }
@@ -78,6 +82,9 @@ impl MessageSettings {
         if self.content == MessageContent::Placebo {
             return Ok(stream.normals(map.n_features()));
         }
+        if self.content == MessageContent::Zero {
+            return Ok(vec![0.0; map.n_features()]);
+        }
         let standardizer = if self.standardize {
             Standardizer::new(surrogate.outputs())
         } else {
@@ -105,7 +112,10 @@ impl MessageSettings {
             }
         };
         let posterior = WeightPosterior::new(map, noise_variance, surrogate.inputs(), &y)?;
-        let weights = posterior.sample(1.0, stream);
+        let weights = match self.content {
+            MessageContent::Mean => posterior.mean().to_vec(),
+            _ => posterior.sample(1.0, stream),
+        };
         if weights.iter().all(|w| w.is_finite()) {
             Ok(weights)
         } else {

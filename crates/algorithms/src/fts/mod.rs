@@ -18,8 +18,8 @@ pub use local_prob::LocalProb;
 pub use message::{MessageContent, MessageNoise, MessageSettings};
 
 use crate::{
-    Domain, Observation, Proposal, Source, Strategy, StrategyError, Surrogate, ThompsonSampling,
-    ThompsonSettings,
+    Collaborator, Domain, Observation, Proposal, Source, Strategy, StrategyError, Surrogate,
+    ThompsonSampling, ThompsonSettings,
 };
 
 /// How an [`Fts`] strategy works.
@@ -105,27 +105,22 @@ impl Fts {
     pub fn inbox(&self) -> &Inbox {
         &self.inbox
     }
+}
 
-    /// The shared feature map.
-    pub fn map(&self) -> &FeatureMap {
-        &self.map
-    }
-
-    /// Its own surrogate.
-    pub fn surrogate(&self) -> &Surrogate {
-        self.own.surrogate()
-    }
-
-    /// Its domain.
-    pub fn domain(&self) -> &Domain {
+impl Collaborator for Fts {
+    fn domain(&self) -> &Domain {
         self.own.domain()
     }
 
-    /// Draws the weight sample ω that this agent sends, M numbers.
-    ///
-    /// # Errors
-    /// If the weight posterior cannot be built, or a weight would not be finite.
-    pub fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+    fn own(&self) -> &Surrogate {
+        self.own.surrogate()
+    }
+
+    fn map(&self) -> &FeatureMap {
+        &self.map
+    }
+
+    fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         self.message.draw(&self.map, self.own.surrogate(), stream)
     }
 }

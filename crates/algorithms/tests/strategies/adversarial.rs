@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use fedbo_algorithms::{
-    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
-    MessageSettings, OwnSampler, Repeats, Source, Strategy, StrategyError, SurrogateSettings,
-    UcbMultiplier,
+    AgentSampling, Collaborator, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb,
+    Maximizer, MessageSettings, OwnSampler, Repeats, Source, Strategy, StrategyError,
+    SurrogateSettings, UcbMultiplier,
 };
 use fedbo_gp::{Family, FitCriterion, FitOptions, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{Direct, Points};
@@ -252,6 +252,7 @@ fn surrogates(dim: usize) -> Vec<(String, SurrogateSettings)> {
 fn in_domain(domain: &Domain, unit: &[f64]) -> bool {
     match domain {
         Domain::Finite(points) => points.rows().any(|x| x == unit),
+        Domain::Factored(sampler) => sampler.domain().rows().any(|x| x == unit),
         Domain::Space(space) => {
             let same = |a: &f64, b: &f64| (a - b).abs() < 1e-9;
             unit.iter().all(|v| (0.0..=1.0).contains(v))

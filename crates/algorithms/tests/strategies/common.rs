@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use fedbo_algorithms::{
-    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
-    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Proposal, Repeats,
-    Source, Strategy, StrategyError, SurrogateSettings, ThompsonSampling, ThompsonSettings,
-    UcbMultiplier,
+    AgentSampling, Collaborator, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb,
+    Maximizer, MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Proposal,
+    Repeats, Source, Strategy, StrategyError, SurrogateSettings, ThompsonSampling,
+    ThompsonSettings, UcbMultiplier,
 };
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
+    LengthscaleLaw, Prior,
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
@@ -81,6 +82,7 @@ pub(crate) fn map(dim: usize, m: usize) -> Arc<FeatureMap> {
         dim,
         family: Family::SquaredExponential,
         lengthscale: LengthscaleLaw::Fixed(0.2),
+        sampling: FeatureSampling::Random,
     };
     let mut stream = Seed::new(SEED).stream(Purpose::SharedFeatures, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())

@@ -1,7 +1,8 @@
 //! FTS Algorithm 1 line by line: p_t, P_N, messages used and restored, stragglers, refusals.
 
 use fedbo_algorithms::{
-    AgentSampling, Fts, LocalProb, Maximizer, MessageRejected, Repeats, Source, Strategy,
+    AgentSampling, Collaborator, Fts, LocalProb, Maximizer, MessageRejected, Repeats, Source,
+    Strategy,
 };
 use fedbo_gp::{MapHash, WeightSpaceSample};
 use fedbo_optim::{Direct, Function, Points};

@@ -7,6 +7,7 @@
 
 mod adversarial;
 mod common;
+mod dp_fts_de;
 mod fts;
 mod learned;
 mod messages;

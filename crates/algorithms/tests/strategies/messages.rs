@@ -1,8 +1,8 @@
 //! What an agent sends: posterior draws and placebos.
 
 use fedbo_algorithms::{
-    AgentSampling, Fts, HyperparameterPolicy, LocalProb, MessageContent, MessageNoise,
-    MessageSettings, Source, Strategy, StrategyError,
+    AgentSampling, Collaborator, Fts, HyperparameterPolicy, LocalProb, MessageContent,
+    MessageNoise, MessageSettings, Source, Strategy, StrategyError,
 };
 use fedbo_testkit::dense::{Matrix, weight_posterior};
 use fedbo_testkit::statistics::{

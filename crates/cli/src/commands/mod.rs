@@ -6,6 +6,7 @@ mod enqueue;
 mod experiment;
 mod export;
 mod plot;
+mod privacy;
 mod release;
 mod run;
 mod storage;
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Run(run::Run),
     #[command(subcommand)]
     Experiment(experiment::Experiment),
+    #[command(subcommand)]
+    Privacy(privacy::Privacy),
 }
 
 impl Command {
@@ -57,6 +60,7 @@ impl Command {
             Self::Run(command) => command.run(),
             Self::Experiment(command) => command.run(),
             Self::Plot(command) => command.run(),
+            Self::Privacy(command) => command.run(),
         }
     }
 }

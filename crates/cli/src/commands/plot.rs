@@ -6,7 +6,8 @@ use fedbo_report::study::{
     PlottedImportance, PlottedParameter, PlottedTrial, PlottedValue, STUDY_PICTURES, StudyPlot,
 };
 use fedbo_report::{
-    Figure, FigureSpec, Metric, RESULTS_FILE, ReportError, SUMMARY_FILE, Summary, read_results,
+    Figure, Metric, RESULTS_FILE, ReportError, SUMMARY_FILE, Summary, TRADEOFF_FILES, Tradeoff,
+    read_results,
 };
 use fedbo_space::{Direction, Kind, Space, Value};
 use fedbo_storage::Trial;
@@ -18,8 +19,9 @@ use crate::study_ref::{Opened, StudyRef};
 
 /// Draw the pictures of a results folder again, or those of a study
 ///
-/// Of a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and curves.png. Of a study, also
-/// while it runs: writes history, slices and importance as SVG and PNG. Prints their paths.
+/// Of a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and curves.png, and the same of
+/// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance as SVG and
+/// PNG. Prints their paths.
 #[derive(clap::Args)]
 pub(crate) struct Plot {
     /// A results folder; or a study: its file, for instance study.toml, or where it is stored, as sqlite:FILE
@@ -66,16 +68,21 @@ impl Plot {
             return Err(BadInput(format!("{folder} holds no trials to draw")).into());
         }
         // A run that crashed has no summary: it is drawn with the usual axes.
-        let (metric, spec) = if folder.join(SUMMARY_FILE).exists() {
-            let summary = Summary::read(folder)?;
-            (summary.metric, summary.figure.unwrap_or_default())
-        } else {
-            (Metric::Best, FigureSpec::default())
+        let summary = match folder.join(SUMMARY_FILE).exists() {
+            true => Some(Summary::read(folder)?),
+            false => None,
         };
-        Figure::from_rows(&rows, metric, &spec).write(folder)?;
-        Ok(["curves.svg", "curves.png"]
-            .map(|name| folder.join(name))
-            .into())
+        let metric = summary.as_ref().map_or(Metric::Best, |s| s.metric);
+        let spec = summary.as_ref().and_then(|s| s.figure.clone());
+        Figure::from_rows(&rows, metric, &spec.unwrap_or_default()).write(folder)?;
+        let mut pictures = vec!["curves.svg", "curves.png"];
+        if let Some(summary) = &summary
+            && let Some(spec) = &summary.tradeoff
+        {
+            Tradeoff::of(summary, spec).write(folder)?;
+            pictures.extend(TRADEOFF_FILES);
+        }
+        Ok(pictures.iter().map(|name| folder.join(name)).collect())
     }
 
     fn plot_study(&self, reference: &StudyRef) -> anyhow::Result<Vec<PathBuf>> {

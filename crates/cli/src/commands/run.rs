@@ -16,8 +16,9 @@ use crate::text::quoted;
 
 /// Run a whole federation in one process
 ///
-/// Writes results.csv as the run goes, then summary.json, curves.svg and curves.png. Equal files give equal results.
-/// Interrupted, it keeps what is finished; --resume goes on from there.
+/// Writes results.csv as the run goes, then summary.json, curves.svg and curves.png. Equal files give equal results, unless
+/// releases are charged to a privacy budget: their noise has no seed. Interrupted, it keeps what is finished; --resume goes on
+/// from there, with the releases that ledger.db in the results folder holds.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     /// The federation, for instance examples/wine.toml
@@ -28,14 +29,18 @@ pub(crate) struct Run {
     /// Replace results that stand there already
     #[arg(long, conflicts_with = "resume")]
     overwrite: bool,
+    /// With --overwrite: also where the results come with a ledger of what was spent. It is kept as ledger-1.db, and what both
+    /// runs spend of the same agents' privacy adds up
+    #[arg(long, requires = "overwrite")]
+    spend_again: bool,
     /// Go on from the results of an interrupted run of the same file
     #[arg(long)]
     resume: bool,
     /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
-    /// What to run on the same seeds, the first compared with the others: fts, ts (each agent alone),
-    /// placebo (messages without information) [default: the file's algorithm]
+    /// What to run on the same seeds, the first compared with the others: the file's algorithm (fts, dp-fts-de, or fts-de
+    /// without noise), ts (each agent alone), placebo (messages without information) [default: the file's algorithm]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
     /// Print the summary as JSON instead of a table
@@ -61,6 +66,7 @@ impl Run {
                 (_, true) => Existing::Resume,
                 _ => Existing::Refuse,
             },
+            spend_again: self.spend_again,
             threads: self.threads,
         };
         let own_arm = [federation.own_arm()];
@@ -69,10 +75,10 @@ impl Run {
         } else {
             &self.arms
         };
-        if arms.contains(&Arm::Fts) && !self.quiet {
-            console::note(
-                "fts: messages are weight samples that every agent can read; no differential privacy is applied",
-            );
+        if !self.quiet
+            && let Some(note) = unprotected(&federation, arms)
+        {
+            console::note(note);
         }
         let stop = interrupt::stop_flag(interrupt::ABANDONS);
         let display = RunDisplay::new(self.quiet);
@@ -92,6 +98,11 @@ impl Run {
         let all_failed = report.n_failed == report.n_trials;
         if self.json || !all_failed {
             print_summary(&report.summary, self.json)?;
+        }
+        if let Some(statement) = &report.statement
+            && !self.json
+        {
+            console::result(&format!("spent: {}", statement.claim))?;
         }
         let folder = out.display();
         if report.ended == Ended::Interrupted {
@@ -118,8 +129,12 @@ impl Run {
                     "one run of agents that learn from each other: repeat with other seeds before relying on a difference",
                 );
             }
+            let ledger = match report.statement {
+                Some(_) => ", ledger.db",
+                None => "",
+            };
             console::note(&format!(
-                "results are in {folder}: results.csv, summary.json, curves.svg, curves.png"
+                "results are in {folder}: results.csv, summary.json, curves.svg, curves.png{ledger}"
             ));
         }
         Ok(Exit::Done)
@@ -141,6 +156,23 @@ impl Run {
         words.push("--resume".to_owned());
         words.join(" ")
     }
+}
+
+/// What is to be known of an arm whose messages nothing protects.
+fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<&'static str> {
+    if arms.contains(&Arm::Fts) {
+        return Some(
+            "fts: messages are weight samples that every agent can read; no differential privacy is applied",
+        );
+    }
+    if arms.contains(&Arm::FtsDe) {
+        return Some(
+            "fts-de: releases are exact averages of weight samples; no differential privacy is applied",
+        );
+    }
+    (arms.contains(&Arm::DpFtsDe) && federation.is_simulation()).then_some(
+        "simulation: the noise comes from the seed and protects nobody; nothing is promised and nothing is charged",
+    )
 }
 
 fn warning(failures: &AgentFailures) -> String {

@@ -12,8 +12,8 @@ use fedbo_algorithms::{
     SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FitCriterion, FitOptions, Hyperparameters, Kernel,
-    LengthscaleLaw,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, FitCriterion, FitOptions,
+    Hyperparameters, Kernel, LengthscaleLaw,
 };
 use fedbo_objective::{Objective, Outcome};
 use fedbo_optim::Direct;
@@ -27,7 +27,7 @@ use rayon::prelude::*;
 
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
+use crate::session::{Ended, Member, Observer, TrialRecord, run_fts};
 use crate::tally::Unit;
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, Summary,
@@ -312,7 +312,7 @@ fn history(
         seed,
     )?];
     let mut collect = Collect(Vec::new());
-    let ended = run_session(
+    let ended = run_fts(
         &mut members,
         Vec::new(),
         map.n_features(),
@@ -412,7 +412,7 @@ fn member(
     history: Vec<Observation>,
     initial: Vec<Vec<f64>>,
     seed: Seed,
-) -> anyhow::Result<Member> {
+) -> anyhow::Result<Member<Fts>> {
     let svm = Arc::clone(&setup.svms[field]);
     let space = svm.space().clone();
     let id = u32::try_from(field)?;
@@ -506,6 +506,7 @@ fn helpful_map(seed: Seed) -> anyhow::Result<Arc<FeatureMap>> {
             median: 0.3,
             spread: 0.7,
         },
+        sampling: FeatureSampling::Random,
     };
     Ok(Arc::new(FeatureMap::draw(
         &description,

@@ -10,15 +10,16 @@ use fedbo_algorithms::{
     SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
+    LengthscaleLaw, Prior,
 };
-use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate};
-use fedbo_space::{Direction, Point, Value};
+use fedbo_space::Direction;
 use fedbo_streams::{Purpose, Seed};
 
+use super::grid::{GridObjective, grid_decoder, grid_index};
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
 use super::{Finding, Progress, RunOptions};
 use crate::session::Member;
@@ -204,6 +205,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
         dim: 1,
         family: Family::SquaredExponential,
         lengthscale: LengthscaleLaw::Fixed(LENGTHSCALE),
+        sampling: FeatureSampling::Random,
     };
     let n_features = arm.n_features as u64;
     let map = Arc::new(FeatureMap::draw(
@@ -249,7 +251,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
     let member = Member {
         agent: Agent::new(fts, plan, seed)?,
         objective: Arc::new(objective),
-        decoder: Arc::new(|unit| Point::new(vec![("x".to_owned(), Value::Float(unit[0]))])),
+        decoder: grid_decoder(),
         direction: Direction::Maximize,
     };
     Ok(Session {
@@ -259,7 +261,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
         map: map.hash(),
         n_initial: 1,
         optimum: Some(optimum),
-        truth: Some(Box::new(move |point| Some(values[index(point)?]))),
+        truth: Some(Box::new(move |point| Some(values[grid_index(point)?]))),
         name_of: |id| id.to_string(),
     })
 }
@@ -289,36 +291,4 @@ fn settings(arm: &Arm) -> anyhow::Result<FtsSettings> {
             standardize: false,
         },
     })
-}
-
-/// Values on the grid with Gaussian noise that depends on the trial's number alone.
-struct GridObjective {
-    values: Vec<f64>,
-    noise_std: f64,
-    seed: Seed,
-}
-
-impl Objective for GridObjective {
-    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
-        let Some(index) = index(point) else {
-            return Outcome::Failed(fedbo_objective::Failure::NotFinite(f64::NAN));
-        };
-        let noise = self
-            .seed
-            .stream(Purpose::ObservationNoise, trial.agent, trial.trial)
-            .normal();
-        Outcome::Value(self.values[index] + self.noise_std * noise)
-    }
-}
-
-/// Index of a grid point.
-fn index(point: &Point) -> Option<usize> {
-    let x = point.get("x").and_then(Value::as_f64)?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "x lies in [0,1]"
-    )]
-    let index = (x * (N_GRID - 1) as f64).round() as usize;
-    (index < N_GRID).then_some(index)
 }

@@ -8,7 +8,7 @@ use fedbo_algorithms::{
     AgentSampling, Domain, Fts, FtsSettings, LocalProb, MessageContent, MessageSettings,
     ThompsonSettings,
 };
-use fedbo_gp::{Family, FeatureDescription, FeatureMap, LengthscaleLaw};
+use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_problems::{N_SILOS, Problem, WineSites, WineSvm};
 use fedbo_protocol::{Agent, AgentPlan};
@@ -127,6 +127,7 @@ fn session(
             median: 0.3,
             spread: 0.5,
         },
+        sampling: FeatureSampling::Random,
     };
     let map = Arc::new(FeatureMap::draw(
         &description,

@@ -14,7 +14,7 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::Progress;
-use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
+use crate::session::{Ended, Member, Observer, TrialRecord, run_fts};
 use crate::tally::{Tally, Unit};
 use fedbo_report::{
     Figure, ResultsWriter, Row, Summary, SummaryRequest, summarize, summarize_configurations,
@@ -59,7 +59,7 @@ pub(super) type Truth = Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>;
 /// What a job runs.
 pub(super) struct Session {
     /// Agents that optimize, with their names.
-    pub members: Vec<(String, Member)>,
+    pub members: Vec<(String, Member<Fts>)>,
     /// Messages of agents that only contribute.
     pub contributions: Vec<AgentUpdate>,
     /// M.
@@ -264,7 +264,7 @@ fn run_session_of(unit: &Unit, session: Session, stop: &AtomicBool) -> Worked {
         truth,
         name_of,
     };
-    let ended = run_session(
+    let ended = run_fts(
         &mut seats,
         contributions,
         n_features,

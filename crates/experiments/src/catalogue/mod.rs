@@ -1,8 +1,12 @@
 //! The declared experiments: a paper's tables and figures, each with its control arms.
 
+mod crowd;
+mod dp_landmine;
+mod dp_synthetic;
 mod fts_landmine;
 mod fts_synthetic;
 mod fts_wine;
+mod grid;
 mod jobs;
 mod single_party;
 
@@ -100,6 +104,20 @@ pub fn catalogue() -> &'static [Experiment] {
             needs_data: false,
             default_runs: 20,
             run: fts_wine::run,
+        },
+        Experiment {
+            name: "dp-synthetic",
+            about: "DP-FTS-DE Fig. 2, 4-7, 9, 12: 200 agents on functions drawn from a GP; what DE, q, z, S and P do, and a small budget",
+            needs_data: false,
+            default_runs: 50,
+            run: dp_synthetic::run,
+        },
+        Experiment {
+            name: "dp-landmine",
+            about: "DP-FTS-DE Fig. 3a, 3d, 11: 29 landmine fields tune their SVMs; what q and z do, and a setting that helps",
+            needs_data: true,
+            default_runs: 10,
+            run: dp_landmine::run,
         },
         Experiment {
             name: "single-party",

@@ -11,18 +11,20 @@ use fedbo_config::{
     Check, CommandKeys, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, WordOrNumbers,
     default_lengthscale,
 };
-use fedbo_gp::{Family, FeatureDescription, LengthscaleLaw};
+use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
 use fedbo_objective::CommandSpec;
 use fedbo_optim::MultiStart;
 use fedbo_problems::{Problem, ProblemSpec, problem};
 use fedbo_space::{Direction, Kind, Parameter, Space};
 
-use super::checked::{AgentObjective, Algorithm, Federation, FederationAgent};
+use super::checked::{AgentObjective, Algorithm, Collaboration, Federation, FederationAgent};
+use super::dp_fts_de::{Around, Distributed};
 use super::file::{AgentTable, FeaturesTable, FederationFile, FtsTable};
+use super::public_config::PublicConfig;
 use super::settings_record::SettingsRecord;
 
 /// Algorithms of other versions, so that their names get an honest answer.
-const TO_COME: [&str; 2] = ["dp-fts-de", "distributed-ts"];
+const TO_COME: [&str; 1] = ["distributed-ts"];
 const N_ROUNDS_MAX: u64 = 1_000_000;
 const N_INITIAL_MAX: usize = 10_000;
 const N_FEATURES_MAX: usize = 100_000;
@@ -51,6 +53,7 @@ impl FederationFile {
         };
         check.folder_name(&["federation", "name"], name)?;
         let algorithm = parts.algorithm(head.algorithm.as_deref())?;
+        parts.tables_have_an_effect(self, algorithm)?;
         let direction = check.word(
             &["federation", "direction"],
             head.direction.as_deref(),
@@ -99,8 +102,12 @@ impl FederationFile {
 
         let dim = space.dim();
         let noisy = head.noisy.unwrap_or(false);
-        let (fts, fts_ucb) = (&self.fts, ["fts", "ucb_multiplier"]);
-        let ucb_multiplier = check.ucb_multiplier(&fts_ucb, fts.ucb_multiplier)?;
+        let ucb_multiplier = match (algorithm, &self.dp_fts_de) {
+            (Algorithm::DpFtsDe, Some(table)) => {
+                check.ucb_multiplier(&["dp-fts-de", "ucb_multiplier"], table.ucb_multiplier)?
+            }
+            _ => check.ucb_multiplier(&["fts", "ucb_multiplier"], self.fts.ucb_multiplier)?,
+        };
         let ts_ucb = ["ts", "ucb_multiplier"];
         let ts_ucb_multiplier = match self.ts.ucb_multiplier {
             Some(entry) => check.ucb_multiplier(&ts_ucb, Some(entry))?,
@@ -117,21 +124,44 @@ impl FederationFile {
             },
         };
         let features = parts.features(&self.features, dim)?;
-        parts.memory(agents.len(), features.n_features)?;
+        parts.memory(algorithm, agents.len(), features.n_features)?;
+        let (seed, direction) = (
+            head.seed.unwrap_or(0),
+            direction.unwrap_or(Direction::Maximize),
+        );
+        let collaboration = if algorithm == Algorithm::DpFtsDe {
+            let mut config = PublicConfig::new();
+            let roster: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+            config.federation(name, seed, direction, n_initial, &roster, &space);
+            config.features(&features);
+            let around = Around {
+                check,
+                name,
+                rounds,
+                n_agents: agents.len(),
+                n_features: features.n_features,
+                space: &space,
+                own,
+                config,
+            };
+            Collaboration::Distributed(Box::new(Distributed::of(self, around)?))
+        } else {
+            Collaboration::Fts(Box::new(FtsSettings {
+                own,
+                local_prob: parts.local_prob(&self.fts)?,
+                agent_sampling: parts.agent_sampling(&self.fts, agents.len())?,
+                message: parts.message(&self.fts)?,
+            }))
+        };
         Ok(Federation {
             name: name.clone(),
-            seed: head.seed.unwrap_or(0),
-            direction: direction.unwrap_or(Direction::Maximize),
+            seed,
+            direction,
             algorithm,
             rounds,
             n_initial,
             features,
-            fts: FtsSettings {
-                own,
-                local_prob: parts.local_prob(fts)?,
-                agent_sampling: parts.agent_sampling(fts, agents.len())?,
-                message: parts.message(fts)?,
-            },
+            collaboration,
             ts_ucb_multiplier,
             settings_record: SettingsRecord::of(self),
             agents,
@@ -151,21 +181,69 @@ impl Parts<'_> {
         let path = ["federation", "algorithm"];
         if let Some(known) = given.filter(|given| TO_COME.contains(given)) {
             let message = format!(
-                "federation.algorithm = {known:?} is not available in this version; it has \"fts\" and \"ts\""
+                "federation.algorithm = {known:?} is not available in this version; it has \"fts\", \"dp-fts-de\" and \"ts\""
             );
             return Err(self.file.error(&path, message));
         }
-        let known = [("fts", Algorithm::Fts), ("ts", Algorithm::Ts)];
+        let known = [
+            ("fts", Algorithm::Fts),
+            ("ts", Algorithm::Ts),
+            ("dp-fts-de", Algorithm::DpFtsDe),
+        ];
         self.check.word(&path, given, &known)?.ok_or_else(|| {
-            let remedy =
-                "add algorithm = \"fts\" (agents learn from each other) or \"ts\" (each alone)";
+            let remedy = "add algorithm = \"fts\" (agents learn from each other), \"dp-fts-de\" (the same with differential \
+                          privacy) or \"ts\" (each alone)";
             self.file.missing_error(&path, remedy)
         })
     }
 
-    /// Every agent of a process keeps the latest message of every other: refuses what cannot fit.
-    fn memory(&self, n_agents: usize, n_features: usize) -> Result<(), FileError> {
+    /// Refuses tables that another algorithm reads: above all a [privacy] that would protect nobody.
+    fn tables_have_an_effect(
+        &self,
+        file: &FederationFile,
+        algorithm: Algorithm,
+    ) -> Result<(), FileError> {
+        let of_dp = algorithm == Algorithm::DpFtsDe;
+        let tables = [
+            ("privacy", !of_dp && file.privacy.is_some(), "\"dp-fts-de\""),
+            (
+                "exploration",
+                !of_dp && file.exploration.is_some(),
+                "\"dp-fts-de\"",
+            ),
+            (
+                "dp-fts-de",
+                !of_dp && file.dp_fts_de.is_some(),
+                "\"dp-fts-de\"",
+            ),
+            (
+                "fts",
+                of_dp && file.fts != FtsTable::default(),
+                "\"fts\" or \"ts\"",
+            ),
+        ];
+        match tables.iter().find(|(_, is_idle, _)| *is_idle) {
+            None => Ok(()),
+            Some((table, _, readers)) => {
+                let message = format!(
+                    "[{table}] has no effect unless federation.algorithm is {readers}; remove the table, or change the algorithm"
+                );
+                Err(self.file.error(&[table], message))
+            }
+        }
+    }
+
+    /// Every agent of a process keeps the latest message of every other in FTS: refuses what cannot fit.
+    fn memory(
+        &self,
+        algorithm: Algorithm,
+        n_agents: usize,
+        n_features: usize,
+    ) -> Result<(), FileError> {
         const BYTES_MAX: f64 = 4.0e9;
+        if algorithm == Algorithm::DpFtsDe {
+            return Ok(()); // an agent keeps one sum a region
+        }
         // Measured: the broadcast being taken in adds about half of what the inboxes hold.
         let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * n_features as f64 + 80.0);
         if bytes <= BYTES_MAX {
@@ -185,9 +263,15 @@ impl Parts<'_> {
             let remedy = "add a table [[agents]] with a name and a command or problem for each";
             return Err(self.file.missing_error(&["agents"], remedy));
         }
-        if agents.len() == 1 && algorithm == Algorithm::Fts {
-            let message = "there is 1 agent, and algorithm = \"fts\" needs at least 2 to learn from each other; \
-                           add an [[agents]] table, or set algorithm = \"ts\"";
+        if agents.len() == 1 && algorithm != Algorithm::Ts {
+            let word = match algorithm {
+                Algorithm::DpFtsDe => "dp-fts-de",
+                _ => "fts",
+            };
+            let message = format!(
+                "there is 1 agent, and algorithm = {word:?} needs at least 2 to learn from each other; \
+                 add an [[agents]] table, or set algorithm = \"ts\""
+            );
             return Err(self.file.error(&["agents", "0"], message));
         }
         let mut seen = BTreeSet::new();
@@ -443,6 +527,7 @@ impl Parts<'_> {
             dim,
             family: family.unwrap_or(Family::SquaredExponential),
             lengthscale,
+            sampling: FeatureSampling::Random,
         })
     }
 

@@ -14,7 +14,9 @@ use fedbo_problems::Problem;
 use fedbo_space::{Direction, Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
+use super::dp_fts_de::Distributed;
 use super::file::FederationFile;
+use super::privacy::PrivacyPlan;
 use super::settings_record::SettingsRecord;
 use crate::session::Decoder;
 
@@ -25,6 +27,8 @@ pub enum Algorithm {
     Fts,
     /// Thompson sampling, each agent alone.
     Ts,
+    /// Federated Thompson sampling with distributed exploration, differentially private unless that is switched off.
+    DpFtsDe,
 }
 
 /// One way to run the agents of a federation, on the same seeds as every other.
@@ -32,13 +36,25 @@ pub enum Algorithm {
 pub enum Arm {
     /// Federated Thompson sampling.
     Fts,
-    /// Each agent alone: FTS with p_t = 1.
+    /// Each agent alone: p_t = 1.
     Ts,
-    /// FTS whose messages are draws of the prior and hold no information.
+    /// The file's algorithm with messages that hold no information: draws of the prior, or zeros where releases are noisy.
     Placebo,
+    /// Federated Thompson sampling with distributed exploration, with noise.
+    DpFtsDe,
+    /// The same without noise.
+    FtsDe,
 }
 
 impl Arm {
+    const ALL: [Self; 5] = [
+        Self::Fts,
+        Self::DpFtsDe,
+        Self::FtsDe,
+        Self::Ts,
+        Self::Placebo,
+    ];
+
     /// Its name in results.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -46,6 +62,8 @@ impl Arm {
             Self::Fts => "fts",
             Self::Ts => "ts",
             Self::Placebo => "placebo",
+            Self::DpFtsDe => "dp-fts-de",
+            Self::FtsDe => "fts-de",
         }
     }
 
@@ -66,11 +84,17 @@ impl FromStr for Arm {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Fts, Self::Ts, Self::Placebo]
+        Self::ALL
             .into_iter()
             .find(|arm| arm.name() == text)
-            .ok_or_else(|| format!("unknown arm {text:?}; known are fts, ts, placebo"))
+            .ok_or_else(|| format!("unknown arm {text:?}; known are {}", names(&Self::ALL)))
     }
+}
+
+/// Names of arms, with commas between.
+pub(super) fn names(arms: &[Arm]) -> String {
+    let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
+    names.join(", ")
 }
 
 /// A federation that can be run.
@@ -94,11 +118,20 @@ pub struct Federation {
     pub features: FeatureDescription,
     /// The agents, in the order of the file.
     pub agents: Vec<FederationAgent>,
-    pub(super) fts: FtsSettings,
+    pub(super) collaboration: Collaboration,
     /// β_t of the arm `ts`.
     pub(super) ts_ucb_multiplier: UcbMultiplier,
     /// What the file says, to be kept with the results.
     pub(super) settings_record: SettingsRecord,
+}
+
+/// How agents work together.
+#[derive(Clone)]
+pub(super) enum Collaboration {
+    /// By messages that all can read, or not at all.
+    Fts(Box<FtsSettings>),
+    /// By releases of sums.
+    Distributed(Box<Distributed>),
 }
 
 /// An agent with its objective.
@@ -150,44 +183,82 @@ impl Federation {
     /// The arm that the file itself asks for.
     #[must_use]
     pub fn own_arm(&self) -> Arm {
-        match self.algorithm {
-            Algorithm::Fts => Arm::Fts,
-            Algorithm::Ts => Arm::Ts,
+        match (&self.collaboration, self.algorithm) {
+            (Collaboration::Distributed(distributed), _) => distributed.own_arm(),
+            (Collaboration::Fts(_), Algorithm::Ts) => Arm::Ts,
+            (Collaboration::Fts(_), _) => Arm::Fts,
         }
     }
 
-    /// How an agent works in an arm.
-    pub(super) fn settings(&self, arm: Arm) -> FtsSettings {
-        let mut settings = self.fts.clone();
+    /// The arms that can be compared.
+    #[must_use]
+    pub fn arms(&self) -> [Arm; 3] {
+        let own = match &self.collaboration {
+            Collaboration::Distributed(distributed) => distributed.own_arm(),
+            Collaboration::Fts(_) => Arm::Fts,
+        };
+        [own, Arm::Ts, Arm::Placebo]
+    }
+
+    /// What the file's own arm promises and may spend; none where nothing is promised.
+    #[must_use]
+    pub fn privacy(&self) -> Option<&PrivacyPlan> {
+        match &self.collaboration {
+            Collaboration::Distributed(distributed) => distributed.plan(),
+            Collaboration::Fts(_) => None,
+        }
+    }
+
+    /// Whether the noise of its releases comes from the seed, so that they protect nobody.
+    #[must_use]
+    pub fn is_simulation(&self) -> bool {
+        match &self.collaboration {
+            Collaboration::Distributed(distributed) => distributed.is_simulation(),
+            Collaboration::Fts(_) => false,
+        }
+    }
+
+    /// How an agent of federated Thompson sampling works in an arm.
+    pub(super) fn fts_settings(&self, settings: &FtsSettings, arm: Arm) -> FtsSettings {
+        let mut settings = settings.clone();
         match arm {
-            Arm::Fts => {}
             Arm::Ts => {
                 settings.local_prob = LocalProb::Constant(1.0);
                 settings.own.ucb_multiplier = self.ts_ucb_multiplier;
             }
             Arm::Placebo => settings.message.content = MessageContent::Placebo,
+            Arm::Fts | Arm::DpFtsDe | Arm::FtsDe => {}
         }
         settings
     }
 
-    /// Initial points of an agent in unit-cube coordinates: uniform, the same in every arm, different where the space
-    /// has as many points.
-    pub(super) fn initial_points(&self, agent: u64) -> Vec<Vec<f64>> {
+    /// Initial points of an agent in unit-cube coordinates: uniform in the space or in the agent's region, the same in every
+    /// arm, different where there are as many points. None if no point of the region was found.
+    pub(super) fn initial_points(&self, agent: u64) -> Option<Vec<Vec<f64>>> {
         const N_TRIES: usize = 100;
         let domain = Domain::Space(self.space.clone());
         let mut stream = Seed::new(self.seed).stream(Purpose::InitialDesign, agent, 0);
+        let mut draw = || match &self.collaboration {
+            Collaboration::Fts(_) => Some(domain.random(&mut stream)),
+            Collaboration::Distributed(distributed) => {
+                let agent = usize::try_from(agent).unwrap_or(usize::MAX);
+                distributed
+                    .exploration
+                    .start(agent, &self.space, &mut stream)
+            }
+        };
         let mut points: Vec<Vec<f64>> = Vec::with_capacity(self.n_initial);
         for _ in 0..self.n_initial {
-            let mut point = domain.random(&mut stream);
+            let mut point = draw()?;
             for _ in 0..N_TRIES {
                 if !points.contains(&point) {
                     break;
                 }
-                point = domain.random(&mut stream);
+                point = draw()?;
             }
             points.push(point);
         }
-        points
+        Some(points)
     }
 
     /// The objective of an agent; `stop` ends a running command.

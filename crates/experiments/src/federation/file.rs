@@ -27,6 +27,15 @@ pub struct FederationFile {
     /// `[ts]`: options of Thompson sampling alone.
     #[serde(default)]
     pub ts: TsTable,
+    /// `[dp-fts-de]`: options of federated Thompson sampling with distributed exploration.
+    #[serde(default, rename = "dp-fts-de")]
+    pub dp_fts_de: Option<DpFtsDeTable>,
+    /// `[exploration]`: who explores where, of `dp-fts-de`.
+    #[serde(default)]
+    pub exploration: Option<ExplorationTable>,
+    /// `[privacy]`: what is promised of releases and what they may cost, of `dp-fts-de`.
+    #[serde(default)]
+    pub privacy: Option<PrivacyTable>,
     /// `[space.NAME]`, one table a parameter. A map has no order: the checked space follows the file's.
     #[serde(default)]
     pub space: BTreeMap<String, ParameterSpec>,
@@ -43,7 +52,7 @@ pub struct FederationTable {
     pub name: Option<String>,
     /// `maximize` (default) or `minimize`.
     pub direction: Option<String>,
-    /// `fts` or `ts`.
+    /// `fts`, `ts` or `dp-fts-de`.
     pub algorithm: Option<String>,
     /// Queries of each agent after its initial points.
     pub rounds: Option<u64>,
@@ -91,6 +100,73 @@ pub struct FtsTable {
 pub struct TsTable {
     /// β_t; by default that of `[fts]`, so that the two can be compared.
     pub ucb_multiplier: Option<UcbEntry>,
+}
+
+/// `[dp-fts-de]`: how an agent uses releases and what it sends.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DpFtsDeTable {
+    /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), a number, or a list.
+    pub local_prob: Option<WordOrNumbers>,
+    /// `schedule` (default): the releases are used with probability 1 − p_t; `signal`: less often the more of them is noise.
+    pub trust: Option<String>,
+    /// `mean` (default): the posterior's mean is sent; `sample` (default in modes `paper` and `off`): a draw from it.
+    pub message: Option<String>,
+    /// `mean` (default): all releases count; `latest` (default in modes `paper` and `off`): the latest alone.
+    pub memory: Option<String>,
+    /// How much less a release counts with each round of age under `memory = "mean"`, in `(0, 1]`; default 1.
+    pub discount: Option<f64>,
+    /// β_t: a number (default 1), or the bound of FTS's theorem 1.
+    pub ucb_multiplier: Option<UcbEntry>,
+    /// Whether each agent standardizes the outputs that its vectors are made of; default true.
+    pub standardize: Option<bool>,
+    /// σ² in vectors; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
+    pub message_noise: Option<f64>,
+}
+
+/// `[exploration]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExplorationTable {
+    /// P: regions of the space; agent n, counted from 0 in the file's order, is assigned to region n mod P. Default 1 for
+    /// fewer than 8 agents, else 4, or fewer where the space cannot be cut so often.
+    pub regions: Option<u32>,
+    /// Where initial points lie: `region` (default), the agent's own, or `anywhere`.
+    pub start: Option<String>,
+    /// φ: how much more an agent counts in its own region: `softmax` (default), `linear`, `square` or `uniform`.
+    pub weights: Option<String>,
+    /// a_1 of the weights, at least 1; default 16.
+    pub weight_start: Option<f64>,
+    /// Rounds at that value, or `forever`; default 10.
+    pub weight_hold: Option<WordOrNumbers>,
+    /// Rounds over which it falls to 1, where all agents count the same; default 30.
+    pub weight_decay: Option<u64>,
+}
+
+/// `[privacy]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PrivacyTable {
+    /// `default`; `paper`, the paper's mechanism and accountant, for reproduction; `off`, no noise and no promise.
+    pub mode: Option<String>,
+    /// ε that all releases together may spend; needed.
+    pub epsilon: Option<f64>,
+    /// δ; default min(1e-5, 1/N²), which is also the largest; in mode `paper` 1/N^1.1.
+    pub delta: Option<f64>,
+    /// q: probability that an agent's vector enters a release, in `(0, 1]`; default 1.
+    pub sampling_rate: Option<f64>,
+    /// z: standard deviation of the noise over the sensitivity; default the least with which all releases fit the budget.
+    pub noise_multiplier: Option<f64>,
+    /// S: vectors are clipped at norm S/√P; default 1 for `message = "mean"`, 1.1 √(P M) for `"sample"`.
+    pub max_norm: Option<f64>,
+    /// Number of releases; default the number of rounds, in mode `default` at most 5.
+    pub releases: Option<u64>,
+    /// Rounds from release to release; default 1.
+    pub every: Option<u64>,
+    /// `pld` (default), `renyi` or `moments` (default in mode `paper`).
+    pub accountant: Option<String>,
+    /// Noise from the file's seed, to try things out: nothing is promised then, and nothing charged; default false.
+    pub simulate: Option<bool>,
 }
 
 /// One `[[agents]]` table: a name, and a command or a built-in problem.

@@ -98,6 +98,12 @@ impl Recorded {
         self.rows.keys().filter(of_arm).count()
     }
 
+    /// The last iteration of an arm that has a row.
+    pub(super) fn last_iteration(&self, arm: Arm) -> Option<i64> {
+        let of_arm = self.rows.keys().filter(|key| key.0 == arm.name());
+        of_arm.map(|key| key.2).max()
+    }
+
     /// Values of an agent by index of its trial; `None` for failed ones.
     pub(super) fn values(
         &self,

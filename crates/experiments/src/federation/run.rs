@@ -1,25 +1,29 @@
 //! A run of a federation: its arms one after the other, and the results folder that they leave.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fedbo_algorithms::{Domain, Fts, StrategyError};
-use fedbo_gp::{FeatureMap, GpError};
+use fedbo_algorithms::StrategyError;
+use fedbo_config::FileError;
+use fedbo_gp::GpError;
+use fedbo_ledger::{LedgerError, Statement};
 use fedbo_objective::{CommandError, Outcome};
-use fedbo_protocol::{Agent, AgentError, AgentPlan, UpdateRejected};
+use fedbo_protocol::{AgentError, UpdateRejected};
 use fedbo_space::Direction;
-use fedbo_streams::{Purpose, Seed};
 
-use super::checked::{Arm, Federation};
-use super::replay::{Recorded, Replayed, Staging};
-use crate::session::{Ended, Member, Observer, SessionError, TrialRecord, run_session};
-use crate::tally::{Tally, Unit};
+use super::arm;
+use super::book::Book;
+use super::checked::{Arm, Collaboration, Federation, names};
+use super::privacy::PrivacyPlan;
+use super::replay::Recorded;
+use super::study_ledger::{self, StudyLedger};
+use crate::session::{Ended, SessionError};
 use fedbo_report::{
-    Clusters, Figure, FigureSpec, FolderLock, Metric, PanelBy, ReportError, ResultsWriter, Row,
-    Scale, Summary, SummaryRequest, check_folder, summarize,
+    Clusters, Figure, FigureSpec, FolderLock, Metric, PanelBy, PrivacySpent, ReportError, Row,
+    Scale, Summary, SummaryRequest, summarize,
 };
 
 /// Most agents that get a panel each.
@@ -45,6 +49,9 @@ pub struct RunOptions {
     pub out: PathBuf,
     /// Results that stand there.
     pub existing: Existing,
+    /// Whether the budget may be spent once more on the same agents when results with a ledger are overwritten: the old ledger
+    /// is kept beside the new one.
+    pub spend_again: bool,
     /// Worker threads; results do not depend on it. None for as many as the machine runs at once.
     pub threads: Option<usize>,
 }
@@ -68,6 +75,16 @@ pub struct ArmStart<'a> {
 
 /// Hears how far a run is.
 pub trait RunProgress: Sync {
+    /// The results are overwritten, and the ledger that stood with them is kept at this path.
+    fn ledger_kept(&self, path: &Path) {
+        let _ = path;
+    }
+
+    /// Before the first round of an arm that is charged: what is promised, and what was spent in earlier sessions.
+    fn charging(&self, plan: &PrivacyPlan, spent: &Statement) {
+        let _ = (plan, spent);
+    }
+
     /// An arm begins.
     fn arm_started(&self, start: &ArmStart<'_>) {
         let _ = start;
@@ -107,6 +124,8 @@ pub struct RunReport {
     pub n_failed: usize,
     /// Agents with failed trials.
     pub failures: Vec<AgentFailures>,
+    /// What was released and spent; none where nothing is charged.
+    pub statement: Option<Statement>,
 }
 
 /// Failed trials of one agent over all arms.
@@ -134,6 +153,14 @@ pub enum RunError {
         /// The arm.
         arm: Arm,
     },
+    /// The file has no such arm.
+    #[error("arm {arm} is none of this file's, which are {}", names(known))]
+    UnknownArm {
+        /// The arm.
+        arm: Arm,
+        /// What there is.
+        known: [Arm; 3],
+    },
     /// An arm is named twice.
     #[error("arm {arm} is named twice; name each arm once")]
     RepeatedArm {
@@ -147,6 +174,42 @@ pub enum RunError {
         path: PathBuf,
         /// The difference.
         message: String,
+    },
+    /// The budget pays for no release at all.
+    #[error(transparent)]
+    NotPaid(FileError),
+    /// A folder's ledger would be overwritten, or mixed with another run's results.
+    #[error(
+        "{} records what releases have cost, which stays spent whatever becomes of it; go on with --resume, choose another \
+         folder with --out DIR, or give --overwrite --spend-again, which keeps it under another name and spends anew", path.display()
+    )]
+    LedgerExists {
+        /// The ledger.
+        path: PathBuf,
+    },
+    /// The ledger ends before what is known to have been released.
+    #[error(
+        "{} holds {found} releases, and the results beside it rest on {expected}: it was set back or replaced, so what was \
+         spent is not known from it; put back the ledger of these results, as it was last", path.display()
+    )]
+    LedgerSetBack {
+        /// The ledger.
+        path: PathBuf,
+        /// Releases in it.
+        found: u64,
+        /// Releases that there were at least.
+        expected: u64,
+    },
+    /// The ledger cannot be used, or refuses.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// No initial point was found in an agent's region.
+    #[error(
+        "agent {agent:?}: no point of its region was found to begin with; set exploration.start = \"anywhere\", or fewer regions"
+    )]
+    NoStart {
+        /// The agent's name.
+        agent: String,
     },
     /// The results folder cannot be used.
     #[error(transparent)]
@@ -180,20 +243,24 @@ impl From<SessionError> for RunError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Agent(error) => Self::Agent(error),
-            // What our own observer answered comes back as it was.
-            stalled @ SessionError::Stalled => Self::Other(stalled.into()),
-            SessionError::Observer(error) => error.downcast::<Self>().unwrap_or_else(Self::Other),
+            // What our own observer or ledger answered comes back as it was.
+            SessionError::Observer(error) | SessionError::Store { source: error, .. } => {
+                error.downcast::<Self>().unwrap_or_else(Self::Other)
+            }
+            other => Self::Other(other.into()),
         }
     }
 }
 
 /// Runs the arms of a federation and writes `results.csv` as it goes, then `summary.json` and the pictures.
 ///
-/// Equal files give equal results, whatever the number of threads. When `stop` is set, running trials are abandoned and
+/// Equal files give equal results, whatever the number of threads, unless releases are charged: their noise has no seed, and
+/// only a resumed run equals the one that it goes on from. When `stop` is set, running trials are abandoned and
 /// everything finished is kept, summarised and drawn.
 ///
 /// # Errors
-/// If the folder cannot be written, holds other results, or an agent fails.
+/// If the folder cannot be written, holds other results or a ledger that does not fit them, the budget pays for nothing, or
+/// an agent fails.
 pub fn run_federation(
     federation: &Federation,
     options: &RunOptions,
@@ -209,9 +276,19 @@ pub fn run_federation(
         if arms[..index].contains(arm) {
             return Err(RunError::RepeatedArm { arm: *arm });
         }
+        let known = federation.arms();
+        if !known.contains(arm) {
+            return Err(RunError::UnknownArm { arm: *arm, known });
+        }
         if arm.exchanges() && federation.agents.len() < 2 {
             return Err(RunError::TooFewAgents { arm: *arm });
         }
+    }
+    let plan = federation
+        .privacy()
+        .filter(|_| arms.contains(&Arm::DpFtsDe));
+    if let Some(Err(refusal)) = plan.map(|plan| &plan.claim) {
+        return Err(RunError::NotPaid(refusal.clone()));
     }
     let mut builder = rayon::ThreadPoolBuilder::new();
     if let Some(threads) = options.threads {
@@ -222,7 +299,14 @@ pub fn run_federation(
         .map_err(|error| RunError::Threads(error.to_string()))?;
 
     let _held = FolderLock::acquire(&options.out)?;
-    let mut book = Book::open(federation, options, &arms)?;
+    let recorded = Book::recorded(federation, options, &arms)?;
+    // The ledger is there before the first result: where there are results, a ledger that is not there was lost.
+    make_way(options, plan.is_some(), progress)?;
+    let mut ledger = match plan {
+        Some(plan) => Some(open_ledger(federation, plan, options, recorded.as_ref())?),
+        None => None,
+    };
+    let mut book = Book::open(federation, options, recorded)?;
     let names: Vec<String> = federation.agents.iter().map(|a| a.name.clone()).collect();
     let mut wall_seconds = BTreeMap::new();
     let mut ended = Ended::Complete;
@@ -231,6 +315,10 @@ pub fn run_federation(
             .recorded
             .as_ref()
             .map_or(0, |recorded| recorded.n_of(arm));
+        let ledger = ledger.as_mut().filter(|_| arm == Arm::DpFtsDe);
+        if let (Some(plan), Some(ledger)) = (plan, &ledger) {
+            progress.charging(plan, &ledger.statement()?);
+        }
         progress.arm_started(&ArmStart {
             arm,
             agents: &names,
@@ -240,7 +328,15 @@ pub fn run_federation(
             n_recorded,
         });
         let started = Instant::now();
-        ended = pool.install(|| run_arm(federation, arm, &names, &mut book, progress, stop))?;
+        let run = arm::Run {
+            federation,
+            arm,
+            book: &mut book,
+            ledger,
+            progress,
+            stop,
+        };
+        ended = pool.install(|| run.run())?;
         if n_recorded == 0 {
             wall_seconds.insert(arm.name().to_owned(), started.elapsed().as_secs_f64());
         }
@@ -249,207 +345,76 @@ pub fn run_federation(
         }
     }
     let rows = book.close(&options.out)?;
-    let summary = report(federation, options, &arms, &rows, wall_seconds, ended)?;
+    let statement = ledger.map(|ledger| ledger.statement()).transpose()?;
+    let privacy = plan.zip(statement.as_ref());
+    let privacy = privacy.map(|(plan, statement)| spent(plan, statement));
+    let summary = report(
+        federation,
+        options,
+        &arms,
+        &rows,
+        wall_seconds,
+        ended,
+        privacy,
+    )?;
     Ok(RunReport {
         summary,
         ended,
         n_trials: rows.len(),
         n_failed: rows.iter().filter(|row| row.is_failed()).count(),
         failures: failures(&names, &rows),
+        statement,
     })
 }
 
-fn run_arm(
-    federation: &Federation,
-    arm: Arm,
-    names: &[String],
-    book: &mut Book,
+/// Makes sure that no ledger in the folder is lost or mixed with this run's results.
+fn make_way(
+    options: &RunOptions,
+    is_charged: bool,
     progress: &dyn RunProgress,
-    stop: &Arc<AtomicBool>,
-) -> Result<Ended, RunError> {
-    let seed = Seed::new(federation.seed);
-    let mut stream = seed.stream(Purpose::SharedFeatures, 0, 0);
-    let map = FeatureMap::draw(&federation.features, &mut stream).map_err(RunError::Features)?;
-    let map = Arc::new(map);
-    let mut members = Vec::with_capacity(names.len());
-    let mut tallies = Vec::with_capacity(names.len());
-    for (id, agent) in (0_u32..).zip(&federation.agents) {
-        let objective = federation
-            .objective(agent, stop)
-            .map_err(|source| RunError::Command {
-                agent: agent.name.clone(),
-                source,
-            })?;
-        let recorded = book.recorded.as_ref();
-        let values = recorded.map(|rows| rows.values(arm, &agent.name, federation.n_initial));
-        let strategy = Fts::new(
-            Domain::Space(federation.space.clone()),
-            federation.settings(arm),
-            Arc::clone(&map),
-            seed.child(Purpose::Agent, u64::from(id)),
-        )?;
-        let plan = AgentPlan {
-            id,
-            history: Vec::new(),
-            initial: federation.initial_points(u64::from(id)),
-            n_rounds: federation.rounds,
-        };
-        members.push(Member {
-            agent: Agent::new(strategy, plan, seed)?,
-            objective: match values {
-                Some(values) if !values.is_empty() => Arc::new(Replayed::new(objective, values)),
-                _ => objective,
-            },
-            decoder: federation.decoder(),
-            direction: federation.direction,
-        });
-        let unit = Unit {
-            experiment: federation.name.clone(),
-            arm: arm.name().to_owned(),
-            agent: agent.name.clone(),
-            run: 0,
-        };
-        let optimum = agent.objective.optimum();
-        tallies.push(Tally::new(
-            unit,
-            federation.direction,
-            federation.n_initial,
-            optimum,
-        ));
+) -> Result<(), RunError> {
+    let folder = &options.out;
+    let goes_on = options.existing == Existing::Resume && is_charged;
+    if goes_on || !study_ledger::is_present(folder) {
+        return Ok(());
     }
-    let mut scribe = Scribe {
-        federation,
-        names,
-        tallies,
-        book,
-        progress,
+    let may_go = options.spend_again || !study_ledger::has_charges(folder);
+    if options.existing != Existing::Overwrite || !may_go {
+        let path = folder.join(study_ledger::LEDGER_FILE);
+        return Err(RunError::LedgerExists { path });
+    }
+    progress.ledger_kept(&study_ledger::set_aside(folder)?);
+    Ok(())
+}
+
+fn open_ledger(
+    federation: &Federation,
+    plan: &PrivacyPlan,
+    options: &RunOptions,
+    recorded: Option<&Recorded>,
+) -> Result<StudyLedger, RunError> {
+    let Collaboration::Distributed(distributed) = &federation.collaboration else {
+        unreachable!("only releases are charged")
     };
-    let ended = run_session(
-        &mut members,
-        Vec::new(),
-        map.n_features(),
-        map.hash(),
-        &mut scribe,
-        stop,
-    )?;
-    Ok(ended)
+    let last = recorded.and_then(|recorded| recorded.last_iteration(Arm::DpFtsDe));
+    // A query of round t rests on the releases of the rounds before t.
+    let n_rounds = last.map_or(0, |last| u64::try_from(last).unwrap_or(0));
+    StudyLedger::open(&options.out, plan, &distributed.schedule(), n_rounds)
 }
 
-/// The results file, and the rows in it.
-struct Book {
-    writer: ResultsWriter,
-    folder: PathBuf,
-    rows: Vec<Row>,
-    recorded: Option<Recorded>,
-    staging: Option<Staging>,
-}
-
-impl Book {
-    fn open(federation: &Federation, options: &RunOptions, arms: &[Arm]) -> Result<Self, RunError> {
-        let folder = options.out.clone();
-        let parameters: Vec<String> = federation
-            .space
-            .parameters()
-            .iter()
-            .map(|parameter| parameter.name().to_owned())
-            .collect();
-        let recorded = match options.existing {
-            Existing::Resume => {
-                check_folder(&folder, true)?;
-                let recorded = Recorded::read(&folder, federation, arms)?;
-                if recorded.is_some() {
-                    federation.settings_record.compare(&folder)?;
-                }
-                recorded
-            }
-            Existing::Refuse | Existing::Overwrite => None,
-        };
-        let (writer, staging) = if recorded.is_some() {
-            let (staging, writer) = Staging::create(&folder, &parameters)?;
-            (writer, Some(staging))
-        } else {
-            // With `Resume` there are no results here, at most an empty file.
-            let overwrite = options.existing != Existing::Refuse;
-            let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
-            federation.settings_record.write(&folder)?;
-            (writer, None)
-        };
-        let mut book = Self {
-            writer,
-            folder,
-            rows: Vec::new(),
-            recorded,
-            staging,
-        };
-        book.promote_when_caught_up()?;
-        Ok(book)
-    }
-
-    fn write(&mut self, rows: Vec<Row>) -> Result<(), RunError> {
-        for row in &rows {
-            self.writer.append(row)?;
-        }
-        self.writer.commit()?;
-        self.rows.extend(rows);
-        self.promote_when_caught_up()
-    }
-
-    /// Puts the new file in place once it has everything that the old one has.
-    fn promote_when_caught_up(&mut self) -> Result<(), RunError> {
-        if self.recorded.as_ref().is_some_and(|rows| rows.len() == 0)
-            && let Some(staging) = self.staging.take()
-        {
-            staging.promote(&self.folder)?;
-        }
-        Ok(())
-    }
-
-    /// All rows that are in the folder now. Where the replay was interrupted, those are the old ones.
-    fn close(self, folder: &std::path::Path) -> Result<Vec<Row>, RunError> {
-        if self.staging.is_some() {
-            let path = folder.join(fedbo_report::RESULTS_FILE);
-            return Ok(fedbo_report::read_results(&path)?);
-        }
-        Ok(self.rows)
-    }
-}
-
-/// Writes the trials of an arm into the book.
-struct Scribe<'a> {
-    federation: &'a Federation,
-    names: &'a [String],
-    tallies: Vec<Tally>,
-    book: &'a mut Book,
-    progress: &'a dyn RunProgress,
-}
-
-impl Observer for Scribe<'_> {
-    fn trial_ended(&self, record: &TrialRecord) {
-        self.progress
-            .trial_ended(record.agent as usize, &record.outcome);
-    }
-
-    fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
-        let mut rows = Vec::with_capacity(records.len());
-        for record in records {
-            let index = record.agent as usize;
-            let agent = &self.federation.agents[index];
-            let truth = agent.objective.truth(&record.point);
-            let name_of = |sender: u32| self.names[sender as usize].clone();
-            let mut row = self.tallies[index].row(record, truth, name_of);
-            if let Some(recorded) = &mut self.book.recorded {
-                recorded.settle(&mut row)?;
-            }
-            rows.push(row);
-        }
-        if let Some(first) = rows.first() {
-            self.progress.wave_ended(first.iteration, &rows);
-        }
-        Ok(self.book.write(rows)?)
-    }
-
-    fn refused(&self, rejected: &UpdateRejected) {
-        self.progress.refused(rejected);
+/// A ledger's statement, for the summary.
+fn spent(plan: &PrivacyPlan, statement: &Statement) -> PrivacySpent {
+    let claim = &statement.claim;
+    PrivacySpent {
+        epsilon: claim.epsilon,
+        delta: claim.delta,
+        adjacency: claim.adjacency.to_string(),
+        releases: claim.n_releases,
+        planned_releases: plan.n_planned(),
+        accountant: claim.accountant.to_string(),
+        mode: claim.mode.to_string(),
+        budget_epsilon: statement.budget.epsilon(),
+        ledger_head: statement.head.to_string(),
     }
 }
 
@@ -461,6 +426,7 @@ fn report(
     rows: &[Row],
     wall_seconds: BTreeMap<String, f64>,
     ended: Ended,
+    privacy: Option<PrivacySpent>,
 ) -> Result<Summary, RunError> {
     let by_regret = federation.knows_regret();
     let metric = if by_regret {
@@ -505,13 +471,19 @@ fn report(
             .collect(),
         // Agents that learn from each other are one value together: a single run has no standard error.
         clusters: Clusters::Runs,
-        private: false,
-        privacy: BTreeMap::new(),
+        private: privacy.is_some(),
+        privacy: privacy
+            .map(|spent| (Arm::DpFtsDe.name().to_owned(), spent))
+            .into_iter()
+            .collect(),
         wall_seconds,
         figure: Some(figure.clone()),
     };
     let mut summary = summarize(rows, &request);
     summary.interrupted = ended == Ended::Interrupted;
+    if federation.is_simulation() {
+        summary.private = Some(false); // INV-10
+    }
     summary.write(&options.out)?;
     Figure::from_rows(rows, metric, &figure).write(&options.out)?;
     Ok(summary)

@@ -24,7 +24,7 @@ impl SettingsRecord {
         for agent in &mut agents {
             agent.timeout_s = None;
         }
-        let tables = [
+        let mut tables = vec![
             ("federation", format!("{head:?}")),
             ("features", format!("{:?}", file.features)),
             ("surrogate", format!("{:?}", file.surrogate)),
@@ -33,7 +33,25 @@ impl SettingsRecord {
             ("space", format!("{:?}", file.space)),
             ("agents", format!("{agents:?}")),
         ];
-        Self(tables.map(|(name, text)| (name.to_owned(), text)).into())
+        // Only where they are given: the records of plain federations say nothing of privacy.
+        let given = [
+            (
+                "dp-fts-de",
+                file.dp_fts_de.as_ref().map(|t| format!("{t:?}")),
+            ),
+            (
+                "exploration",
+                file.exploration.as_ref().map(|t| format!("{t:?}")),
+            ),
+            ("privacy", file.privacy.as_ref().map(|t| format!("{t:?}"))),
+        ];
+        tables.extend(
+            given
+                .into_iter()
+                .filter_map(|(name, text)| Some((name, text?))),
+        );
+        let named = |(name, text): (&str, String)| (name.to_owned(), text);
+        Self(tables.into_iter().map(named).collect())
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), ReportError> {
@@ -57,13 +75,10 @@ impl SettingsRecord {
             Ok(old) => old,
             Err(error) => return refuse(path, format!("it is not readable: {error}")),
         };
-        match self
-            .0
-            .iter()
-            .find(|(table, text)| old.get(*table) != Some(text))
-        {
+        let mut tables = self.0.keys().chain(old.keys());
+        match tables.find(|table| old.get(*table) != self.0.get(*table)) {
             None => Ok(()),
-            Some((table, _)) => refuse(
+            Some(table) => refuse(
                 path,
                 format!(
                     "[{table}] of the file has changed since; only rounds and timeout_s may. Put it back, or begin \

@@ -14,7 +14,11 @@ pub struct InvalidParameter {
     pub expected: &'static str,
 }
 
-fn invalid(name: &'static str, value: impl fmt::Display, expected: &'static str) -> InvalidParameter {
+pub(super) fn invalid(
+    name: &'static str,
+    value: impl fmt::Display,
+    expected: &'static str,
+) -> InvalidParameter {
     InvalidParameter {
         name,
         value: value.to_string(),
@@ -61,7 +65,11 @@ impl NoiseMultiplier {
         if multiplier.is_normal() && multiplier > 0.0 {
             Ok(Self(multiplier))
         } else {
-            Err(invalid("noise multiplier", multiplier, "a finite number above 0"))
+            Err(invalid(
+                "noise multiplier",
+                multiplier,
+                "a finite number above 0",
+            ))
         }
     }
 

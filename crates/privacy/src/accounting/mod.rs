@@ -1,7 +1,29 @@
-//! What releases cost: privacy events, accountants that compose them, and calibration.
+//!
+//! Start at [`Accountant`]; [`AccountantKind::Pld`] gives the figure that is reported. Claims, assumptions, proofs and the
+//! names of the tests stand in `ACCOUNTING.md` beside this crate.
 
+mod accountant;
+mod calibration;
+mod claim;
+mod composition;
 mod event;
+mod fixed_size;
+mod moment;
+mod moments;
+mod pld;
+mod renyi;
+mod subsampled;
 
-pub use event::{
-    Adjacency, Delta, InvalidParameter, Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate,
+pub use accountant::{Accountant, AccountantKind, Unproved, UnsupportedEvent};
+pub use calibration::{
+    Budget, Calibrated, CalibrationError, largest_rate, largest_rounds, smallest_multiplier,
 };
+pub use claim::{Claim, Mode};
+pub use event::{
+    Adjacency, Delta, InvalidParameter, Noise, NoiseMultiplier, PrivacyEvent, Sampling,
+    SamplingRate,
+};
+pub use fixed_size::FixedSizeAccountant;
+pub use moments::MomentsAccountant;
+pub use pld::{Bracket, PldAccountant};
+pub use renyi::RenyiAccountant;

@@ -1,1 +1,34 @@
-//! The subsampled discrete Gaussian mechanism on a lattice.
+//! The subsampled discrete Gaussian mechanism on a lattice, and the paper's mechanism in floats beside it.
+//!
+//! [`Mechanism`] holds the public parameters. [`Mechanism::begin`] draws a round's coins and noise, before any vector is
+//! read; [`Collecting`] adds the vectors that arrive; [`Collecting::close`] gives a [`Release`] together with the
+//! [`PrivacyEvent`](crate::accounting::PrivacyEvent) that it cost. Reads no clock, keeps no file, knows no agents: a slot is
+//! a number. `MECHANISM.md` beside the crate's manifest states the claim and proves it.
+//!
+//! [`PaperMechanism`] is for reproduction. Its guarantee is the paper's, on real numbers that a machine does not have.
+
+mod bits;
+mod coins;
+mod collecting;
+mod discrete_gaussian;
+mod lattice;
+mod paper;
+mod paper_release;
+mod release;
+mod settings;
+mod source;
+mod wide;
+
+pub use collecting::{Closed, Collecting, VectorRefused};
+pub use discrete_gaussian::DiscreteGaussian;
+pub use lattice::{Lattice, MAX_FEATURES};
+pub use paper::{
+    PaperClosed, PaperCollecting, PaperError, PaperMechanism, PaperSampling, PaperSettings,
+    WeightMax,
+};
+pub use paper_release::PaperRelease;
+pub use release::{Release, ReleaseRefused, ReleaseShape};
+pub use settings::{Mechanism, MechanismError, MechanismSettings};
+#[cfg(feature = "simulation")]
+pub use source::SimNoise;
+pub use source::{Kind, NoiseError, NoiseSource, Secure, SecureNoise, Simulated};

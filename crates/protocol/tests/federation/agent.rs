@@ -1,8 +1,9 @@
 //! The agent's state machine, event by event.
 
-use fedbo_algorithms::{MessageRejected, Source};
+use fedbo_algorithms::{Fts, MessageRejected, Source};
 use fedbo_protocol::{
-    Agent, AgentEffect, AgentError, AgentEvent, Broadcast, Relay, RelayEffect, Trial,
+    Agent, AgentEffect, AgentError, AgentEvent, Broadcast, Coordinator, Effect, Relay, Trial,
+    UpdateRejected,
 };
 
 use crate::common::{N_FEATURES, agent, broadcast, map, update};
@@ -10,7 +11,7 @@ use crate::common::{N_FEATURES, agent, broadcast, map, update};
 const OWN_ONLY: f64 = 1.0;
 const MESSAGES_ONLY: f64 = 0.0;
 
-fn evaluated(trial: u64) -> AgentEvent {
+fn evaluated(trial: u64) -> AgentEvent<Broadcast> {
     AgentEvent::Evaluated {
         trial,
         value: Some(0.5),
@@ -38,11 +39,11 @@ fn uploads(effects: &[AgentEffect]) -> Vec<u64> {
         .collect()
 }
 
-fn begin(agent: &mut Agent, next: Broadcast) -> Vec<AgentEffect> {
+fn begin(agent: &mut Agent<Fts>, next: Broadcast) -> Vec<AgentEffect> {
     agent.handle(AgentEvent::Broadcast(next)).unwrap()
 }
 
-fn unexpected(agent: &mut Agent, event: AgentEvent, doing: &str) {
+fn unexpected(agent: &mut Agent<Fts>, event: AgentEvent<Broadcast>, doing: &str) {
     match agent.handle(event.clone()) {
         Err(AgentError::Unexpected {
             agent: id, state, ..
@@ -209,10 +210,10 @@ fn defective_messages_are_refused_and_the_round_goes_on() {
     let refused: Vec<u32> = effects
         .iter()
         .filter_map(|effect| match effect {
-            AgentEffect::Refused(
+            AgentEffect::Refused(UpdateRejected::Message(
                 MessageRejected::WrongLength { sender, .. }
                 | MessageRejected::NotFinite { sender, .. },
-            ) => Some(*sender),
+            )) => Some(*sender),
             _ => None,
         })
         .collect();
@@ -255,10 +256,7 @@ fn debug_prints_no_weight() {
             "{:?}",
             AgentEvent::Broadcast(broadcast(1, vec![held()], &[]))
         ),
-        format!(
-            "{:?}",
-            RelayEffect::Broadcast(broadcast(1, vec![held()], &[]))
-        ),
+        format!("{:?}", Effect::Broadcast(broadcast(1, vec![held()], &[]))),
         format!("{relay:?}"),
         format!("{:?}", strategy.inbox()),
     ] {

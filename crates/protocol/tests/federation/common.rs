@@ -8,7 +8,8 @@ use fedbo_algorithms::{
     SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
+    LengthscaleLaw, Prior,
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
@@ -22,6 +23,7 @@ pub(crate) fn map() -> Arc<FeatureMap> {
         dim: 1,
         family: Family::SquaredExponential,
         lengthscale: LengthscaleLaw::Fixed(0.2),
+        sampling: FeatureSampling::Random,
     };
     let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
@@ -60,7 +62,13 @@ pub(crate) fn strategy(local_prob: f64) -> Fts {
 }
 
 /// An agent with this many initial points and rounds.
-pub(crate) fn agent(id: u32, n_initial: u32, n_rounds: u64, local_prob: f64, seed: u64) -> Agent {
+pub(crate) fn agent(
+    id: u32,
+    n_initial: u32,
+    n_rounds: u64,
+    local_prob: f64,
+    seed: u64,
+) -> Agent<Fts> {
     let plan = AgentPlan {
         id,
         history: vec![Observation {

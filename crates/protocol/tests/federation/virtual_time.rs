@@ -4,9 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use fedbo_algorithms::Source;
+use fedbo_algorithms::{Fts, Source};
 use fedbo_protocol::{
-    Agent, AgentEffect, AgentEvent, AgentUpdate, Broadcast, Relay, RelayEffect, Tick, Trial,
+    Agent, AgentEffect, AgentEvent, AgentUpdate, Broadcast, Coordinator, Effect, Relay, Tick, Trial,
 };
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
@@ -64,7 +64,7 @@ struct Run {
     /// By number; of events at one instant the first to be sent comes first.
     events: BTreeMap<u64, Event>,
     next_event: u64,
-    agents: BTreeMap<u32, Agent>,
+    agents: BTreeMap<u32, Agent<Fts>>,
     relay: Relay,
     outcome: Outcome,
 }
@@ -119,11 +119,11 @@ impl Run {
         }
     }
 
-    fn relay_effects(&mut self, now: Tick, effects: Vec<RelayEffect>) {
+    fn relay_effects(&mut self, now: Tick, effects: Vec<Effect<Broadcast>>) {
         for effect in effects {
             self.outcome.trace.push(format!("{now} relay: {effect:?}"));
             match effect {
-                RelayEffect::Broadcast(broadcast) => {
+                Effect::Broadcast(broadcast) => {
                     self.outcome.broadcasts.push(broadcast.clone());
                     let ids: Vec<u32> = self.agents.keys().copied().collect();
                     for id in ids {
@@ -131,7 +131,8 @@ impl Run {
                         self.send(now, loss, || Event::Broadcast(id, broadcast.clone()));
                     }
                 }
-                RelayEffect::Refuse(rejected) => panic!("{rejected}"),
+                Effect::Refuse(rejected) => panic!("{rejected}"),
+                asked @ (Effect::Recall { .. } | Effect::Commit { .. }) => panic!("{asked:?}"),
             }
         }
     }
@@ -176,7 +177,7 @@ pub(crate) fn simulate(weather: &Weather) -> Outcome {
     let n_agents = weather.n_participants + weather.n_contributors;
     let participants: Vec<u32> = (0..weather.n_participants).collect();
     let contributors = (weather.n_participants..n_agents).collect();
-    let agents: BTreeMap<u32, Agent> = (0..n_agents)
+    let agents: BTreeMap<u32, Agent<Fts>> = (0..n_agents)
         .map(|id| {
             let contributes = id >= weather.n_participants;
             let (n_initial, n_rounds) = if contributes {

@@ -6,17 +6,17 @@ use plotters::style::{Color, RGBColor};
 use crate::plot::canvas::{Anchor, Canvas};
 use crate::plot::frame::draw_marker;
 use crate::plot::style::{
-    BLUE, EDGE, INK, KEY_GAP, LINE_WIDTH, Marker, NAME, TITLE, VERMILION, WHITE,
+    ArmStyle, BLUE, EDGE, INK, KEY_GAP, LINE_WIDTH, Marker, NAME, TITLE, VERMILION, WHITE,
 };
 
 /// A reader's browser may set an SVG in a font that is this much wider.
-pub(super) const WIDER: f64 = 1.08;
+pub(crate) const WIDER: f64 = 1.08;
 /// Distance between a sign and its text.
 const SIGN_GAP: f64 = 7.0;
 
 /// What is drawn in a panel.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Sign {
+pub(crate) enum Sign {
     /// A trial that was proposed.
     Trial,
     /// An initial one.
@@ -33,6 +33,8 @@ pub(super) enum Sign {
     Order,
     /// A bar.
     Bar(RGBColor),
+    /// A marker of the series with this index.
+    Series(usize),
 }
 
 impl Sign {
@@ -40,6 +42,7 @@ impl Sign {
         match self {
             Self::Trial | Self::Initial | Self::Best | Self::Failed | Self::Beyond { .. } => 12.0,
             Self::Bar(_) => 18.0,
+            Self::Series(_) => 12.0,
             Self::BestSoFar => 32.0,
             Self::Order => 72.0,
         }
@@ -108,6 +111,10 @@ impl Sign {
             Self::Beyond { above: false } => {
                 draw_marker((Marker::TriangleDown, BLUE), at, size, canvas)
             }
+            Self::Series(index) => {
+                let style = ArmStyle::of(index);
+                draw_marker((style.marker, style.color), at, size, canvas)
+            }
             Self::Trial | Self::Order | Self::Bar(_) => trial_mark(at, size, BLUE, canvas),
         }
     }
@@ -164,7 +171,7 @@ pub(super) fn mark_size(n_trials: usize, largest: f64) -> f64 {
 
 /// Title and legend.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(crate) struct Head {
     title: String,
     left: f64,
     /// Lines of the legend: each sign with its left edge and its text.
@@ -173,7 +180,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Sets the title and the keys between two edges; a key that does not fit begins a new line.
-    pub(super) fn of(
+    pub(crate) fn of(
         title: &str,
         keys: Vec<(Sign, String)>,
         left: f64,
@@ -197,7 +204,7 @@ impl Head {
     }
 
     /// Height of title and legend together.
-    pub(super) fn height(&self) -> f64 {
+    pub(crate) fn height(&self) -> f64 {
         let title = if self.title.is_empty() {
             0.0
         } else {
@@ -207,7 +214,7 @@ impl Head {
     }
 
     /// Draws both below the upper edge of the picture.
-    pub(super) fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
+    pub(crate) fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
         let mut y = EDGE;
         if !self.title.is_empty() {
             let at = (self.left, y + TITLE.em * 0.85);

@@ -3,7 +3,6 @@
 //! Every change is one transaction that takes the file's write lock as its first act, so it never has to be given up
 //! midway; others wait for their turn. A commit returns when the log is on the disk.
 
-mod connection;
 mod failure;
 mod rows;
 mod schema;
@@ -11,15 +10,15 @@ mod upgrade;
 mod verify;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fedbo_database::{Content, File};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use self::connection::File;
 use self::failure::{Doing, Failure};
-use self::schema::Content;
+use self::schema::FORMAT;
 use crate::rules::{self, Claim};
 use crate::{
     Added, Mode, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller, Telling,
@@ -59,8 +58,8 @@ impl SqliteStorage {
     /// # Errors
     /// As for [`crate::open`].
     pub fn open(path: &Path, mode: Mode) -> Result<Self, StorageError> {
-        let (file, is_there) = File::locate(path, mode)?;
-        let access = match file.open_to_write(mode) {
+        let (file, is_there) = locate(path, mode)?;
+        let access = match file.open_to_write(mode).map_err(Failure::from) {
             Ok(connection) => Access::Write(connection),
             // What the system refuses to a writer may be open to a reader.
             Err(failure) if is_there && failure.is_of_the_system() => {
@@ -68,9 +67,9 @@ impl SqliteStorage {
                 if mode == Mode::Create && matches!(looked, Ok((_, Content::Empty))) {
                     return Err(failure.into_error(path, Doing::Write));
                 }
-                let (_, content) =
-                    looked.map_err(|failure| failure.into_error(path, Doing::Read))?;
-                schema::check_content(content, path)?;
+                looked
+                    .and_then(|(_, content)| FORMAT.check_content(content))
+                    .map_err(|failure| Failure::from(failure).into_error(path, Doing::Read))?;
                 Access::Read
             }
             Err(failure) if is_there => return Err(failure.into_error(path, Doing::Read)),
@@ -102,6 +101,7 @@ impl SqliteStorage {
             Access::Read => self
                 .file
                 .open_to_read()
+                .map_err(Failure::from)
                 .and_then(|connection| self.transaction(&connection, Doing::Read, act)),
         };
         result.map_err(|failure| failure.into_error(self.path(), Doing::Read))
@@ -125,13 +125,10 @@ impl SqliteStorage {
         result.map_err(|failure| failure.into_error(self.path(), Doing::Write))
     }
 
-    /// Copies what is in the log into the file, as far as nobody reads it just now: so the file alone, moved or copied
-    /// without its log, has what was told but for the last moments. A told trial is as durable without.
+    /// Copies what is in the log into the file.
     fn copy_log(&self) {
         if let Access::Write(connection) = &*self.access() {
-            let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-            // What hinders it, such as a full disk, hinders the next write too, which says so.
-            drop(copied);
+            File::copy_log(connection);
         }
     }
 
@@ -141,18 +138,11 @@ impl SqliteStorage {
         doing: Doing,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        if !connection.is_autocommit() {
-            connection.execute_batch("ROLLBACK")?;
-        }
-        self.file.check_is_same()?;
         let behavior = match doing {
             Doing::Read => TransactionBehavior::Deferred,
             Doing::Write => TransactionBehavior::Immediate,
         };
-        let transaction =
-            connection::patiently(|| Ok(Transaction::new_unchecked(connection, behavior)?))?;
-        // Another program may have upgraded the file since it was opened.
-        schema::check_version(&transaction, self.path())?;
+        let transaction = self.file.begin(connection, behavior)?;
         let result = act(&transaction)?;
         transaction.commit()?;
         Ok(result)
@@ -293,6 +283,11 @@ impl Storage for SqliteStorage {
     }
 }
 
+/// Finds the file, and whether it is there; creates nothing.
+fn locate(path: &Path, mode: Mode) -> Result<(File, bool), StorageError> {
+    File::locate(path, mode, &FORMAT).map_err(|fault| failure::error(fault, path, Doing::Read))
+}
+
 fn check_study(tx: &Transaction<'_>, key: StudyKey) -> Result<(), Failure> {
     let mut statement = tx.prepare_cached("SELECT 1 FROM studies WHERE id = ?")?;
     if statement.exists([key.0])? {
@@ -337,11 +332,4 @@ fn now_ms(tx: &Transaction<'_>) -> Result<i64, Failure> {
     let mut statement =
         tx.prepare_cached("SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER)")?;
     Ok(statement.query_row([], |row| row.get(0))?)
-}
-
-/// A file that lies beside another: `study.db` and `-wal` make `study.db-wal`.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }

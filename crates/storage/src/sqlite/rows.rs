@@ -82,7 +82,7 @@ pub(super) fn trial(
 fn read(row: &Row<'_>) -> Result<Trial, Failure> {
     let number = row.get("number")?;
     let contradiction =
-        |what: &str| Failure::Contradiction(format!("trial {number} is damaged: {what}"));
+        |what: &str| Failure::contradiction(format!("trial {number} is damaged: {what}"));
     let point = row
         .get_ref("point")?
         .as_str()
@@ -135,7 +135,7 @@ pub(super) fn insert(
     encoding: &[u8],
 ) -> Result<(), Failure> {
     let point = serde_json::to_string(&trial.point)
-        .map_err(|error| Failure::Contradiction(format!("a point is not storable: {error}")))?;
+        .map_err(|error| Failure::contradiction(format!("a point is not storable: {error}")))?;
     tx.prepare_cached(
         "INSERT INTO trials (study, number, point, encoding, source, ask_seconds, attempts, asked_at_ms)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -167,7 +167,7 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
     let process = process
         .map(serde_json::to_string)
         .transpose()
-        .map_err(|error| Failure::Contradiction(format!("a process is not storable: {error}")))?;
+        .map_err(|error| Failure::contradiction(format!("a process is not storable: {error}")))?;
     let (value, kind, message) = match told {
         None => (Value::Null, None, None),
         Some(Told::Value(value)) => (Value::Real(*value), None, None),
@@ -198,13 +198,13 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
 mod tests {
     use rusqlite::Connection;
 
-    use super::super::schema::{STEPS, lay_out};
+    use super::super::schema::FORMAT;
     use super::*;
 
     #[test]
     fn every_selection_is_a_search_in_its_index() {
         let connection = Connection::open_in_memory().unwrap();
-        lay_out(&connection, STEPS).unwrap();
+        FORMAT.lay_out(&connection).unwrap();
         for (condition, index) in [
             (ALL, "PRIMARY KEY (study=?)"),
             (ONE, "PRIMARY KEY (study=? AND number=?)"),

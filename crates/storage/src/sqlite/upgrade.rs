@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use fedbo_database::{Content, File, begin, beside, pragma, sync_folder, uri};
+use rusqlite::{Connection, TransactionBehavior};
 
-use super::beside;
-use super::connection::{self, File};
 use super::failure::{Doing, Failure};
-use super::schema::{self, Content};
+use super::schema::{self, FORMAT};
 use crate::{Mode, StorageError};
 
 /// What an upgrade did.
@@ -29,26 +28,23 @@ pub struct UpgradeReport {
 /// [`StorageError::Absent`], [`StorageError::NotAStorage`]; [`StorageError::Version`] if the file is newer than this
 /// program; [`StorageError::Write`] if the file or the copy cannot be written.
 pub fn upgrade(path: &Path) -> Result<UpgradeReport, StorageError> {
-    upgrade_by(path, schema::STEPS)
+    upgrade_by(path, FORMAT.steps)
 }
 
 fn upgrade_by(path: &Path, steps: &[&str]) -> Result<UpgradeReport, StorageError> {
-    let (file, _) = File::locate(path, Mode::Existing)?;
+    let (file, _) = super::locate(path, Mode::Existing)?;
     run(&file, steps).map_err(|failure| failure.into_error(path, Doing::Write))
 }
 
 fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
     // A file that is not ours is not to be touched, and one that needs nothing may be read-only.
     let from = match file.open_to_look()?.1 {
-        Content::Studies(version) => version,
-        other => {
-            schema::check_content(other, file.path())?;
-            return Err(Failure::Contradiction("it has no version".to_owned()));
-        }
+        Content::Ours(version) => version,
+        other => return Err(fedbo_database::Failure::NotOurs(other).into()),
     };
-    let to = schema::version(steps);
+    let to = steps.len() as i64;
     if from > to {
-        schema::of_our_version(from, to, file.path())?;
+        return Err(schema::other_version(from, to, file.path()).into());
     }
     if from == to {
         return Ok(UpgradeReport {
@@ -73,17 +69,14 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
 
 /// One step, which leads to `version`; nothing if the file is there already.
 fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Failure> {
-    let tx = connection::patiently(|| {
-        let behavior = TransactionBehavior::Immediate;
-        Ok(Transaction::new_unchecked(connection, behavior)?)
-    })?;
-    if schema::pragma(&tx, "user_version")? >= version {
+    let tx = begin(connection, TransactionBehavior::Immediate)?;
+    if pragma(&tx, "user_version")? >= version {
         return Ok(());
     }
     tx.execute_batch(step)?;
     if tx.prepare("PRAGMA foreign_key_check")?.exists([])? {
         let what = format!("after the step to version {version} rows refer to what is not there");
-        return Err(Failure::Contradiction(what));
+        return Err(Failure::contradiction(what));
     }
     tx.pragma_update(None, "user_version", version)?;
     Ok(tx.commit()?)
@@ -99,7 +92,7 @@ fn back_up(connection: &Connection, file: &File, version: i64) -> Result<PathBuf
     let part = beside(&backup, ".part");
     let copy = || -> Result<(), Failure> {
         let _ = std::fs::remove_file(&part);
-        connection.execute("VACUUM INTO ?", [connection::uri(&part)])?;
+        connection.execute("VACUUM INTO ?", [uri(&part)])?;
         // SQLite does not sync such a copy.
         std::fs::File::open(&part)
             .and_then(|copy| copy.sync_all())
@@ -132,14 +125,6 @@ fn reserve(path: &Path, version: i64) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Makes a new name in a folder durable, where the system can.
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    match path.parent() {
-        Some(folder) if cfg!(unix) => std::fs::File::open(folder)?.sync_all(),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +153,7 @@ mod tests {
     #[test]
     fn an_old_file_goes_through_all_steps_and_leaves_a_copy() {
         let (_folder, path) = fixture();
-        let steps = [schema::STEPS, &[NOTES, LABELS]].concat();
+        let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
         let backup = beside(&path.canonicalize().unwrap(), ".v1-backup");
         let expected = UpgradeReport {
@@ -191,14 +176,14 @@ mod tests {
     #[test]
     fn a_step_that_fails_leaves_the_version_before_it() {
         let (_folder, path) = fixture();
-        let steps = [schema::STEPS, &[NOTES, BREAKS]].concat();
+        let steps = [FORMAT.steps, &[NOTES, BREAKS]].concat();
         let error = upgrade_by(&path, &steps).unwrap_err();
         assert!(error.to_string().contains("nowhere"), "{error}");
         assert_eq!(look::<i64>(&path, "PRAGMA user_version"), 2);
         let halfway = "SELECT count(*) FROM sqlite_schema WHERE name = 'halfway'";
         assert_eq!(look::<i64>(&path, halfway), 0);
         // Once the step is mended it goes on from there, with a copy of its own.
-        let steps = [schema::STEPS, &[NOTES, LABELS]].concat();
+        let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
         assert_eq!((report.from, report.to), (2, 3));
         assert!(report.backup.unwrap().ends_with("study.db.v2-backup"));
@@ -207,7 +192,7 @@ mod tests {
     #[test]
     fn a_step_that_leaves_dangling_references_is_not_committed() {
         let (_folder, path) = fixture();
-        let steps = [schema::STEPS, &[LABELS, DANGLES]].concat();
+        let steps = [FORMAT.steps, &[LABELS, DANGLES]].concat();
         let error = upgrade_by(&path, &steps).unwrap_err();
         assert!(matches!(error, StorageError::Corrupt { .. }), "{error}");
         assert_eq!(look::<i64>(&path, "SELECT count(*) FROM labels"), 1);
@@ -218,7 +203,7 @@ mod tests {
         let (_folder, path) = fixture();
         let first = beside(&path, ".v1-backup");
         std::fs::write(&first, "precious").unwrap();
-        let steps = [schema::STEPS, &[NOTES]].concat();
+        let steps = [FORMAT.steps, &[NOTES]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
         assert!(report.backup.unwrap().ends_with("study.db.v1-backup-2"));
         assert_eq!(std::fs::read_to_string(&first).unwrap(), "precious");
@@ -227,7 +212,7 @@ mod tests {
     #[test]
     fn a_newer_file_is_refused_with_the_way_out() {
         let (_folder, path) = fixture();
-        upgrade_by(&path, &[schema::STEPS, &[NOTES]].concat()).unwrap();
+        upgrade_by(&path, &[FORMAT.steps, &[NOTES]].concat()).unwrap();
         let opened = SqliteStorage::open(&path, Mode::Create).unwrap_err();
         for error in [opened, upgrade(&path).unwrap_err()] {
             let expected = format!(
@@ -244,7 +229,7 @@ mod tests {
         let (_folder, path) = fixture();
         let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
         assert_eq!(storage.studies().unwrap().len(), 1);
-        upgrade_by(&path, &[schema::STEPS, &[NOTES]].concat()).unwrap();
+        upgrade_by(&path, &[FORMAT.steps, &[NOTES]].concat()).unwrap();
         let (read, write) = (storage.studies(), storage.create("new", "{}"));
         assert!(matches!(read, Err(StorageError::Version { found: 2, .. })));
         assert!(matches!(write, Err(StorageError::Version { found: 2, .. })));

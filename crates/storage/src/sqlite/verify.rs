@@ -1,16 +1,16 @@
 //! Whether a file holds what it must: SQLite's own checks, the layout, and the invariants of studies and trials.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 
+use fedbo_database::integrity_problems;
 use fedbo_space::Point;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, Row};
 
-use super::connection::File;
 use super::failure::{Doing, Failure};
-use super::schema;
+use super::schema::FORMAT;
 use crate::{Mode, Process, StorageError};
 
 /// What a verification found.
@@ -56,18 +56,18 @@ impl fmt::Display for Problem {
 /// [`StorageError::Absent`], [`StorageError::NotAStorage`] and [`StorageError::Version`] for a file that is no storage of
 /// this version; [`StorageError::Read`] if the system refuses it. Damage is no error, it stands in the report.
 pub fn verify(path: &Path) -> Result<VerifyReport, StorageError> {
-    let (file, _) = File::locate(path, Mode::Existing)?;
+    let (file, _) = super::locate(path, Mode::Existing)?;
     let mut findings = Findings::default();
     match file.open_to_verify() {
         Ok(connection) => {
             let checked = findings.check_all(&connection);
             findings.or_damaged(checked)
         }
-        Err(failure) => findings.or_damaged(Err(failure)),
+        Err(failure) => findings.or_damaged(Err(failure.into())),
     }
     .map_err(|failure| failure.into_error(path, Doing::Read))?;
     Ok(VerifyReport {
-        version: schema::version(schema::STEPS),
+        version: FORMAT.version(),
         n_studies: findings.n_studies,
         n_trials: findings.n_trials,
         problems: findings.problems,
@@ -114,21 +114,9 @@ impl Findings {
         Ok(tx.commit()?)
     }
 
-    /// SQLite's own checks: pages, indexes, constraints, references.
+    /// SQLite's own checks.
     fn sqlite(&mut self, connection: &Connection) -> Result<(), Failure> {
-        let mut statement = connection.prepare("PRAGMA integrity_check(1000)")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let line: String = row.get(0)?;
-            if line != "ok" {
-                self.add(None, None, format!("SQLite: {line}"));
-            }
-        }
-        let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
-            let message = format!("a row of {table} refers to a row of {parent} that is not there");
+        for message in integrity_problems(connection)? {
             self.add(None, None, message);
         }
         Ok(())
@@ -136,24 +124,8 @@ impl Findings {
 
     /// Tables and indexes are those of the steps.
     fn layout(&mut self, connection: &Connection) -> Result<(), Failure> {
-        let model = Connection::open_in_memory()?;
-        schema::lay_out(&model, schema::STEPS)?;
-        let (expected, mut found) = (objects(&model)?, objects(connection)?);
-        for (name, sql) in expected {
-            match found.remove(&name) {
-                None => self.add(None, None, format!("{name} is missing")),
-                Some(other) if other != sql => {
-                    self.add(
-                        None,
-                        None,
-                        format!("{name} is not as this version lays it out"),
-                    );
-                }
-                Some(_) => {}
-            }
-        }
-        for name in found.into_keys() {
-            self.add(None, None, format!("{name} does not belong here"));
+        for message in FORMAT.layout_problems(connection)? {
+            self.add(None, None, message);
         }
         Ok(())
     }
@@ -322,17 +294,4 @@ fn read<T: FromSql>(row: &Row<'_>, column: &str) -> Option<T> {
 fn is_set(row: &Row<'_>, column: &str) -> bool {
     row.get_ref(column)
         .is_ok_and(|value| value != rusqlite::types::ValueRef::Null)
-}
-
-/// Tables and indexes with the text that made them; blanks do not count.
-fn objects(connection: &Connection) -> Result<BTreeMap<String, String>, Failure> {
-    let mut statement = connection.prepare(
-        "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'",
-    )?;
-    let objects = statement.query_map([], |row| {
-        let sql: String = row.get(1)?;
-        let words: Vec<_> = sql.split_whitespace().collect();
-        Ok((row.get(0)?, words.join(" ")))
-    })?;
-    Ok(objects.collect::<Result<_, _>>()?)
 }

@@ -5,18 +5,26 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::beside;
-use super::failure::Failure;
-use super::schema::{self, Content};
-use crate::{Mode, StorageError};
+use crate::{Content, Failure, Fault, Format};
 
 /// How long one waits for others. Their transactions take milliseconds, so it only ends when a process is stuck.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a storage is.
-pub(super) struct File {
+/// What to do if there is no file yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Create it.
+    Create,
+    /// Fail; nothing is created.
+    Existing,
+}
+
+/// Where a database is, and of which format.
+#[derive(Debug)]
+pub struct File {
+    format: &'static Format,
     /// As it was named, for messages.
     path: PathBuf,
     /// The same, whatever the working folder becomes.
@@ -30,37 +38,25 @@ type Identity = (u64, u64);
 
 impl File {
     /// Finds the file, and whether it is there; creates nothing.
-    pub(super) fn locate(path: &Path, mode: Mode) -> Result<(Self, bool), StorageError> {
-        let not_a_storage = |message: String| StorageError::NotAStorage {
-            path: path.to_owned(),
-            message,
-        };
+    ///
+    /// # Errors
+    /// [`Fault::Absent`] with [`Mode::Existing`]; [`Fault::NotOurs`] for what can be no database; [`Fault::Refused`] if the
+    /// system does not say.
+    pub fn locate(path: &Path, mode: Mode, format: &'static Format) -> Result<(Self, bool), Fault> {
+        let not_ours = |message: &str| Fault::NotOurs(message.to_owned());
         let is_there = match std::fs::metadata(path) {
             Ok(meta) if meta.is_dir() => {
-                return Err(not_a_storage(
-                    "it is a folder; name a file in it".to_owned(),
-                ));
+                return Err(not_ours("it is a folder; name a file in it"));
             }
-            Ok(meta) if !meta.is_file() => {
-                return Err(not_a_storage("it is not a plain file".to_owned()));
-            }
+            Ok(meta) if !meta.is_file() => return Err(not_ours("it is not a plain file")),
             Ok(_) => true,
             Err(error) => match (error.kind(), mode) {
-                (std::io::ErrorKind::NotFound, Mode::Existing) => {
-                    return Err(StorageError::Absent {
-                        path: path.to_owned(),
-                    });
-                }
+                (std::io::ErrorKind::NotFound, Mode::Existing) => return Err(Fault::Absent),
                 (std::io::ErrorKind::NotFound, Mode::Create) => false,
                 (std::io::ErrorKind::NotADirectory, _) => {
-                    return Err(not_a_storage("a part of its path is no folder".to_owned()));
+                    return Err(not_ours("a part of its path is no folder"));
                 }
-                _ => {
-                    return Err(StorageError::Read {
-                        path: path.to_owned(),
-                        message: error.to_string(),
-                    });
-                }
+                _ => return Err(Fault::Refused(error.to_string())),
             },
         };
         let folder = match path.parent() {
@@ -69,11 +65,11 @@ impl File {
         };
         if !is_there && !folder.is_dir() {
             let message = format!("there is no folder {}; create it first", folder.display());
-            return Err(not_a_storage(message));
+            return Err(Fault::NotOurs(message));
         }
         let log = beside(path, "-wal");
         if !is_there && std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0) {
-            return Err(not_a_storage(format!(
+            return Err(Fault::NotOurs(format!(
                 "the file is gone, but {} beside it holds what was told last; put the file back beside it, or delete that \
                  one too to begin anew",
                 log.display()
@@ -84,6 +80,7 @@ impl File {
             .or_else(|_| std::path::absolute(path))
             .unwrap_or_else(|_| path.to_owned());
         let file = Self {
+            format,
             path: path.to_owned(),
             absolute,
             identity: OnceLock::new(),
@@ -92,25 +89,28 @@ impl File {
     }
 
     /// As it was named.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// As it is found from anywhere.
-    pub(super) fn absolute(&self) -> &Path {
+    pub fn absolute(&self) -> &Path {
         &self.absolute
     }
 
-    /// A connection for all purposes, to a storage of our version.
-    pub(super) fn open_to_write(&self, mode: Mode) -> Result<Connection, Failure> {
+    /// A connection for all purposes, to tables of our version.
+    ///
+    /// # Errors
+    /// If the file is not of this format and version, or the system refuses it.
+    pub fn open_to_write(&self, mode: Mode) -> Result<Connection, Failure> {
         let connection = patiently(|| {
             let connection = self.open_to_change(mode)?;
-            let mut content = schema::content(&connection)?;
+            let mut content = self.format.content(&connection)?;
             if content == Content::Empty && mode == Mode::Create {
-                schema::lay_out(&connection, schema::STEPS)?;
-                content = schema::content(&connection)?;
+                self.format.lay_out(&connection)?;
+                content = self.format.content(&connection)?;
             }
-            schema::check_content(content, &self.path)?;
+            self.format.check_content(content)?;
             // In a file system without shared memory it stays as it was, which is slower and as safe.
             let _: String =
                 connection.query_one("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -123,7 +123,10 @@ impl File {
     }
 
     /// A connection that may write, to whatever is in the file.
-    pub(super) fn open_to_change(&self, mode: Mode) -> Result<Connection, Failure> {
+    ///
+    /// # Errors
+    /// [`Failure::ReadOnly`], or what else the system refuses.
+    pub fn open_to_change(&self, mode: Mode) -> Result<Connection, Failure> {
         let create = match mode {
             Mode::Create => OpenFlags::SQLITE_OPEN_CREATE,
             Mode::Existing => OpenFlags::empty(),
@@ -143,20 +146,27 @@ impl File {
         Ok(connection)
     }
 
-    /// A connection that reads a storage of our version.
-    pub(super) fn open_to_read(&self) -> Result<Connection, Failure> {
+    /// A connection that reads tables of our version.
+    ///
+    /// # Errors
+    /// If the file is not of this format and version, or the system refuses it.
+    pub fn open_to_read(&self) -> Result<Connection, Failure> {
         let (connection, content) = self.open_to_look()?;
-        schema::check_content(content, &self.path)?;
+        self.format.check_content(content)?;
         Ok(connection)
     }
 
     /// A connection that reads for longer, also while others begin to write.
-    pub(super) fn open_to_verify(&self) -> Result<Connection, Failure> {
+    ///
+    /// # Errors
+    /// As for [`File::open_to_read`].
+    pub fn open_to_verify(&self) -> Result<Connection, Failure> {
         // With a log, a reader shares it. Without one a reader would leave one behind; a writer cleans up.
         if std::fs::metadata(beside(&self.absolute, "-wal")).is_err() {
             let opened = self.open_to_change(Mode::Existing).and_then(|connection| {
                 connection.pragma_update(None, "query_only", true)?;
-                schema::check_content(schema::content(&connection)?, &self.path)?;
+                self.format
+                    .check_content(self.format.content(&connection)?)?;
                 Ok(connection)
             });
             match opened {
@@ -168,7 +178,10 @@ impl File {
     }
 
     /// A connection that reads, and what it reads.
-    pub(super) fn open_to_look(&self) -> Result<(Connection, Content), Failure> {
+    ///
+    /// # Errors
+    /// If the system refuses the file, or it is no SQLite file.
+    pub fn open_to_look(&self) -> Result<(Connection, Content), Failure> {
         let length = |suffix| {
             let meta = std::fs::metadata(beside(&self.absolute, suffix)).ok()?;
             Some(meta.len())
@@ -193,13 +206,43 @@ impl File {
             let mut connection = Connection::open_with_flags(uri(&self.absolute) + query, flags)?;
             wait_for_others(&mut connection)?;
             connection.execute_batch("PRAGMA trusted_schema = OFF")?;
-            let content = schema::content(&connection)?;
+            let content = self.format.content(&connection)?;
             Ok((connection, content))
         })
     }
 
+    /// Begins a transaction: it waits for its turn, and what a panic left behind is rolled back before.
+    ///
+    /// # Errors
+    /// [`Failure::Moved`], [`Failure::Version`] if another program has upgraded the file since it was opened, or what the
+    /// system refuses.
+    pub fn begin<'c>(
+        &self,
+        connection: &'c Connection,
+        behavior: TransactionBehavior,
+    ) -> Result<Transaction<'c>, Failure> {
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK")?;
+        }
+        self.check_is_same()?;
+        let transaction = begin(connection, behavior)?;
+        self.format.check_version(&transaction)?;
+        Ok(transaction)
+    }
+
+    /// Copies what is in the log into the file, as far as nobody reads it just now: so the file alone, moved or copied
+    /// without its log, has what was committed but for the last moments. A commit is as durable without.
+    pub fn copy_log(connection: &Connection) {
+        let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        // What hinders it, such as a full disk, hinders the next write too, which says so.
+        drop(copied);
+    }
+
     /// That the path still leads to the file that is open: what is written to a file that was deleted is lost.
-    pub(super) fn check_is_same(&self) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// [`Failure::Moved`].
+    pub fn check_is_same(&self) -> Result<(), Failure> {
         match self.identity.get() {
             Some(opened) if identity(&self.absolute).as_ref() != Some(opened) => {
                 Err(Failure::Moved)
@@ -234,8 +277,19 @@ fn wait_for_others(connection: &mut Connection) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Begins a transaction as soon as others let it.
+///
+/// # Errors
+/// If others keep the file for longer than [`PATIENCE`], or the system refuses.
+pub fn begin(
+    connection: &Connection,
+    behavior: TransactionBehavior,
+) -> Result<Transaction<'_>, Failure> {
+    patiently(|| Ok(Transaction::new_unchecked(connection, behavior)?))
+}
+
 /// Tries again while others are at work, where SQLite itself does not.
-pub(super) fn patiently<R>(mut act: impl FnMut() -> Result<R, Failure>) -> Result<R, Failure> {
+fn patiently<R>(mut act: impl FnMut() -> Result<R, Failure>) -> Result<R, Failure> {
     let since = Instant::now();
     let mut count = 0;
     loop {
@@ -253,8 +307,27 @@ fn pause(count: u32) {
     std::thread::sleep(Duration::from_micros(micros));
 }
 
+/// A file that lies beside another: `study.db` and `-wal` make `study.db-wal`.
+#[must_use]
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Makes a new name in a folder durable, where the system can.
+///
+/// # Errors
+/// What the system says.
+pub fn sync_folder(path: &Path) -> std::io::Result<()> {
+    match path.parent() {
+        Some(folder) if cfg!(unix) => std::fs::File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
 /// A path as SQLite's URI.
-pub(super) fn uri(path: &Path) -> String {
+pub fn uri(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for &byte in path.as_os_str().as_encoded_bytes() {
         match byte {

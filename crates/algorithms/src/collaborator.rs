@@ -1,0 +1,24 @@
+//! A strategy that takes part in a federation.
+
+use fedbo_gp::FeatureMap;
+use fedbo_streams::Stream;
+
+use crate::{Domain, Strategy, StrategyError, Surrogate};
+
+/// A strategy whose knowledge can be sent: as one function drawn from its posterior, in weights of the shared features.
+pub trait Collaborator: Strategy {
+    /// Where it queries.
+    fn domain(&self) -> &Domain;
+
+    /// Its model of its own objective.
+    fn own(&self) -> &Surrogate;
+
+    /// The federation's shared feature map.
+    fn map(&self) -> &FeatureMap;
+
+    /// Draws the weight sample ω that this agent sends, M numbers. Reads state only, so equal streams give equal weights.
+    ///
+    /// # Errors
+    /// If the weight posterior cannot be built, or a weight would not be finite.
+    fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError>;
+}

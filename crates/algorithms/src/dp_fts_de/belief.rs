@@ -1,0 +1,163 @@
+//! What an agent makes of the releases so far: one vector of weights a region.
+
+use super::{Aggregate, AggregateContent, Emphasis};
+
+/// How past releases count. All of this is post-processing: it costs no privacy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Memory {
+    /// The latest release alone (DP-FTS-DE Algorithm 2).
+    Latest,
+    /// A mean over all releases, each weighted by the inverse variance of its noise and by discount^age. With discount 1 and
+    /// agents that send the same, T releases carry as much noise as one with a T-th of the variance.
+    Mean {
+        /// In `(0, 1]`.
+        discount: f64,
+    },
+}
+
+/// P weighted averages of M numbers, and what is known of their noise.
+#[derive(Clone)]
+pub(super) struct Belief {
+    emphasis: Emphasis,
+    memory: Memory,
+    sampling_rate: f64,
+    /// Agents assigned to each region (P).
+    region_sizes: Vec<usize>,
+    /// Σ_k c_k W_k^(i) over releases k, P×M.
+    sums: Vec<Vec<f64>>,
+    /// Σ_k c_k.
+    mass: Vec<f64>,
+    /// Σ_k c_k² v_k, v_k the variance of the noise in each number of W_k^(i).
+    noise: Vec<f64>,
+    round: Option<u64>,
+}
+
+impl Belief {
+    pub(super) fn new(
+        emphasis: Emphasis,
+        memory: Memory,
+        sampling_rate: f64,
+        region_sizes: Vec<usize>,
+        n_features: usize,
+    ) -> Self {
+        let n_regions = region_sizes.len();
+        Self {
+            emphasis,
+            memory,
+            sampling_rate,
+            region_sizes,
+            sums: vec![vec![0.0; n_features]; n_regions],
+            mass: vec![0.0; n_regions],
+            noise: vec![0.0; n_regions],
+            round: None,
+        }
+    }
+
+    /// The newest release in it.
+    pub(super) fn round(&self) -> Option<u64> {
+        self.round
+    }
+
+    /// Takes a release; false if its shape is not ours, a number is not finite, or it is not newer than the last.
+    pub(super) fn take(&mut self, aggregate: &Aggregate) -> bool {
+        let n_features = self.sums[0].len();
+        let fits = |row: &Vec<f64>| row.len() == n_features && row.iter().all(|w| w.is_finite());
+        let rows = match &aggregate.content {
+            AggregateContent::RegionSums(rows) | AggregateContent::Weighted(rows)
+                if rows.len() == self.sums.len() =>
+            {
+                rows.as_slice()
+            }
+            AggregateContent::Total(row) => std::slice::from_ref(row),
+            _ => return false,
+        };
+        let is_newer = self.round.is_none_or(|round| aggregate.round > round);
+        if !(rows.iter().all(fits) && is_newer && aggregate.noise_std >= 0.0) {
+            return false;
+        }
+        let age = self.round.map_or(0, |round| aggregate.round - round);
+        self.round = Some(aggregate.round);
+        for region in 0..self.sums.len() {
+            let (average, variance) = self.weighted(aggregate, region);
+            self.add(region, &average, variance, age);
+        }
+        true
+    }
+
+    /// ω^(i) of a release and the variance of the noise in each of its numbers (Algorithm 1 line 10, here on sums).
+    fn weighted(&self, aggregate: &Aggregate, region: usize) -> (Vec<f64>, f64) {
+        let noise = aggregate.noise_std * aggregate.noise_std;
+        let all: usize = self.region_sizes.iter().sum();
+        let q = self.sampling_rate;
+        match &aggregate.content {
+            AggregateContent::Weighted(rows) => (rows[region].clone(), noise),
+            AggregateContent::Total(total) => {
+                let share = 1.0 / (q * count(all));
+                let scaled = total.iter().map(|w| w * share).collect();
+                (scaled, noise * share * share)
+            }
+            AggregateContent::RegionSums(rows) => {
+                let own = self.region_sizes[region];
+                let (inside, outside) = self.emphasis.weights(aggregate.round, own, all);
+                let (mut average, mut variance) = (vec![0.0; rows[region].len()], 0.0);
+                for (index, row) in rows.iter().enumerate() {
+                    let weight = if index == region { inside } else { outside } / q;
+                    average
+                        .iter_mut()
+                        .zip(row)
+                        .for_each(|(sum, w)| *sum += weight * w);
+                    variance += weight * weight * noise;
+                }
+                (average, variance)
+            }
+        }
+    }
+
+    fn add(&mut self, region: usize, average: &[f64], variance: f64, age: u64) {
+        let kept = match self.memory {
+            Memory::Latest => 0.0,
+            Memory::Mean { discount } => {
+                discount.powf(count(usize::try_from(age).unwrap_or(usize::MAX)))
+            }
+        };
+        let coefficient = if variance > 0.0 { 1.0 / variance } else { 1.0 };
+        let sums = self.sums[region].iter_mut().zip(average);
+        sums.for_each(|(sum, w)| *sum = kept * *sum + coefficient * w);
+        self.mass[region] = kept * self.mass[region] + coefficient;
+        self.noise[region] =
+            kept * kept * self.noise[region] + coefficient * coefficient * variance;
+    }
+
+    /// The weights of each region's function (P×M); none before the first release.
+    pub(super) fn weights(&self) -> Option<Vec<Vec<f64>>> {
+        self.round?;
+        let scaled = self.sums.iter().zip(&self.mass);
+        Some(
+            scaled
+                .map(|(sum, mass)| sum.iter().map(|w| w / mass).collect())
+                .collect(),
+        )
+    }
+
+    /// The share of what the belief says that is not noise: 1 − E‖noise‖²/‖ω‖², at least 0, over all regions. It follows
+    /// from what was released and announced alone.
+    pub(super) fn signal_share(&self) -> f64 {
+        let (mut energy, mut noise) = (0.0, 0.0);
+        for ((sum, mass), variance) in self.sums.iter().zip(&self.mass).zip(&self.noise) {
+            if *mass > 0.0 {
+                energy += sum.iter().map(|w| (w / mass).powi(2)).sum::<f64>();
+                noise += count(sum.len()) * variance / (mass * mass);
+            }
+        }
+        if energy > 0.0 {
+            (1.0 - noise / energy).max(0.0)
+        } else {
+            0.0
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn count(n: usize) -> f64 {
+    n as f64
+}

@@ -1,0 +1,199 @@
+//! φ_n^(i): how much more an agent counts in the region that it explored at the beginning.
+
+use crate::StrategyError;
+
+/// The law of the weights: φ_n^(i) ∝ r_t if agent n is assigned to region i, and ∝ 1 otherwise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EmphasisLaw {
+    /// r = exp(a_t − 1): the softmax of (a I + 1)/𝒯_t with 𝒯_t = a/(a_t − 1) (DP-FTS-DE section 3.2 and appendix B).
+    Softmax,
+    /// r = a_t ("weights 2" of appendix B.2.3).
+    Linear,
+    /// r = a_t² ("weights 3" of appendix B.2.3).
+    Square,
+}
+
+/// The weights' law and its schedule: a_t = `start` for the first `hold` releases, then `decay` equal steps from `start`
+/// to 1, both included, then 1, which means uniform weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Emphasis {
+    /// How a_t becomes a ratio of weights.
+    pub law: EmphasisLaw,
+    /// a_1, at least 1.
+    pub start: f64,
+    /// Releases at the start value; `None` for ever (the non-adaptive weights of appendix B.2.5).
+    pub hold: Option<u64>,
+    /// Releases over which it falls.
+    pub decay: u64,
+}
+
+impl Emphasis {
+    /// The synthetic experiments' weights: a = 15, so a_t = 16 for 5 releases and uniform after 10 (appendix B).
+    pub const SYNTHETIC: Self = Self {
+        law: EmphasisLaw::Softmax,
+        start: 16.0,
+        hold: Some(5),
+        decay: 5,
+    };
+
+    /// The real experiments' weights: a = 15, a_t = 16 for 10 releases and uniform after 40 (appendix B).
+    pub const REAL: Self = Self {
+        law: EmphasisLaw::Softmax,
+        start: 16.0,
+        hold: Some(10),
+        decay: 30,
+    };
+
+    /// The same weight for every agent in every region.
+    pub const UNIFORM: Self = Self {
+        law: EmphasisLaw::Linear,
+        start: 1.0,
+        hold: Some(0),
+        decay: 0,
+    };
+
+    /// Checks the start value.
+    ///
+    /// # Errors
+    /// If it is below 1, not finite, or its ratio leaves the floating-point range.
+    pub fn validate(self) -> Result<Self, StrategyError> {
+        if self.start.is_finite() && self.start >= 1.0 && self.ratio_of(self.start) <= 1e100 {
+            return Ok(self);
+        }
+        Err(StrategyError::Setting {
+            name: "start of the region weights",
+            value: self.start.to_string(),
+            expected: "a number of at least 1 whose ratio of weights stays below 1e100",
+        })
+    }
+
+    /// a_t of the release of server iteration `round` = t − 1 ≥ 0.
+    pub fn level(&self, round: u64) -> f64 {
+        let Some(hold) = self.hold else {
+            return self.start;
+        };
+        if round < hold {
+            return self.start;
+        }
+        let step = round - hold;
+        if step >= self.decay || self.decay == 0 {
+            return 1.0;
+        }
+        if self.decay == 1 {
+            return self.start; // one step includes its beginning
+        }
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of releases are far below 2^53"
+        )]
+        let share = step as f64 / (self.decay - 1) as f64;
+        self.start + share * (1.0 - self.start)
+    }
+
+    fn ratio_of(&self, level: f64) -> f64 {
+        match self.law {
+            EmphasisLaw::Softmax => (level - 1.0).exp(),
+            EmphasisLaw::Linear => level,
+            EmphasisLaw::Square => level * level,
+        }
+    }
+
+    /// r_t of the release of server iteration `round`; 1 once the weights are uniform.
+    pub fn ratio(&self, round: u64) -> f64 {
+        self.ratio_of(self.level(round))
+    }
+
+    /// Whether all agents weigh the same in the release of `round`: then one total says as much as P sums.
+    pub fn is_uniform(&self, round: u64) -> bool {
+        self.level(round) <= 1.0
+    }
+
+    /// First server iteration from which weights are uniform, if they ever are.
+    pub fn uniform_from(&self) -> Option<u64> {
+        if self.start <= 1.0 {
+            return Some(0);
+        }
+        let hold = self.hold?;
+        // With two or more steps the last of them is 1 already.
+        Some(
+            hold + if self.decay >= 2 {
+                self.decay - 1
+            } else {
+                self.decay
+            },
+        )
+    }
+
+    /// The two weights in a region with `own` of `all` agents: (of each of its own, of each other). They sum to 1 over all
+    /// agents; a region without agents weighs all alike.
+    pub fn weights(&self, round: u64, own: usize, all: usize) -> (f64, f64) {
+        let ratio = self.ratio(round);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of agents are far below 2^53"
+        )]
+        let sum = ratio * own as f64 + (all - own) as f64;
+        (ratio / sum, 1.0 / sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// a_t = 16, 12.25, 8.5, 4.75, 1 for t = 6, …, 10 in the synthetic experiments (appendix B).
+    #[test]
+    fn the_schedules_are_those_of_the_paper() {
+        let levels: Vec<f64> = (0..12).map(|t| Emphasis::SYNTHETIC.level(t)).collect();
+        let expected = [
+            16.0, 16.0, 16.0, 16.0, 16.0, 16.0, 12.25, 8.5, 4.75, 1.0, 1.0, 1.0,
+        ];
+        assert_eq!(levels, expected);
+        assert_eq!(Emphasis::SYNTHETIC.uniform_from(), Some(9));
+        assert_eq!(Emphasis::REAL.uniform_from(), Some(39));
+        for emphasis in [Emphasis::SYNTHETIC, Emphasis::REAL, Emphasis::UNIFORM] {
+            let from = emphasis.uniform_from().unwrap();
+            assert!(emphasis.is_uniform(from) && (from == 0 || !emphasis.is_uniform(from - 1)));
+        }
+        let fixed = Emphasis {
+            hold: None,
+            ..Emphasis::REAL
+        };
+        assert!(fixed.uniform_from().is_none() && (fixed.level(10_000) - 16.0).abs() < 1e-15);
+    }
+
+    /// exp((a I + 1)/𝒯)/Σ exp((a I + 1)/𝒯) with 𝒯 = a/(a_t − 1), formed as the paper writes it.
+    #[test]
+    fn softmax_weights_are_the_papers() {
+        let (a, own, all) = (15.0, 7, 29);
+        for round in 0..10 {
+            let temperature = a / (Emphasis::REAL.level(round + 15) - 1.0);
+            let (inside, outside) = (((a + 1.0) / temperature).exp(), (1.0 / temperature).exp());
+            let sum = 7.0 * inside + 22.0 * outside;
+            let found = Emphasis::REAL.weights(round + 15, own, all);
+            assert!(
+                (found.0 - inside / sum).abs() < 1e-14 && (found.1 - outside / sum).abs() < 1e-14
+            );
+        }
+        let (inside, outside) = Emphasis::REAL.weights(0, 7, 29);
+        assert!((inside - 1.0 / 7.0).abs() < 1e-6 && outside < 1e-7); // as the authors' code has it
+        assert_eq!(Emphasis::REAL.weights(50, 7, 29), (1.0 / 29.0, 1.0 / 29.0));
+    }
+
+    #[test]
+    fn starts_out_of_range_are_refused() {
+        for start in [0.5, f64::NAN, f64::INFINITY, 1000.0] {
+            let emphasis = Emphasis {
+                start,
+                ..Emphasis::REAL
+            };
+            assert!(emphasis.validate().is_err(), "{start}");
+        }
+        let linear = Emphasis {
+            law: EmphasisLaw::Linear,
+            start: 1000.0,
+            ..Emphasis::REAL
+        };
+        assert!(linear.validate().is_ok());
+    }
+}

@@ -1,0 +1,243 @@
+//! Differentially private federated Thompson sampling with distributed exploration (Dai, Low, Jaillet 2021), the agent's
+//! side (Algorithm 2). How releases are made and what they cost is not decided here.
+
+mod aggregate;
+mod belief;
+mod emphasis;
+mod reconstruction;
+
+use std::fmt;
+use std::sync::Arc;
+
+use fedbo_gp::FeatureMap;
+use fedbo_optim::Points;
+use fedbo_space::Partition;
+use fedbo_streams::{Seed, Stream};
+
+pub use aggregate::{Aggregate, AggregateContent};
+pub use belief::Memory;
+pub use emphasis::{Emphasis, EmphasisLaw};
+
+use crate::{
+    Collaborator, Domain, LocalProb, Maximizer, MessageSettings, Observation, Proposal, Source,
+    Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
+};
+use belief::Belief;
+use reconstruction::Reconstruction;
+
+/// How often the aggregate is used, given p_t.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// With probability 1 − p_t (Algorithm 2 lines 5-8).
+    Schedule,
+    /// With probability (1 − p_t) s, s the share of the belief's energy that is not noise. It follows from the releases
+    /// and the announced noise, so it costs no privacy: the less a release says, the less it is used.
+    Signal,
+}
+
+/// How a [`DpFtsDe`] agent works.
+#[derive(Clone, Debug)]
+pub struct DpFtsDeSettings {
+    /// The agent's own Thompson sampling.
+    pub own: ThompsonSettings,
+    /// p_t; the paper's schedules are [`LocalProb::Power`].
+    pub local_prob: LocalProb,
+    /// How p_t is adapted.
+    pub trust: Trust,
+    /// What the agent sends.
+    pub message: MessageSettings,
+    /// The sub-regions; P = 1 is DP-FTS.
+    pub partition: Partition,
+    /// Agents assigned to each region (P), all of the roster.
+    pub region_sizes: Vec<usize>,
+    /// φ_n^(i).
+    pub emphasis: Emphasis,
+    /// q, by which sums are divided.
+    pub sampling_rate: f64,
+    /// How past releases count.
+    pub memory: Memory,
+}
+
+/// One agent of DP-FTS-DE.
+///
+/// In step t, with probability p_t the own posterior is sampled (Algorithm 2 line 6), otherwise
+/// x_t = argmax φ(x)·ω^(i) over all regions i and x in region i (line 8). Before the first release, and where a release
+/// says nothing (all weights 0), the own posterior is sampled.
+///
+/// Deviations: weights and normalisers are applied here, on region sums, which carry √P less noise than the paper's P
+/// weighted copies and the same information (each agent is assigned to exactly one region); a coordinator in the paper's
+/// mode sends [`AggregateContent::Weighted`].
+#[derive(Clone)]
+pub struct DpFtsDe {
+    own: ThompsonSampling,
+    local_prob: LocalProb,
+    trust: Trust,
+    message: MessageSettings,
+    maximizer: Maximizer,
+    partition: Partition,
+    map: Arc<FeatureMap>,
+    belief: Belief,
+    n_steps: u64,
+}
+
+impl fmt::Debug for DpFtsDe {
+    /// Prints counts only: neither observations nor weights reach a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "DpFtsDe {{ steps: {}, regions: {}, newest release: {:?} }}",
+            self.n_steps,
+            self.partition.n_regions(),
+            self.belief.round()
+        )
+    }
+}
+
+impl DpFtsDe {
+    /// An agent without observations. `map` is the federation's shared feature map; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or dimensions or numbers of regions differ.
+    pub fn new(
+        domain: Domain,
+        settings: DpFtsDeSettings,
+        map: Arc<FeatureMap>,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let setting = |name, value: usize, expected| StrategyError::Setting {
+            name,
+            value: value.to_string(),
+            expected,
+        };
+        if map.dim() != domain.dim() || settings.partition.dim() != domain.dim() {
+            let name = "dimension of the shared features and regions";
+            return Err(setting(name, map.dim(), "the dimension of the domain"));
+        }
+        if settings.region_sizes.len() != settings.partition.n_regions()
+            || settings.region_sizes.iter().all(|n| *n == 0)
+        {
+            let (name, found) = ("number of region sizes", settings.region_sizes.len());
+            return Err(setting(name, found, "one a region, not all 0"));
+        }
+        if !(settings.sampling_rate > 0.0 && settings.sampling_rate <= 1.0) {
+            return Err(StrategyError::Setting {
+                name: "sampling_rate",
+                value: settings.sampling_rate.to_string(),
+                expected: "above 0 and at most 1",
+            });
+        }
+        if let Memory::Mean { discount } = settings.memory
+            && !(discount > 0.0 && discount <= 1.0)
+        {
+            return Err(StrategyError::Setting {
+                name: "discount of past releases",
+                value: discount.to_string(),
+                expected: "above 0 and at most 1",
+            });
+        }
+        let belief = Belief::new(
+            settings.emphasis.validate()?,
+            settings.memory,
+            settings.sampling_rate,
+            settings.region_sizes,
+            map.n_features(),
+        );
+        Ok(Self {
+            maximizer: settings.own.maximizer.clone(),
+            own: ThompsonSampling::new(domain, settings.own, seed)?,
+            local_prob: settings.local_prob.validate()?,
+            trust: settings.trust,
+            message: settings.message.validate()?,
+            partition: settings.partition,
+            map,
+            belief,
+            n_steps: 0,
+        })
+    }
+
+    /// Takes a release. One that does not fit (another shape, a number that is not finite, not newer than the last) changes
+    /// nothing, and the answer is false.
+    pub fn receive(&mut self, aggregate: &Aggregate) -> bool {
+        self.belief.take(aggregate)
+    }
+
+    /// The weights ω^(i) of each region's function (P×M), once there was a release.
+    pub fn region_weights(&self) -> Option<Vec<Vec<f64>>> {
+        self.belief.weights()
+    }
+
+    /// The share of what the releases say that is not noise, in `[0, 1]`: 1 − E‖noise‖²/‖ω‖².
+    pub fn signal_share(&self) -> f64 {
+        self.belief.signal_share()
+    }
+
+    /// The sub-regions.
+    pub fn partition(&self) -> &Partition {
+        &self.partition
+    }
+
+    /// p_t of the coming step, adapted to the signal where that is asked for.
+    fn local_probability(&self) -> f64 {
+        let scheduled = self.local_prob.at(self.n_steps + 1);
+        match self.trust {
+            Trust::Schedule => scheduled,
+            Trust::Signal => 1.0 - (1.0 - scheduled) * self.signal_share(),
+        }
+    }
+}
+
+impl Collaborator for DpFtsDe {
+    fn domain(&self) -> &Domain {
+        self.own.domain()
+    }
+
+    fn own(&self) -> &Surrogate {
+        self.own.surrogate()
+    }
+
+    fn map(&self) -> &FeatureMap {
+        &self.map
+    }
+
+    fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+        self.message.draw(&self.map, self.own.surrogate(), stream)
+    }
+}
+
+impl Strategy for DpFtsDe {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let local = stream.bernoulli(self.local_probability());
+        let weights = self.belief.weights().filter(|_| !local);
+        if let Some(weights) = weights
+            && weights.iter().flatten().any(|w| *w != 0.0)
+        {
+            let function = Reconstruction::new(&self.map, &self.partition, &weights)?;
+            let domain = self.own.domain();
+            let candidates = function.candidates(domain, &self.maximizer, stream)?;
+            let mut proposal = self.own.propose_among(
+                candidates,
+                Source::Region { region: 0 },
+                pending,
+                stream,
+            )?;
+            if let Source::Region { region } = &mut proposal.source {
+                *region = self.partition.region_of(&proposal.unit);
+            }
+            return Ok(proposal);
+        }
+        self.own.propose_own(pending, stream)
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.own.surrogate())
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.own.tell(observed)?;
+        let queries = observed
+            .iter()
+            .filter(|each| each.source != Source::Initial);
+        self.n_steps += queries.count() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! f̃(x) = φ(x)·ω^(i) for x in region i, and where it is largest.
+
+use fedbo_gp::{FeatureMap, WeightSpaceSample};
+use fedbo_optim::{Function, Points};
+use fedbo_space::{Partition, Space};
+use fedbo_streams::Stream;
+
+use crate::domain::Candidates;
+use crate::fts::in_range;
+use crate::{Domain, Maximizer, StrategyError};
+
+/// The function that P vectors of weights stand for (DP-FTS-DE Algorithm 2 line 8, Fig. 1c): smooth within a region, with
+/// jumps at the borders. A border belongs to one region alone: see [`Partition`].
+pub(super) struct Reconstruction<'a> {
+    partition: &'a Partition,
+    /// One function a region.
+    pieces: Vec<WeightSpaceSample<'a>>,
+}
+
+impl<'a> Reconstruction<'a> {
+    /// From P×M weights.
+    ///
+    /// # Errors
+    /// If there are not M weights in a row.
+    pub(super) fn new(
+        map: &'a FeatureMap,
+        partition: &'a Partition,
+        weights: &[Vec<f64>],
+    ) -> Result<Self, StrategyError> {
+        assert_eq!(weights.len(), partition.n_regions(), "one vector a region");
+        let flat: Vec<f64> = weights.iter().flatten().copied().collect();
+        // One scale for all regions, whose values are compared.
+        let scaled = in_range(&flat);
+        let pieces = scaled
+            .chunks_exact(map.n_features())
+            .map(|row| WeightSpaceSample::new(map, row))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { partition, pieces })
+    }
+
+    /// f̃ at many points, each by the function of the region that holds it.
+    pub(super) fn values(&self, points: &Points) -> Vec<f64> {
+        let mut values = vec![0.0; points.len()];
+        let regions: Vec<usize> = points
+            .rows()
+            .map(|unit| self.partition.region_of(unit))
+            .collect();
+        for (region, piece) in self.pieces.iter().enumerate() {
+            let members: Vec<usize> = (0..regions.len())
+                .filter(|index| regions[*index] == region)
+                .collect();
+            if members.is_empty() {
+                continue;
+            }
+            let inside =
+                Points::from_rows(points.dim(), members.iter().map(|index| points.row(*index)));
+            for (index, value) in members.into_iter().zip(piece.values(&inside)) {
+                values[index] = value;
+            }
+        }
+        values
+    }
+
+    /// Points of the domain at maxima of f̃, best first.
+    ///
+    /// On a space each region is searched on its own, mapped to the unit cube, so that no search leaves its region; what was
+    /// found is snapped to the space, where it may belong to another region, and all are ranked by f̃ itself.
+    ///
+    /// # Errors
+    /// If f̃ is finite nowhere.
+    pub(super) fn candidates(
+        &self,
+        domain: &Domain,
+        maximizer: &Maximizer,
+        stream: &mut Stream,
+    ) -> Result<Candidates, StrategyError> {
+        if let Some(points) = domain.points() {
+            return Candidates::ranked(&self.values(points), points);
+        }
+        let Domain::Space(space) = domain else {
+            unreachable!("a domain without points is a space")
+        };
+        let mut found = Points::new(space.dim());
+        for region in 0..self.pieces.len() {
+            self.search(region, space, maximizer, stream, &mut found)?;
+        }
+        Candidates::ranked(&self.values(&found), &found)
+    }
+
+    fn search(
+        &self,
+        region: usize,
+        space: &Space,
+        maximizer: &Maximizer,
+        stream: &mut Stream,
+        found: &mut Points,
+    ) -> Result<(), StrategyError> {
+        let piece = Piece {
+            function: &self.pieces[region],
+            partition: self.partition,
+            region,
+            width: self.width(region),
+        };
+        let none = Points::new(space.dim());
+        let within: Vec<Vec<f64>> = match maximizer {
+            Maximizer::MultiStart(search) | Maximizer::Snapped(search) => search
+                .maximize(&piece, stream.bits(), &none)?
+                .into_iter()
+                .map(|maximum| maximum.x)
+                .collect(),
+            Maximizer::Direct(search) => vec![search.maximize(&piece)?.x],
+        };
+        for point in within {
+            found.push(&space.snap(&self.partition.place(region, &point)));
+        }
+        Ok(())
+    }
+
+    fn width(&self, region: usize) -> Vec<f64> {
+        let (lower, upper) = self.partition.bounds(region);
+        upper.iter().zip(&lower).map(|(u, l)| u - l).collect()
+    }
+}
+
+/// One region's function, seen on the unit cube.
+struct Piece<'a> {
+    function: &'a WeightSpaceSample<'a>,
+    partition: &'a Partition,
+    region: usize,
+    /// Sides of the region (d).
+    width: Vec<f64>,
+}
+
+impl Function for Piece<'_> {
+    fn dim(&self) -> usize {
+        self.partition.dim()
+    }
+
+    fn values(&self, points: &Points) -> Vec<f64> {
+        let placed = points
+            .rows()
+            .map(|unit| self.partition.place(self.region, unit));
+        self.function
+            .values(&Points::from_rows(points.dim(), placed))
+    }
+
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
+        let placed = self.partition.place(self.region, point);
+        let value = self.function.value_gradient(&placed, gradient);
+        gradient
+            .iter_mut()
+            .zip(&self.width)
+            .for_each(|(g, w)| *g *= w);
+        value
+    }
+}

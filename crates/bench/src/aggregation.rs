@@ -1,0 +1,76 @@
+//! One round of the private mechanism over a large roster, beside a plain pass over the same memory.
+
+use anyhow::{Context, Result};
+use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
+use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, ReleaseShape, SecureNoise};
+use fedbo_streams::{Purpose, Seed};
+use serde_json::{Value, json};
+
+use crate::measure::{Limits, columns, measure, rounded};
+
+/// Rows: 200,000 vectors of M = 100, P = 4, standard normal (most are not clipped) and ten times that (all are).
+///
+/// `begin_s` is what coins and noise take, before any vector comes; `ratio` is a round's time over that of adding up the
+/// same numbers in eight parallel sums.
+pub(crate) fn rows(n_slots: u32, limits: &Limits) -> Result<Vec<Value>> {
+    let (n_regions, n_features) = (4, 100);
+    let mechanism = Mechanism::new(MechanismSettings {
+        n_slots,
+        n_regions,
+        n_features,
+        max_norm: 1.1 * f64::from(n_regions * n_features).sqrt(),
+        sampling_rate: SamplingRate::new(0.25)?,
+        noise_multiplier: NoiseMultiplier::new(1.0)?,
+    })?;
+    let n_features = n_features as usize;
+    let mut rows = Vec::new();
+    for (vectors, scale) in [("inside", 1.0), ("clipped", 10.0)] {
+        let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut numbers = stream.normals(n_slots as usize * n_features);
+        numbers.iter_mut().for_each(|x| *x *= scale);
+        let (plain, _) = measure(limits, Ok, |_| Ok(sum(&numbers)))?;
+        let (begin, _) = measure(
+            limits,
+            |_| Ok(SecureNoise::new()),
+            |source| Ok(mechanism.begin(0, ReleaseShape::Regions, source)?),
+        )?;
+        let (timing, _) = measure(
+            limits,
+            |round| {
+                let source = &mut SecureNoise::new();
+                Ok(Some(mechanism.begin(
+                    round,
+                    ReleaseShape::Regions,
+                    source,
+                )?))
+            },
+            |collecting| {
+                let mut collecting = collecting.take().context("a round closes once")?;
+                for (slot, vector) in (0..n_slots).zip(numbers.chunks_exact(n_features)) {
+                    collecting.receive(slot, vector)?;
+                }
+                Ok(collecting.close())
+            },
+        )?;
+        let mut row = columns(json!({
+            "peer": "fedbo", "vectors": vectors, "agents": n_slots, "M": n_features, "P": n_regions
+        }));
+        row.extend(timing.columns());
+        row.insert("plain_s".into(), rounded(plain.median(), 9));
+        row.insert("begin_s".into(), rounded(begin.median(), 9));
+        let ratio = timing.median() / plain.median();
+        row.insert("ratio".into(), rounded(ratio, 3));
+        rows.push(Value::Object(row));
+    }
+    Ok(rows)
+}
+
+/// The sum of all numbers, in eight parallel sums: as fast as memory is read.
+fn sum(numbers: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    for block in numbers.as_chunks().0 {
+        let block: &[f64; 8] = block;
+        sums.iter_mut().zip(block).for_each(|(s, x)| *s += x);
+    }
+    sums.iter().sum()
+}

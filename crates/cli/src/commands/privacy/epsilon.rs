@@ -1,0 +1,83 @@
+//! `fedbo privacy epsilon`: what a plan costs.
+
+use fedbo_privacy::accounting::{AccountantKind, Delta, Mode, NoiseMultiplier, SamplingRate};
+use serde::Serialize;
+
+use super::setting::{ClaimRecord, MAX_ROUNDS, Question, claim, parse_multiplier, parse_rate};
+use crate::console;
+use crate::exit::{BadInput, Exit};
+
+/// Say what a number of rounds costs: an upper bound on epsilon
+///
+/// In each round every agent takes part with probability q, and noise of z times the largest norm of an agent's vector is added.
+/// Neighbouring data sets are the same roster with one agent's vectors all zero.
+#[derive(clap::Args)]
+pub(crate) struct Epsilon {
+    /// Probability that an agent takes part in a round
+    #[arg(long, value_name = "Q", value_parser = parse_rate)]
+    sampling_rate: SamplingRate,
+    /// Standard deviation of the noise over the largest norm of an agent's vector
+    #[arg(long, value_name = "Z", value_parser = parse_multiplier)]
+    noise_multiplier: NoiseMultiplier,
+    /// Rounds that release
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(0..=MAX_ROUNDS))]
+    rounds: u64,
+    #[command(flatten)]
+    question: Question,
+    /// As the paper counts: accountant moments, delta = N^-1.1 of --agents N
+    #[arg(long, requires = "agents", conflicts_with_all = ["delta", "accountant"])]
+    paper: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    claim: ClaimRecord,
+    sampling_rate: f64,
+    noise_multiplier: f64,
+}
+
+impl Epsilon {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let (kind, delta, mode) = match (self.paper, self.question.agents) {
+            (true, Some(agents)) => (AccountantKind::Moments, papers_delta(agents)?, Mode::Paper),
+            _ => (
+                self.question.accountant,
+                self.question.delta()?,
+                Mode::Default,
+            ),
+        };
+        let sampling = self.question.sampling(self.sampling_rate)?;
+        let claim = claim(
+            kind,
+            sampling,
+            self.noise_multiplier,
+            self.rounds,
+            delta,
+            mode,
+        )?;
+        if self.json {
+            let document = Document {
+                claim: ClaimRecord::from(&claim),
+                sampling_rate: self.sampling_rate.get(),
+                noise_multiplier: self.noise_multiplier.get(),
+            };
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+        } else {
+            console::result(&claim.to_string())?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// N^−1.1 (DP-FTS-DE, section 5).
+fn papers_delta(agents: u32) -> Result<Delta, BadInput> {
+    Delta::new(f64::from(agents).powf(-1.1)).map_err(|_| {
+        BadInput(format!(
+            "--agents {agents}: the paper's delta = N^-1.1 is not below 1; take at least 2"
+        ))
+    })
+}

@@ -1,0 +1,202 @@
+//! `fedbo privacy noise`: what a budget allows.
+
+use fedbo_privacy::accounting::{
+    Budget, CalibrationError, Claim, Delta, Mode, Noise as Added, NoiseMultiplier, PrivacyEvent,
+    SamplingRate, largest_rate, largest_rounds, smallest_multiplier,
+};
+use serde::Serialize;
+
+use super::setting::{
+    ClaimRecord, MAX_ROUNDS, Question, claim, parse_epsilon, parse_multiplier, parse_rate,
+    six_digits,
+};
+use crate::console;
+use crate::exit::{BadInput, Exit};
+
+/// Find the smallest noise multiplier that keeps a number of rounds within a budget, or with --solve the most rounds or the largest rate
+///
+/// What it prints has been checked: the line below it says what it costs. Exit code 2 if nothing keeps within the budget.
+#[derive(clap::Args)]
+pub(crate) struct Noise {
+    /// The budget's epsilon
+    #[arg(long, value_name = "E", value_parser = parse_epsilon)]
+    epsilon: f64,
+    #[command(flatten)]
+    question: Question,
+    /// Rounds that release; needed unless --solve rounds
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
+    rounds: Option<u64>,
+    /// Probability that an agent takes part in a round; needed unless --solve rate
+    #[arg(long, value_name = "Q", value_parser = parse_rate)]
+    sampling_rate: Option<SamplingRate>,
+    /// Standard deviation of the noise over the largest norm of an agent's vector; needed unless --solve noise
+    #[arg(long, value_name = "Z", value_parser = parse_multiplier)]
+    noise_multiplier: Option<NoiseMultiplier>,
+    /// What to look for
+    #[arg(long, value_enum, default_value_t = Unknown::Noise)]
+    solve: Unknown,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Unknown {
+    /// The smallest noise multiplier
+    Noise,
+    /// The largest number of rounds
+    Rounds,
+    /// The largest sampling rate
+    Rate,
+}
+
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    claim: ClaimRecord,
+    sampling_rate: f64,
+    noise_multiplier: f64,
+    budget_epsilon: f64,
+}
+
+/// All that a release and their number are, one of them found.
+struct Found {
+    rate: SamplingRate,
+    multiplier: NoiseMultiplier,
+    claim: Claim,
+}
+
+impl Noise {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let delta = self.question.delta()?;
+        let budget = Budget::new(self.epsilon, delta).map_err(|error| bad(&error))?;
+        self.refuse_what_is_looked_for()?;
+        let found = match self.solve {
+            Unknown::Noise => self.noise(budget),
+            Unknown::Rounds => self.most_rounds(budget),
+            Unknown::Rate => self.rate(budget),
+        }?;
+        let (rate, multiplier) = (found.rate.get(), found.multiplier.get());
+        if self.json {
+            let document = Document {
+                claim: ClaimRecord::from(&found.claim),
+                sampling_rate: rate,
+                noise_multiplier: multiplier,
+                budget_epsilon: self.epsilon,
+            };
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+            return Ok(Exit::Done);
+        }
+        console::result(&match self.solve {
+            Unknown::Noise => format!("noise multiplier = {multiplier}"),
+            Unknown::Rounds => format!("rounds = {}", found.claim.n_releases),
+            Unknown::Rate => format!("sampling rate = {rate}"),
+        })?;
+        console::result(&found.claim.to_string())?;
+        Ok(Exit::Done)
+    }
+
+    fn noise(&self, budget: Budget) -> Result<Found, BadInput> {
+        let (rate, rounds) = (self.given_rate()?, self.given_rounds()?);
+        let sampling = self.question.sampling(rate)?;
+        let kind = self.question.accountant;
+        let found =
+            smallest_multiplier(kind, sampling, rounds, budget).map_err(|e| impossible(&e))?;
+        let multiplier = NoiseMultiplier::new(six_digits(found.value.get(), true));
+        let multiplier = multiplier.map_err(|error| bad(&error))?;
+        self.checked(rate, multiplier, rounds, budget)
+    }
+
+    fn most_rounds(&self, budget: Budget) -> Result<Found, BadInput> {
+        let (rate, multiplier) = (self.given_rate()?, self.given_multiplier()?);
+        let sampling = self.question.sampling(rate)?;
+        let event = PrivacyEvent {
+            sampling,
+            noise: Added::Gaussian(multiplier),
+        };
+        let kind = self.question.accountant;
+        let found = largest_rounds(kind, &event, budget).map_err(|error| impossible(&error))?;
+        self.checked(rate, multiplier, found.value, budget)
+    }
+
+    fn rate(&self, budget: Budget) -> Result<Found, BadInput> {
+        let (multiplier, rounds) = (self.given_multiplier()?, self.given_rounds()?);
+        let kind = self.question.accountant;
+        let found = largest_rate(kind, multiplier, rounds, budget).map_err(|e| impossible(&e))?;
+        let rate = SamplingRate::new(six_digits(found.value.get(), false));
+        let rate = rate.map_err(|error| bad(&error))?;
+        self.checked(rate, multiplier, rounds, budget)
+    }
+
+    /// What is found, with the cost of what is printed of it.
+    fn checked(
+        &self,
+        rate: SamplingRate,
+        multiplier: NoiseMultiplier,
+        rounds: u64,
+        budget: Budget,
+    ) -> Result<Found, BadInput> {
+        let sampling = self.question.sampling(rate)?;
+        let (kind, delta): (_, Delta) = (self.question.accountant, budget.delta());
+        let claim = claim(kind, sampling, multiplier, rounds, delta, Mode::Default)?;
+        Ok(Found {
+            rate,
+            multiplier,
+            claim,
+        })
+    }
+
+    fn given_rate(&self) -> Result<SamplingRate, BadInput> {
+        self.sampling_rate
+            .ok_or_else(|| self.needed("--sampling-rate Q"))
+    }
+
+    fn given_rounds(&self) -> Result<u64, BadInput> {
+        self.rounds.ok_or_else(|| self.needed("--rounds T"))
+    }
+
+    fn given_multiplier(&self) -> Result<NoiseMultiplier, BadInput> {
+        self.noise_multiplier
+            .ok_or_else(|| self.needed("--noise-multiplier Z"))
+    }
+
+    fn needed(&self, flag: &str) -> BadInput {
+        let solve = self.solve.name();
+        BadInput(format!("--solve {solve} needs {flag}"))
+    }
+
+    fn refuse_what_is_looked_for(&self) -> Result<(), BadInput> {
+        let (flag, is_given) = match self.solve {
+            Unknown::Noise => ("--noise-multiplier", self.noise_multiplier.is_some()),
+            Unknown::Rounds => ("--rounds", self.rounds.is_some()),
+            Unknown::Rate => ("--sampling-rate", self.sampling_rate.is_some()),
+        };
+        if is_given {
+            let solve = self.solve.name();
+            return Err(BadInput(format!(
+                "--solve {solve} looks for what {flag} gives: leave {flag} out, or name another --solve"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Unknown {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Noise => "noise",
+            Self::Rounds => "rounds",
+            Self::Rate => "rate",
+        }
+    }
+}
+
+fn bad(error: &dyn std::error::Error) -> BadInput {
+    BadInput(error.to_string())
+}
+
+/// No way within the budget is a setting that cannot be used.
+fn impossible(error: &CalibrationError) -> BadInput {
+    BadInput(error.to_string())
+}

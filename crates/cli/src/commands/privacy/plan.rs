@@ -1,0 +1,194 @@
+//! `fedbo privacy plan`: how a roster gets the most out of a budget.
+
+use fedbo_privacy::accounting::{Budget, Mode, NoiseMultiplier, SamplingRate, smallest_multiplier};
+use serde::Serialize;
+
+use super::setting::{
+    ClaimRecord, MAX_ROUNDS, Question, claim, parse_epsilon, parse_rate, six_digits,
+};
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::table::{self, Column};
+use crate::text::number;
+
+/// Rates that are compared unless others are named.
+const RATES: [f64; 6] = [0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
+
+/// Compare sampling rates for a roster: the noise that each needs, and how loud it is beside the signal
+///
+/// A release is the sum of a region's sampled vectors, clipped to norm C, plus noise of standard deviation z C in each of M
+/// features: noise of norm z C √M. The signal is at most q N/P vectors of norm C that all agree. noise/signal is z √M over q N/P:
+/// below 1 a release can say something about a region; far above 1 it cannot. The rate with the smallest is marked. "one sum" is the same
+/// for a release over all regions at once, as after the weights have become uniform.
+#[derive(clap::Args)]
+pub(crate) struct Plan {
+    /// Regions that the space is cut into
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    regions: u32,
+    /// Features of an agent's vector
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..))]
+    features: u32,
+    /// Rounds that release
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
+    rounds: u64,
+    /// The budget's epsilon
+    #[arg(long, value_name = "E", value_parser = parse_epsilon)]
+    epsilon: f64,
+    #[command(flatten)]
+    question: Question,
+    /// Rates to compare [default: 0.05,0.1,0.25,0.5,0.75,1]
+    #[arg(long, value_name = "Q", value_delimiter = ',', value_parser = parse_rate)]
+    sampling_rate: Vec<SamplingRate>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    agents: u32,
+    regions: u32,
+    features: u32,
+    budget_epsilon: f64,
+    recommended_sampling_rate: f64,
+    rates: Vec<RateRecord>,
+}
+
+#[derive(Serialize)]
+struct RateRecord {
+    sampling_rate: f64,
+    noise_multiplier: f64,
+    /// In units of C.
+    noise_norm: f64,
+    /// In units of C.
+    signal_norm: f64,
+    noise_to_signal: f64,
+    noise_to_signal_one_sum: f64,
+    #[serde(flatten)]
+    claim: ClaimRecord,
+}
+
+impl Plan {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let Some(agents) = self.question.agents else {
+            return Err(BadInput(
+                "--agents N is needed: the signal grows with the roster".to_owned(),
+            )
+            .into());
+        };
+        if self.regions > agents {
+            let regions = self.regions;
+            return Err(BadInput(format!(
+                "--regions {regions} is more than --agents {agents}: some region would never have an agent; take at most {agents}"
+            ))
+            .into());
+        }
+        let mut records = Vec::new();
+        for rate in self.rates()? {
+            records.push(self.record(agents, rate)?);
+        }
+        let loudness =
+            |a: &&RateRecord, b: &&RateRecord| a.noise_to_signal.total_cmp(&b.noise_to_signal);
+        let Some(best) = records
+            .iter()
+            .min_by(loudness)
+            .map(|best| best.sampling_rate)
+        else {
+            return Err(BadInput("--sampling-rate names no rate".to_owned()).into());
+        };
+        if self.json {
+            let document = Document {
+                agents,
+                regions: self.regions,
+                features: self.features,
+                budget_epsilon: self.epsilon,
+                recommended_sampling_rate: best,
+                rates: records,
+            };
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+            return Ok(Exit::Done);
+        }
+        print(&records, best)?;
+        Ok(Exit::Done)
+    }
+
+    fn rates(&self) -> Result<Vec<SamplingRate>, BadInput> {
+        if !self.sampling_rate.is_empty() {
+            return Ok(self.sampling_rate.clone());
+        }
+        let rates = RATES.iter().map(|&rate| SamplingRate::new(rate));
+        let rates: Result<_, _> = rates.collect();
+        rates.map_err(|error| BadInput(error.to_string()))
+    }
+
+    fn record(&self, agents: u32, rate: SamplingRate) -> Result<RateRecord, BadInput> {
+        let (kind, delta) = (self.question.accountant, self.question.delta()?);
+        let sampling = self.question.sampling(rate)?;
+        let bad = |error: &dyn std::error::Error| BadInput(error.to_string());
+        let budget = Budget::new(self.epsilon, delta).map_err(|error| bad(&error))?;
+        let found = smallest_multiplier(kind, sampling, self.rounds, budget);
+        let found = found.map_err(|error| bad(&error))?;
+        let multiplier = NoiseMultiplier::new(six_digits(found.value.get(), true));
+        let multiplier = multiplier.map_err(|error| bad(&error))?;
+        let claim = claim(
+            kind,
+            sampling,
+            multiplier,
+            self.rounds,
+            delta,
+            Mode::Default,
+        )?;
+        let noise_norm = multiplier.get() * f64::from(self.features).sqrt();
+        let everybody = rate.get() * f64::from(agents);
+        let signal_norm = everybody / f64::from(self.regions);
+        Ok(RateRecord {
+            sampling_rate: rate.get(),
+            noise_multiplier: multiplier.get(),
+            noise_norm,
+            signal_norm,
+            noise_to_signal: noise_norm / signal_norm,
+            noise_to_signal_one_sum: noise_norm / everybody,
+            claim: ClaimRecord::from(&claim),
+        })
+    }
+}
+
+fn print(records: &[RateRecord], best: f64) -> anyhow::Result<()> {
+    let column = |of: fn(&RateRecord) -> f64| -> Vec<String> {
+        records.iter().map(|record| number(of(record))).collect()
+    };
+    let marks = records.iter().map(|record| {
+        let is_best = record.sampling_rate.to_bits() == best.to_bits();
+        if is_best { "best" } else { "" }.to_owned()
+    });
+    let columns = vec![
+        Column::numbers("sampling rate", column(|record| record.sampling_rate), 0),
+        Column::numbers(
+            "noise multiplier",
+            column(|record| record.noise_multiplier),
+            0,
+        ),
+        Column::numbers("noise/C", column(|record| record.noise_norm), 3),
+        Column::numbers("signal/C", column(|record| record.signal_norm), 2),
+        Column::numbers("noise/signal", column(|record| record.noise_to_signal), 0),
+        Column::numbers(
+            "one sum",
+            column(|record| record.noise_to_signal_one_sum),
+            1,
+        ),
+        Column::words("", marks.collect(), 0),
+    ];
+    let (table, _) = table::fit(columns, console::width());
+    console::result(&table)?;
+    if let Some(first) = records.first() {
+        console::result(&first.claim.terms())?;
+    }
+    let least = records.iter().map(|record| record.noise_to_signal);
+    if least.fold(f64::INFINITY, f64::min) > 1.0 {
+        console::note(
+            "note: at every rate a region's release is more noise than signal; more agents, fewer regions, features or rounds, or \
+             a larger epsilon would help",
+        );
+    }
+    Ok(())
+}

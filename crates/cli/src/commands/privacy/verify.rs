@@ -1,0 +1,85 @@
+//! `fedbo privacy verify`: whether a ledger is a clean history.
+
+use std::path::PathBuf;
+
+use fedbo_ledger::Head;
+use serde::Serialize;
+
+use super::{ledger_file, noted_head};
+use crate::console;
+use crate::exit::Exit;
+use crate::text::counted;
+
+/// Check that a ledger is sound: the file, and the chain of hashes over every charge and every released byte
+///
+/// Changes nothing, also while the study runs. Exit code 2 if something is wrong.
+#[derive(clap::Args)]
+pub(crate) struct Verify {
+    /// A results folder that holds ledger.db, or the ledger's file
+    ledger: PathBuf,
+    /// A head that was kept elsewhere, as SEQ:HASH: the ledger must contain it still; default the one in ledger.head beside it
+    ///
+    /// Without it, a ledger that was set back to an older state as a whole cannot be told from a sound one; with the one beside
+    /// it, a whole folder that was set back cannot.
+    #[arg(long, value_name = "SEQ:HASH")]
+    head: Option<Head>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    is_sound: bool,
+    study: Option<String>,
+    entries: u64,
+    head: Option<String>,
+    problems: Vec<ProblemRecord>,
+}
+
+#[derive(Serialize)]
+struct ProblemRecord {
+    entry: Option<u64>,
+    message: String,
+}
+
+impl Verify {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let file = ledger_file(&self.ledger);
+        let known = match self.head {
+            Some(head) => Some(head),
+            None => noted_head(&file)?,
+        };
+        let report = fedbo_ledger::verify(&file, known.as_ref())?;
+        let is_sound = report.problems.is_empty();
+        let releases = counted(report.n_entries, "release");
+        if self.json {
+            let problems = report.problems.into_iter().map(|problem| ProblemRecord {
+                entry: problem.seq,
+                message: problem.message,
+            });
+            let document = Document {
+                is_sound,
+                study: report.name,
+                entries: report.n_entries,
+                head: report.head.map(|head| head.to_string()),
+                problems: problems.collect(),
+            };
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+        } else if let (true, Some(head)) = (is_sound, report.head) {
+            console::result(&format!("{} is sound: {releases}", file.display()))?;
+            console::result(&format!("head {head}"))?;
+        } else {
+            for problem in &report.problems {
+                console::result(&problem.to_string())?;
+            }
+            let n_problems = counted(report.problems.len() as u64, "problem");
+            console::note(&format!(
+                "error: {}: {n_problems} in {releases}; nothing may be released from it: go on from a sound copy whose head you \
+                 know, or begin a new study with a budget of its own",
+                file.display()
+            ));
+        }
+        Ok(if is_sound { Exit::Done } else { Exit::Input })
+    }
+}

@@ -1,0 +1,287 @@
+//! What goes wrong in SQLite, in words of ours.
+
+use std::fmt;
+
+use rusqlite::ErrorCode;
+use rusqlite::ffi;
+
+use crate::{Content, Format, PATIENCE};
+
+/// Something that went wrong, not yet put into words.
+#[derive(Debug)]
+pub enum Failure {
+    /// In SQLite.
+    Sql(rusqlite::Error),
+    /// The file may only be read.
+    ReadOnly,
+    /// The path does not lead to the open file any more.
+    Moved,
+    /// What is stored contradicts itself, in words.
+    Contradiction(String),
+    /// The file is empty or another program's.
+    NotOurs(Content),
+    /// The layout is of another version.
+    Version {
+        /// The file's.
+        found: i64,
+        /// This program's.
+        expected: i64,
+    },
+}
+
+/// The same as a user can react to it; who knows the path and what was being done completes the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There is no such file.
+    Absent,
+    /// The file is not of this format: what it is, and the way out.
+    NotOurs(String),
+    /// The layout is of another version.
+    Version {
+        /// The file's.
+        found: i64,
+        /// This program's.
+        expected: i64,
+    },
+    /// The file or its disk refuses, for now or for good: what the system says, and the way out.
+    Refused(String),
+    /// The file is no longer where it was opened.
+    Gone,
+    /// What is stored is broken: how, and the way out.
+    Damaged(String),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sql(error) => f.write_str(&plain(error)),
+            Self::ReadOnly => f.write_str("it is read-only"),
+            Self::Moved => f.write_str("it was moved"),
+            Self::Contradiction(what) => f.write_str(what),
+            Self::NotOurs(Content::Empty) => f.write_str("it is empty"),
+            Self::NotOurs(_) => f.write_str("it is a file of another program"),
+            Self::Version { found, expected } => {
+                write!(f, "its layout has version {found}, expected {expected}")
+            }
+        }
+    }
+}
+
+impl Failure {
+    fn code(&self) -> Option<ffi::Error> {
+        match self {
+            Self::Sql(error) => error.sqlite_error().copied(),
+            _ => None,
+        }
+    }
+
+    /// Whether others are at work, so that it may go well in a moment.
+    pub(crate) fn is_busy(&self) -> bool {
+        let code = self.code().map(|error| error.code);
+        matches!(
+            code,
+            Some(
+                ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::FileLockingProtocolFailed
+            )
+        )
+    }
+
+    /// Whether the system refuses something to a writer that it may grant to a reader.
+    pub fn is_of_the_system(&self) -> bool {
+        let code = self.code().map(|error| error.code);
+        matches!(self, Self::ReadOnly)
+            || matches!(
+                code,
+                Some(
+                    ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::PermissionDenied
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::DiskFull
+                )
+            )
+    }
+
+    /// Whether what is stored is broken.
+    pub fn is_damage(&self) -> bool {
+        let code = self.code().map(|error| error.code);
+        match self {
+            Self::Sql(error) if code.is_none() => !matches!(error, rusqlite::Error::NulError(_)),
+            Self::Sql(_) => matches!(
+                code,
+                Some(
+                    ErrorCode::DatabaseCorrupt
+                        | ErrorCode::Unknown
+                        | ErrorCode::SchemaChanged
+                        | ErrorCode::ConstraintViolation
+                        | ErrorCode::TypeMismatch
+                )
+            ),
+            Self::Contradiction(_) => true,
+            Self::ReadOnly | Self::Moved | Self::NotOurs(_) | Self::Version { .. } => false,
+        }
+    }
+
+    /// The fault that a caller sees, in a file of this format.
+    #[must_use]
+    pub fn into_fault(self, format: &Format) -> Fault {
+        let damaged = |what: String| {
+            Fault::Damaged(format!("{what}; `{}` lists what is wrong", format.verify))
+        };
+        let refused = |message: &str| Fault::Refused(message.to_owned());
+        let is_damage = self.is_damage();
+        let error = match self {
+            Self::Contradiction(what) => return damaged(what),
+            Self::ReadOnly => {
+                return refused("the file is read-only; make it writable or name another");
+            }
+            Self::Moved => return Fault::Gone,
+            Self::NotOurs(Content::Empty) => {
+                return Fault::NotOurs(format!("it is empty, {}", format.never));
+            }
+            Self::NotOurs(_) => {
+                let message = "it is a SQLite file of another program; name another file";
+                return Fault::NotOurs(message.to_owned());
+            }
+            Self::Version { found, expected } => return Fault::Version { found, expected },
+            Self::Sql(error) => error,
+        };
+        let Some(code) = error.sqlite_error().copied() else {
+            return damaged(format!("its rows are not as expected: {}", plain(&error)));
+        };
+        match code.code {
+            ErrorCode::DiskFull => {
+                refused("the disk is full; what was stored stays, free some space and go on")
+            }
+            ErrorCode::SystemIoFailure => Fault::Refused(io_message(code.extended_code)),
+            ErrorCode::ReadOnly | ErrorCode::PermissionDenied => refused(
+                "the file or its folder is read-only; make both writable or name another file",
+            ),
+            ErrorCode::CannotOpen => refused(
+                "the file, or one that belongs beside it (-wal, -shm), cannot be opened; check the permissions of the \
+                 file and of its folder",
+            ),
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::FileLockingProtocolFailed => Fault::Refused(format!(
+                "another process has kept it locked for {} s; end that process or try again",
+                PATIENCE.as_secs()
+            )),
+            ErrorCode::NotADatabase => Fault::NotOurs(format!(
+                "it is no {} (not a SQLite file, or its head is damaged); name another file, or \
+                 put a backup in its place, after removing the files of this name that end in -wal and -shm",
+                format.what
+            )),
+            ErrorCode::DatabaseCorrupt => Fault::Damaged(format!(
+                "the file is damaged; `{}` lists what is wrong; a backup is the way out, after \
+                 removing the files of this name that end in -wal and -shm",
+                format.verify
+            )),
+            _ if is_damage => damaged(format!("its tables are not as expected: {}", plain(&error))),
+            _ => Fault::Refused(plain(&error)),
+        }
+    }
+}
+
+/// What SQLite says, without the statement.
+fn plain(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        error => error.to_string(),
+    }
+}
+
+fn io_message(extended_code: i32) -> String {
+    let what = match extended_code {
+        ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ => "reading failed",
+        ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE => {
+            "writing failed; is there a quota or a limit of file sizes?"
+        }
+        ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC => {
+            "the disk does not confirm that it has stored the data; check the disk"
+        }
+        ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_SHMOPEN | ffi::SQLITE_IOERR_SHMMAP => {
+            "the file -shm beside it cannot be laid out; is the disk full, or in a network?"
+        }
+        ffi::SQLITE_IOERR_LOCK
+        | ffi::SQLITE_IOERR_RDLOCK
+        | ffi::SQLITE_IOERR_UNLOCK
+        | ffi::SQLITE_IOERR_SHMLOCK => {
+            "the file cannot be locked; it must lie on a disk of this machine"
+        }
+        _ => "the disk or the file system refuses to work",
+    };
+    format!("{what} (SQLite code {extended_code})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: Format = Format {
+        application_id: 1,
+        steps: &[],
+        what: "collection of stamps",
+        never: "no stamp was ever put into it",
+        verify: "stamps verify",
+    };
+
+    fn fault(extended_code: i32) -> Fault {
+        let error = rusqlite::Error::SqliteFailure(ffi::Error::new(extended_code), None);
+        Failure::Sql(error).into_fault(&FORMAT)
+    }
+
+    #[test]
+    fn each_code_has_a_fault_that_says_what_to_do() {
+        for (code, part) in [
+            (ffi::SQLITE_FULL, "the disk is full"),
+            (ffi::SQLITE_READONLY, "read-only"),
+            (ffi::SQLITE_READONLY_DIRECTORY, "read-only"),
+            (ffi::SQLITE_READONLY_CANTINIT, "read-only"),
+            (ffi::SQLITE_CANTOPEN, "permissions"),
+            (ffi::SQLITE_CANTOPEN_ISDIR, "permissions"),
+            (ffi::SQLITE_IOERR_WRITE, "quota"),
+            (ffi::SQLITE_IOERR_FSYNC, "check the disk"),
+            (ffi::SQLITE_IOERR_SHMSIZE, "disk full"),
+            (ffi::SQLITE_IOERR_LOCK, "disk of this machine"),
+            (ffi::SQLITE_IOERR_CORRUPTFS, "SQLite code 8458"),
+            (ffi::SQLITE_BUSY, "locked for 30 s"),
+            (ffi::SQLITE_BUSY_SNAPSHOT, "locked for 30 s"),
+            (ffi::SQLITE_PROTOCOL, "locked for 30 s"),
+            (ffi::SQLITE_NOMEM, ""),
+        ] {
+            match fault(code) {
+                Fault::Refused(message) => assert!(message.contains(part), "{message}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        for code in [
+            ffi::SQLITE_CORRUPT,
+            ffi::SQLITE_CORRUPT_INDEX,
+            ffi::SQLITE_ERROR,
+            ffi::SQLITE_CONSTRAINT_CHECK,
+        ] {
+            match fault(code) {
+                Fault::Damaged(message) => {
+                    assert!(message.contains("`stamps verify`"), "{message}")
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        match fault(ffi::SQLITE_NOTADB) {
+            Fault::NotOurs(message) => {
+                assert!(message.contains("no collection of stamps"), "{message}")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

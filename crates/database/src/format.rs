@@ -1,0 +1,179 @@
+//! Whose file it is, and how its tables are laid out, version by version.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::Failure;
+
+/// A kind of SQLite file: its mark, its layout, and how messages call it.
+#[derive(Debug)]
+pub struct Format {
+    /// Marks a SQLite file as one of these.
+    pub application_id: i32,
+    /// How the layout came to be: step i leads from version i to version i + 1, version 0 being an empty file. A step that
+    /// has been released never changes.
+    pub steps: &'static [&'static str],
+    /// What such a file is: `storage of studies`.
+    pub what: &'static str,
+    /// What never happened to an empty one: `no study was ever stored in it`.
+    pub never: &'static str,
+    /// The command that lists what is wrong in a file.
+    pub verify: &'static str,
+}
+
+/// What a SQLite file is to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing is in it.
+    Empty,
+    /// Tables of its format, of this version.
+    Ours(i64),
+    /// Somebody else's tables.
+    Foreign,
+}
+
+impl Format {
+    /// The version that this program reads and writes.
+    pub fn version(&self) -> i64 {
+        version(self.steps)
+    }
+
+    /// What is in a file; reads only.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn content(&self, connection: &Connection) -> Result<Content, Failure> {
+        let tx = connection.unchecked_transaction()?;
+        let (id, version) = (pragma(&tx, "application_id")?, pragma(&tx, "user_version")?);
+        let tables: i64 =
+            tx.query_one("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        tx.commit()?;
+        Ok(match (id, version, tables) {
+            (0, 0, 0) => Content::Empty,
+            (id, 1.., _) if id == i64::from(self.application_id) => Content::Ours(version),
+            _ => Content::Foreign,
+        })
+    }
+
+    /// That the file is of this format and of this program's version.
+    ///
+    /// # Errors
+    /// [`Failure::NotOurs`], [`Failure::Version`].
+    pub fn check_content(&self, content: Content) -> Result<(), Failure> {
+        match content {
+            Content::Ours(found) => self.of_our_version(found),
+            other => Err(Failure::NotOurs(other)),
+        }
+    }
+
+    /// That the file has this program's version still; cheap enough for every transaction.
+    ///
+    /// # Errors
+    /// [`Failure::Version`], or if it cannot be read.
+    pub fn check_version(&self, connection: &Connection) -> Result<(), Failure> {
+        self.of_our_version(pragma(connection, "user_version")?)
+    }
+
+    fn of_our_version(&self, found: i64) -> Result<(), Failure> {
+        let expected = self.version();
+        if found == expected {
+            Ok(())
+        } else {
+            Err(Failure::Version { found, expected })
+        }
+    }
+
+    /// Lays out an empty file in one transaction; one that somebody else has laid out meanwhile is left as it is.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn lay_out(&self, connection: &Connection) -> Result<(), Failure> {
+        let tx = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        let is_empty = pragma(&tx, "user_version")? == 0 && pragma(&tx, "application_id")? == 0;
+        if is_empty {
+            tx.pragma_update(None, "application_id", self.application_id)?;
+            for (version, step) in (1_i64..).zip(self.steps) {
+                tx.execute_batch(step)?;
+                tx.pragma_update(None, "user_version", version)?;
+            }
+        }
+        Ok(tx.commit()?)
+    }
+
+    /// How tables, indexes and triggers differ from those of the steps; empty if they do not.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn layout_problems(&self, connection: &Connection) -> Result<Vec<String>, Failure> {
+        let model = Connection::open_in_memory()?;
+        self.lay_out(&model)?;
+        let (expected, mut found) = (objects(&model)?, objects(connection)?);
+        let mut problems = Vec::new();
+        for (name, sql) in expected {
+            match found.remove(&name) {
+                None => problems.push(format!("{name} is missing")),
+                Some(other) if !are_equal_words(&other, &sql) => {
+                    problems.push(format!("{name} is not as this version lays it out"));
+                }
+                Some(_) => {}
+            }
+        }
+        for name in found.into_keys() {
+            problems.push(format!("{name} does not belong here"));
+        }
+        Ok(problems)
+    }
+}
+
+fn version(steps: &[&str]) -> i64 {
+    steps.len() as i64
+}
+
+/// What SQLite's own checks find: pages, indexes, constraints, references. Empty if all is well.
+///
+/// # Errors
+/// If the file cannot be read to its end.
+pub fn integrity_problems(connection: &Connection) -> Result<Vec<String>, Failure> {
+    let mut problems = Vec::new();
+    let mut statement = connection.prepare("PRAGMA integrity_check(1000)")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let line: String = row.get(0)?;
+        if line != "ok" {
+            problems.push(format!("SQLite: {line}"));
+        }
+    }
+    let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
+        problems.push(format!(
+            "a row of {table} refers to a row of {parent} that is not there"
+        ));
+    }
+    Ok(problems)
+}
+
+/// A pragma that is a number.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn pragma(connection: &Connection, name: &str) -> Result<i64, Failure> {
+    let mut statement = connection.prepare_cached(&format!("PRAGMA {name}"))?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+/// Tables, indexes and triggers with the text that made them.
+fn objects(connection: &Connection) -> Result<BTreeMap<String, String>, Failure> {
+    let mut statement = connection.prepare(
+        "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'",
+    )?;
+    let objects = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(objects.collect::<Result<_, _>>()?)
+}
+
+/// Blanks do not count.
+fn are_equal_words(one: &str, other: &str) -> bool {
+    one == other || one.split_whitespace().eq(other.split_whitespace())
+}

@@ -1,0 +1,367 @@
+//! Sessions of many DP-FTS-DE agents in one process, with simulated noise: nothing that comes of them is private.
+//!
+//! What the arms of an experiment differ in is said in an [`Approach`]; how the agents' objectives look is the experiment's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_algorithms::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_algorithms::{Domain, LocalProb, MessageSettings, Source, ThompsonSettings};
+use fedbo_gp::{FeatureMap, FeatureSampling};
+use fedbo_objective::Outcome;
+use fedbo_privacy::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
+use fedbo_privacy::mechanism::{
+    Mechanism, MechanismSettings, PaperMechanism, PaperSampling, PaperSettings, SimNoise, WeightMax,
+};
+use fedbo_protocol::{Aggregator, LatticeRounds, PaperRounds, ReleaseSchedule, RoundMechanism};
+use fedbo_report::Row;
+use fedbo_space::{Partition, Point};
+use fedbo_streams::{Purpose, Seed};
+
+use crate::release_store::Forgetful;
+use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
+use crate::tally::Unit;
+
+/// How releases are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Release {
+    /// The paper's mechanism (Algorithm 1 lines 5-11), in floats. z = 0 with q = 1 is FTS-DE, and FTS with one region.
+    Paper {
+        /// q, and how agents are chosen.
+        sampling: PaperSampling,
+        /// z ≥ 0.
+        noise_multiplier: f64,
+        /// S.
+        max_norm: f64,
+    },
+    /// Region sums on the lattice.
+    Lattice {
+        /// q.
+        sampling_rate: f64,
+        /// z > 0.
+        noise_multiplier: f64,
+        /// S.
+        max_norm: f64,
+    },
+}
+
+impl Release {
+    /// q.
+    pub(super) fn sampling_rate(&self) -> f64 {
+        match self {
+            Self::Paper { sampling, .. } => sampling.rate().get(),
+            Self::Lattice { sampling_rate, .. } => *sampling_rate,
+        }
+    }
+}
+
+/// One way for agents to work together: what an arm is.
+#[derive(Clone, Debug)]
+pub(super) struct Approach {
+    /// P.
+    pub n_regions: u32,
+    /// Whether initial points lie in the agent's region, or anywhere.
+    pub regional_start: bool,
+    /// M.
+    pub n_features: usize,
+    /// How the features' frequencies are chosen.
+    pub sampling: FeatureSampling,
+    /// φ_n^(i).
+    pub emphasis: Emphasis,
+    /// p_t.
+    pub local_prob: LocalProb,
+    /// How p_t is adapted.
+    pub trust: Trust,
+    /// What is sent.
+    pub message: MessageSettings,
+    /// How past releases count.
+    pub memory: Memory,
+    /// How releases are made.
+    pub release: Release,
+    /// Releases, in rounds 0, k, 2k, ….
+    pub n_releases: u64,
+    /// k.
+    pub every: u64,
+}
+
+impl Approach {
+    /// Sizes of the regions for slots 0 to N − 1: slot n belongs to region n mod P.
+    pub(super) fn region_sizes(&self, n_agents: usize) -> Vec<usize> {
+        let n_regions = self.n_regions as usize;
+        let size = |region| n_agents / n_regions + usize::from(region < n_agents % n_regions);
+        (0..n_regions).map(size).collect()
+    }
+
+    /// What one release would cost, were its noise not simulated; none where there is no noise.
+    pub(super) fn event(&self, n_agents: usize) -> anyhow::Result<Option<PrivacyEvent>> {
+        let (sampling, multiplier) = match self.release {
+            Release::Paper {
+                sampling,
+                noise_multiplier,
+                ..
+            } => (sampling, noise_multiplier),
+            Release::Lattice {
+                sampling_rate,
+                noise_multiplier,
+                ..
+            } => {
+                let rate = SamplingRate::new(sampling_rate)?;
+                (PaperSampling::Poisson(rate), noise_multiplier)
+            }
+        };
+        if multiplier <= 0.0 {
+            return Ok(None);
+        }
+        let noise = Noise::Gaussian(NoiseMultiplier::new(multiplier)?);
+        let n_agents = u32::try_from(n_agents)?;
+        let sampling = match sampling {
+            PaperSampling::Poisson(rate) => Sampling::Poisson(rate),
+            PaperSampling::FixedSize(rate) => Sampling::WithoutReplacement {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "at most n_agents"
+                )]
+                n_sampled: (rate.get() * f64::from(n_agents)) as u32,
+                n_agents,
+            },
+        };
+        Ok(Some(PrivacyEvent { sampling, noise }))
+    }
+
+    /// Norm of the noise in one region of a release over the largest norm that its signal can have: √M z C over q N_i C for
+    /// sums, √M z φ_max S over C for weighted averages (C = S/√P).
+    pub(super) fn noise_to_signal(&self, n_agents: usize) -> f64 {
+        let root = (self.n_features as f64).sqrt();
+        let sizes = self.region_sizes(n_agents);
+        let size = sizes.iter().copied().min().unwrap_or(0) as f64;
+        match self.release {
+            Release::Lattice {
+                sampling_rate,
+                noise_multiplier,
+                ..
+            } => root * noise_multiplier / (sampling_rate * size),
+            Release::Paper {
+                sampling,
+                noise_multiplier,
+                ..
+            } => {
+                let weight = |size| self.emphasis.weights(0, size, n_agents).0;
+                let largest = sizes.iter().map(|size| weight(*size)).fold(0.0, f64::max);
+                let regions = f64::from(self.n_regions).sqrt();
+                root * noise_multiplier * largest * regions / sampling.rate().get()
+            }
+        }
+    }
+
+    /// The cube cut into the regions that agents explore at the beginning.
+    pub(super) fn start_partition(&self, dim: usize) -> anyhow::Result<Partition> {
+        let n_regions = if self.regional_start {
+            self.n_regions
+        } else {
+            1
+        };
+        Ok(Partition::of_cube(dim, n_regions)?)
+    }
+
+    /// A strategy of the approach.
+    pub(super) fn strategy(
+        &self,
+        domain: Domain,
+        own: ThompsonSettings,
+        map: Arc<FeatureMap>,
+        n_agents: usize,
+        seed: Seed,
+    ) -> anyhow::Result<DpFtsDe> {
+        let settings = DpFtsDeSettings {
+            own,
+            local_prob: self.local_prob.clone(),
+            trust: self.trust,
+            message: self.message,
+            partition: Partition::of_cube(domain.dim(), self.n_regions)?,
+            region_sizes: self.region_sizes(n_agents),
+            emphasis: self.emphasis,
+            sampling_rate: self.release.sampling_rate(),
+            memory: self.memory,
+        };
+        Ok(DpFtsDe::new(domain, settings, map, seed)?)
+    }
+
+    /// Drives members to the end of their plans. Noise and coins come from `seed`.
+    pub(super) fn run(
+        &self,
+        members: &mut [Member<DpFtsDe>],
+        map: &FeatureMap,
+        seed: &Seed,
+        observer: &mut dyn Observer,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Ended> {
+        let n_slots = u32::try_from(members.len())?;
+        let n_features = u32::try_from(self.n_features)?;
+        let mut bytes = [0; 32];
+        let mut stream = seed.stream(Purpose::SimulatedNoise, 0, 0);
+        for chunk in bytes.chunks_exact_mut(4) {
+            chunk.copy_from_slice(&stream.bits().to_le_bytes());
+        }
+        let source = SimNoise::new(bytes);
+        let uniform_from = self.emphasis.uniform_from().unwrap_or(u64::MAX);
+        let schedule = ReleaseSchedule::new(self.n_releases, self.every, uniform_from)?;
+        match self.release {
+            Release::Paper {
+                sampling,
+                noise_multiplier,
+                max_norm,
+            } => {
+                let mechanism = PaperMechanism::new(PaperSettings {
+                    n_slots,
+                    n_regions: self.n_regions,
+                    n_features,
+                    max_norm,
+                    sampling,
+                    noise_multiplier,
+                    weight_max: WeightMax::Overall,
+                })?;
+                let (emphasis, sizes) = (self.emphasis, self.region_sizes(members.len()));
+                let weights = move |round| agent_weights(&emphasis, &sizes, round);
+                let rounds = PaperRounds::new(mechanism, weights, source);
+                drive(members, rounds, schedule, map, observer, stop)
+            }
+            Release::Lattice {
+                sampling_rate,
+                noise_multiplier,
+                max_norm,
+            } => {
+                let mechanism = Mechanism::new(MechanismSettings {
+                    n_slots,
+                    n_regions: self.n_regions,
+                    n_features,
+                    max_norm,
+                    sampling_rate: SamplingRate::new(sampling_rate)?,
+                    noise_multiplier: NoiseMultiplier::new(noise_multiplier)?,
+                })?;
+                let rounds = LatticeRounds::new(mechanism, schedule, source);
+                drive(members, rounds, schedule, map, observer, stop)
+            }
+        }
+    }
+}
+
+/// φ_n^(i) of a round, P×N.
+fn agent_weights(emphasis: &Emphasis, region_sizes: &[usize], round: u64) -> Vec<Vec<f64>> {
+    let n_agents: usize = region_sizes.iter().sum();
+    let n_regions = region_sizes.len();
+    let row = |(region, size): (usize, &usize)| {
+        let (inside, outside) = emphasis.weights(round, *size, n_agents);
+        let of = |agent: usize| {
+            if agent % n_regions == region {
+                inside
+            } else {
+                outside
+            }
+        };
+        (0..n_agents).map(of).collect()
+    };
+    region_sizes.iter().enumerate().map(row).collect()
+}
+
+fn drive<M: RoundMechanism>(
+    members: &mut [Member<DpFtsDe>],
+    rounds: M,
+    schedule: ReleaseSchedule,
+    map: &FeatureMap,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> anyhow::Result<Ended> {
+    let mut coordinator = Aggregator::new(rounds, schedule, map.hash(), None);
+    let store = &mut Forgetful;
+    Ok(run_session(
+        members,
+        Vec::new(),
+        &mut coordinator,
+        store,
+        observer,
+        stop,
+    )?)
+}
+
+/// Best true value of an agent and the true value at a point of it, where they are known.
+pub(super) type Truth<'a> = Box<dyn Fn(u32, &Point) -> f64 + Sync + 'a>;
+
+/// Means over agents, wave by wave: what a crowd leaves in the results instead of each agent's every trial.
+pub(super) struct CrowdMean<'a> {
+    unit: Unit,
+    /// Best value of each agent so far.
+    best: BTreeMap<u32, f64>,
+    /// The best possible true value of each agent, the true value at a point, and each agent's least regret so far.
+    truth: Option<(Vec<f64>, Truth<'a>)>,
+    regret: BTreeMap<u32, f64>,
+    iteration: i64,
+    rows: Vec<Row>,
+}
+
+impl<'a> CrowdMean<'a> {
+    /// For agents with so many initial points; `unit.agent` says what is averaged. With `truth` (optima by agent, value of an
+    /// agent at a point) regret is recorded.
+    pub(super) fn new(unit: Unit, n_initial: usize, truth: Option<(Vec<f64>, Truth<'a>)>) -> Self {
+        Self {
+            unit,
+            best: BTreeMap::new(),
+            truth,
+            regret: BTreeMap::new(),
+            iteration: 1 - i64::try_from(n_initial).unwrap_or(i64::MAX),
+            rows: Vec::new(),
+        }
+    }
+
+    /// One row a wave.
+    pub(super) fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+}
+
+impl Observer for CrowdMean<'_> {
+    fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let (mut sum, mut seconds, mut from_aggregate, mut n_values) = (0.0, 0.0, 0_usize, 0_usize);
+        for record in records {
+            seconds += record.ask_seconds;
+            from_aggregate += usize::from(matches!(record.trial.source, Source::Region { .. }));
+            let Outcome::Value(value) = record.outcome else {
+                continue;
+            };
+            sum += value;
+            n_values += 1;
+            let best = self.best.entry(record.agent).or_insert(f64::NEG_INFINITY);
+            *best = best.max(value);
+            if let Some((optima, truth)) = &self.truth {
+                let regret = optima[record.agent as usize] - truth(record.agent, &record.point);
+                let least = self.regret.entry(record.agent).or_insert(f64::INFINITY);
+                *least = least.min(regret);
+            }
+        }
+        let mean = |sum: f64, n: usize| (n > 0).then(|| sum / n as f64);
+        self.rows.push(Row {
+            experiment: self.unit.experiment.clone(),
+            arm: self.unit.arm.clone(),
+            agent: self.unit.agent.clone(),
+            run: self.unit.run,
+            iteration: self.iteration,
+            source: if self.iteration <= 0 {
+                Source::Initial.to_string()
+            } else {
+                format!("{from_aggregate} of {} from aggregates", records.len())
+            },
+            parameters: Vec::new(),
+            value: mean(sum, n_values),
+            best: mean(self.best.values().sum(), self.best.len()),
+            regret: mean(self.regret.values().sum(), self.regret.len()),
+            ask_seconds: seconds / records.len() as f64,
+            status: Row::ok_status(),
+        });
+        self.iteration += 1;
+        Ok(())
+    }
+}

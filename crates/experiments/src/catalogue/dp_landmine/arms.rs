@@ -1,0 +1,294 @@
+//! What is compared, in which panel.
+
+use fedbo_algorithms::dp_fts_de::{Emphasis, Memory, Trust};
+use fedbo_algorithms::{
+    HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, MessageSettings,
+    OwnSampler, Refit, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+};
+use fedbo_gp::{
+    Family, FeatureSampling, FitCriterion, FitOptions, Hyperparameters, Kernel, LengthscaleLaw,
+};
+use fedbo_optim::MultiStart;
+use fedbo_privacy::accounting::SamplingRate;
+use fedbo_privacy::mechanism::PaperSampling;
+
+use super::costs::multiplier_for;
+use super::{DIM, N_INITIAL, N_ROUNDS};
+use crate::catalogue::crowd::{Approach, Release};
+
+/// What the panels are called. The three of the paper's setting share Thompson sampling, FTS, FTS-DE and the placebo.
+pub(super) mod panel {
+    pub(in super::super) const NOISE: &str = "paper's setting: noise z";
+    pub(in super::super) const SAMPLING: &str = "paper's setting: rate q";
+    pub(in super::super) const VARIANTS: &str = "paper's setting: variants";
+    pub(in super::super) const HELPFUL: &str = "helpful setting";
+}
+
+/// Model, shared features and scale of the outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    /// As in the paper and the authors' code.
+    Paper,
+    /// Ours, meant to help.
+    Helpful,
+}
+
+impl Setting {
+    /// Of the shared features.
+    pub(super) fn lengthscales(self) -> LengthscaleLaw {
+        match self {
+            Self::Paper => LengthscaleLaw::Fixed(0.01),
+            Self::Helpful => LengthscaleLaw::LogNormal {
+                median: 0.3,
+                spread: 0.7,
+            },
+        }
+    }
+
+    /// The agents' own Thompson sampling.
+    ///
+    /// The paper's: SE with one length scale from ℓ = 1, variance 0.1 and noise variance 1e-6, raw outputs, maximum
+    /// likelihood with ten starts after 10, 15, 20, … observations, 100 fresh features for the own sample, repeated points
+    /// replaced by random ones (authors' code); 1000 points and 20 ascents (appendix B.2.6).
+    ///
+    /// Deviations: the 20 ascents start from the best of the 1000 points instead of 20 others; the authors raise the noise
+    /// variance to 1e-5 where they draw a sample, here no fit goes below it.
+    pub(super) fn own(self) -> anyhow::Result<ThompsonSettings> {
+        if self == Self::Helpful {
+            return Ok(ThompsonSettings::default_for(DIM));
+        }
+        let initial = Hyperparameters {
+            kernel: Kernel::isotropic(Family::SquaredExponential, DIM, 1.0, 0.1)?,
+            noise_variance: 1e-6,
+        };
+        let options = FitOptions {
+            criterion: FitCriterion::MaximumLikelihood,
+            isotropic: true,
+            n_restarts: 9,
+            lengthscale_bounds: (1e-3, 1e3),
+            outputscale_bounds: (1e-6, 1e6),
+            noise_bounds: (1e-5, 1e2),
+            ..FitOptions::default()
+        };
+        let last = N_INITIAL + usize::try_from(N_ROUNDS)?;
+        Ok(ThompsonSettings {
+            surrogate: SurrogateSettings {
+                hyperparameters: HyperparameterPolicy::Fitted {
+                    initial,
+                    options,
+                    refit: Refit::At((N_INITIAL..=last).step_by(5).collect()),
+                },
+                standardize: false,
+                sampler: OwnSampler::Features(100),
+            },
+            maximizer: Maximizer::MultiStart(MultiStart {
+                n_starts: 1000,
+                candidate_iterations: 0,
+                n_refine: 20,
+                ..MultiStart::for_dim(DIM)
+            }),
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            repeats: Repeats::Randomize,
+        })
+    }
+}
+
+/// One curve, and the panels that show it.
+pub(super) struct Arm {
+    pub(super) name: String,
+    /// Beside its marker in the trade-off.
+    pub(super) label: String,
+    pub(super) panels: Vec<&'static str>,
+    /// The panel whose series it belongs to in the trade-off; none for arms without a cost there.
+    pub(super) series: Option<&'static str>,
+    pub(super) setting: Setting,
+    pub(super) approach: Approach,
+}
+
+impl Arm {
+    /// A name that no other arm has.
+    pub(super) fn key(&self) -> String {
+        format!("{}: {}", self.panels[0], self.name)
+    }
+}
+
+/// The paper's setting with P regions, without privacy: FTS for P = 1 and FTS-DE otherwise.
+fn plain(n_regions: u32) -> Approach {
+    Approach {
+        n_regions,
+        regional_start: true,
+        n_features: 100,
+        sampling: FeatureSampling::Random,
+        emphasis: Emphasis::REAL,
+        local_prob: LocalProb::Power(1.0),
+        trust: Trust::Schedule,
+        message: MessageSettings {
+            content: MessageContent::Posterior,
+            noise_variance: MessageNoise::Given(1e-6),
+            standardize: false,
+        },
+        memory: Memory::Latest,
+        release: Release::Paper {
+            sampling: PaperSampling::Poisson(SamplingRate::ALL),
+            noise_multiplier: 0.0,
+            max_norm: f64::INFINITY,
+        },
+        n_releases: N_ROUNDS,
+        every: 1,
+    }
+}
+
+/// Thompson sampling alone, with initial points in P regions.
+fn alone(n_regions: u32) -> Approach {
+    Approach {
+        local_prob: LocalProb::Constant(1.0),
+        n_releases: 1, // never used
+        ..plain(n_regions)
+    }
+}
+
+/// The paper's mechanism: P = 4, S = 22.
+fn papers(sampling: PaperSampling, noise_multiplier: f64) -> Approach {
+    Approach {
+        release: Release::Paper {
+            sampling,
+            noise_multiplier,
+            max_norm: 22.0,
+        },
+        ..plain(4)
+    }
+}
+
+fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<Approach> {
+    let sampling = PaperSampling::Poisson(SamplingRate::new(rate)?);
+    Ok(papers(sampling, noise_multiplier))
+}
+
+/// What is sent says nothing: what is left of a release is its noise.
+fn silent(approach: &Approach) -> Approach {
+    let message = MessageSettings {
+        content: MessageContent::Zero,
+        ..approach.message
+    };
+    Approach {
+        message,
+        ..approach.clone()
+    }
+}
+
+/// The budgets of the setting that helps.
+pub(super) const EPSILONS: [f64; 3] = [2.0, 4.0, 8.0];
+const OUR_RELEASES: u64 = 5;
+
+/// The setting that helps, written down before it was run: few features of many length scales, so that a message says
+/// something between its observations and noise has few coordinates; outputs standardized by each agent; messages that are
+/// posterior means; the same weight for all agents, as 29 are too few to be divided among regions.
+fn helpful() -> Approach {
+    Approach {
+        n_regions: 4,
+        n_features: 40,
+        emphasis: Emphasis::UNIFORM,
+        message: MessageSettings {
+            content: MessageContent::Mean,
+            ..MessageSettings::default()
+        },
+        ..plain(4)
+    }
+}
+
+/// The same within a budget: five releases from everybody, clipped so short (S = 1) that what counts is the direction.
+fn ours(epsilon: f64) -> anyhow::Result<Approach> {
+    Ok(Approach {
+        memory: Memory::Mean { discount: 1.0 },
+        release: Release::Lattice {
+            sampling_rate: 1.0,
+            noise_multiplier: multiplier_for(epsilon, OUR_RELEASES)?,
+            max_norm: 1.0,
+        },
+        n_releases: OUR_RELEASES,
+        ..helpful()
+    })
+}
+
+/// All arms. Those of one run share their initial points, features and noise.
+pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
+    use panel::{HELPFUL, NOISE, SAMPLING, VARIANTS};
+    let mut arms = Vec::new();
+    let mut add = |name: String, label: &str, panels: &[&'static str], approach: Approach| {
+        let is_helpful = panels == [HELPFUL];
+        arms.push(Arm {
+            name,
+            label: label.to_owned(),
+            panels: panels.to_vec(),
+            series: None,
+            setting: match is_helpful {
+                true => Setting::Helpful,
+                false => Setting::Paper,
+            },
+            approach,
+        });
+        arms.len() - 1
+    };
+    let all = [NOISE, SAMPLING, VARIANTS];
+    add("ts".into(), "", &all, alone(1));
+    add("ts regional".into(), "", &all, alone(4));
+    add("fts".into(), "", &all, plain(1));
+    add("fts-de".into(), "", &all, plain(4));
+    // The maximum of pure noise does not depend on its size: one placebo serves every q and z.
+    add("placebo".into(), "", &all, silent(&poisson(0.35, 1.0)?));
+
+    let mut series = Vec::new();
+    let base = poisson(0.35, 1.0)?;
+    let index = add("q=0.35 z=1".into(), "q=0.35, z=1", &all, base.clone());
+    series.push((index, NOISE));
+    for z in [1.6, 2.0, 3.0, 4.0] {
+        let (name, label) = (format!("q=0.35 z={z}"), format!("z={z}"));
+        series.push((add(name, &label, &[NOISE], poisson(0.35, z)?), NOISE));
+    }
+    for q in [0.1, 0.15, 0.2, 0.25] {
+        let (name, label) = (format!("q={q} z=1"), format!("q={q}"));
+        series.push((add(name, &label, &[SAMPLING], poisson(q, 1.0)?), SAMPLING));
+    }
+    for z in [1.0, 2.0] {
+        let fixed = PaperSampling::FixedSize(SamplingRate::new(0.35)?);
+        let name = format!("10 of 29, z={z}");
+        add(name, "", &[VARIANTS], papers(fixed, z));
+    }
+    let fixed_weights = Approach {
+        emphasis: Emphasis {
+            hold: None,
+            ..Emphasis::REAL
+        },
+        ..base
+    };
+    let name = "q=0.35 z=1, weights not adaptive".into();
+    series.push((add(name, "", &[VARIANTS], fixed_weights), VARIANTS));
+
+    let only = &[HELPFUL];
+    add("ts".into(), "", only, alone(1));
+    add("ts regional".into(), "", only, alone(4));
+    add("fts-de".into(), "", only, helpful());
+    add("placebo".into(), "", only, silent(&ours(EPSILONS[0])?));
+    for epsilon in EPSILONS {
+        let name = format!("epsilon = {epsilon}");
+        series.push((add(name.clone(), &name, only, ours(epsilon)?), HELPFUL));
+    }
+    for (index, panel) in series {
+        arms[index].series = Some(panel);
+    }
+    Ok(arms)
+}
+
+/// The pairs (arm, control) of a panel: every arm against Thompson sampling from points anywhere, from points in regions, and
+/// against the placebo; these controls against those before them.
+pub(super) fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
+    const CONTROLS: [&str; 3] = ["ts", "ts regional", "placebo"];
+    let mut pairs = Vec::new();
+    for arm in arms.iter().filter(|arm| arm.panels.contains(&panel)) {
+        let place = CONTROLS.iter().position(|control| arm.name == *control);
+        for control in &CONTROLS[..place.unwrap_or(CONTROLS.len())] {
+            pairs.push((arm.name.clone(), (*control).to_owned()));
+        }
+    }
+    pairs
+}

@@ -1,0 +1,702 @@
+//! DP-FTS-DE section 5.1 and appendix B.1: agents whose functions, drawn from a GP on a grid, differ a little or a lot.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fedbo_algorithms::dp_fts_de::{Emphasis, EmphasisLaw, Memory, Trust};
+use fedbo_algorithms::{
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
+    MessageSettings, OwnSampler, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+};
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, JointSampler, Kernel,
+    LengthscaleLaw, Prior,
+};
+use fedbo_optim::{MultiStart, Points};
+use fedbo_privacy::accounting::{
+    AccountantKind, Budget, Delta, Sampling, SamplingRate, smallest_multiplier,
+};
+use fedbo_privacy::mechanism::PaperSampling;
+use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, NOISE_VARIANCE};
+use fedbo_protocol::{Agent, AgentPlan};
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+};
+use fedbo_space::Direction;
+use fedbo_streams::{Purpose, Seed};
+
+use super::crowd::{Approach, CrowdMean, Release};
+use super::grid::{GridObjective, grid_decoder, grid_index};
+use super::jobs::{Job, Worked, conclude, run_jobs};
+use super::{Finding, Progress, RunOptions};
+use crate::session::Member;
+use crate::tally::Unit;
+
+/// Agents, where they are similar and where they differ.
+const N_SIMILAR: usize = 200;
+const N_DIFFERENT: usize = 50;
+const N_INITIAL: usize = 10;
+const N_ROUNDS: u64 = 40;
+/// What an agent adds to or takes off the common function at each point.
+const GAP: f64 = 0.02;
+/// The budget of the panel beyond the paper.
+const EPSILON: f64 = 2.0;
+const DELTA: f64 = 1e-5;
+
+/// By arm, the share of the last belief's energy that was not noise, one value a run.
+type Shares = BTreeMap<String, Vec<f64>>;
+
+/// Where the agents' functions come from.
+#[derive(Clone, Copy, PartialEq)]
+enum Crowd {
+    /// The common function ± 0.02.
+    Similar,
+    /// α f^n + (1 − α) f.
+    Different(f64),
+}
+
+/// One curve, and the panels that show it.
+struct Arm {
+    name: String,
+    panels: Vec<&'static str>,
+    crowd: Crowd,
+    approach: Approach,
+}
+
+mod panel {
+    pub(super) const BENEFIT: &str = "2a benefit of DE";
+    pub(super) const COMPONENTS: &str = "5 components of DE";
+    pub(super) const CLIPPING: &str = "2b clipping S";
+    pub(super) const SAMPLING: &str = "2c sampling rate q";
+    pub(super) const NOISE: &str = "2d noise z";
+    pub(super) const REGIONS: &str = "4, 6 regions P";
+    pub(super) const WEIGHTS: &str = "9, 12a weights";
+    pub(super) const SOME: &str = "7a alpha = 0.7";
+    pub(super) const ALL: &str = "7b alpha = 1";
+    pub(super) const BUDGET: &str = "epsilon = 2";
+    pub(super) const BUDGET_PARTS: &str = "epsilon = 2, one change each";
+}
+
+/// The paper's messages: samples of the posterior given raw outputs.
+const MESSAGE: MessageSettings = MessageSettings {
+    content: MessageContent::Posterior,
+    noise_variance: MessageNoise::Given(NOISE_VARIANCE),
+    standardize: false,
+};
+
+/// The paper's setting with P regions, without privacy: FTS for P = 1 and FTS-DE otherwise.
+fn plain(n_regions: u32) -> Approach {
+    Approach {
+        n_regions,
+        regional_start: true,
+        n_features: 50,
+        sampling: FeatureSampling::Random,
+        emphasis: Emphasis::SYNTHETIC,
+        local_prob: LocalProb::Power(0.5),
+        trust: Trust::Schedule,
+        message: MESSAGE,
+        memory: Memory::Latest,
+        release: Release::Paper {
+            sampling: PaperSampling::Poisson(SamplingRate::ALL),
+            noise_multiplier: 0.0,
+            max_norm: f64::INFINITY,
+        },
+        n_releases: N_ROUNDS,
+        every: 1,
+    }
+}
+
+/// Thompson sampling alone, with initial points in regions.
+fn alone(n_regions: u32) -> Approach {
+    Approach {
+        local_prob: LocalProb::Constant(1.0),
+        n_releases: 1, // never used
+        ..plain(n_regions)
+    }
+}
+
+/// The paper's mechanism.
+fn paper(
+    n_regions: u32,
+    rate: f64,
+    noise_multiplier: f64,
+    max_norm: f64,
+) -> anyhow::Result<Approach> {
+    Ok(Approach {
+        release: Release::Paper {
+            sampling: PaperSampling::Poisson(SamplingRate::new(rate)?),
+            noise_multiplier,
+            max_norm,
+        },
+        ..plain(n_regions)
+    })
+}
+
+/// What is sent says nothing: what is left of a release is its noise.
+fn silent(approach: &Approach) -> Approach {
+    let message = MessageSettings {
+        content: MessageContent::Zero,
+        ..approach.message
+    };
+    Approach {
+        message,
+        ..approach.clone()
+    }
+}
+
+fn with_content(approach: &Approach, content: MessageContent) -> Approach {
+    let message = MessageSettings {
+        content,
+        ..approach.message
+    };
+    Approach {
+        message,
+        ..approach.clone()
+    }
+}
+
+/// The configuration for a small budget: few releases from everybody (q = 1), each of which says as much as it can. Vectors
+/// are posterior means, so short that nearly all are clipped: what counts is their direction, and the noise shrinks with S.
+fn ours(noise_multiplier: f64) -> Approach {
+    Approach {
+        n_regions: 4,
+        sampling: FeatureSampling::QuasiRandom,
+        local_prob: LocalProb::Power(1.0),
+        message: MessageSettings {
+            content: MessageContent::Mean,
+            ..MESSAGE
+        },
+        memory: Memory::Mean { discount: 1.0 },
+        release: Release::Lattice {
+            sampling_rate: 1.0,
+            noise_multiplier,
+            max_norm: OUR_NORM,
+        },
+        n_releases: OUR_RELEASES,
+        ..plain(4)
+    }
+}
+
+const OUR_NORM: f64 = 1.0;
+const OUR_RELEASES: u64 = 5;
+
+fn arms() -> anyhow::Result<Vec<Arm>> {
+    use panel::{
+        ALL, BENEFIT, BUDGET, BUDGET_PARTS, CLIPPING, COMPONENTS, NOISE, REGIONS, SAMPLING, SOME,
+        WEIGHTS,
+    };
+    let mut arms = Vec::new();
+    let mut add = |name: &str, panels: &[&'static str], crowd, approach: Approach| {
+        arms.push(Arm {
+            name: name.to_owned(),
+            panels: panels.to_vec(),
+            crowd,
+            approach,
+        });
+    };
+    let similar = Crowd::Similar;
+    let of_paper = [
+        BENEFIT, COMPONENTS, CLIPPING, SAMPLING, NOISE, REGIONS, WEIGHTS,
+    ];
+    let everywhere = [of_paper.as_slice(), &[BUDGET, BUDGET_PARTS]].concat();
+    add("ts", &everywhere, similar, alone(1));
+    add("ts regional P=2", &of_paper, similar, alone(2));
+    add("ts regional P=3", &[BENEFIT, REGIONS], similar, alone(3));
+    add(
+        "ts regional P=4",
+        &[REGIONS, BUDGET, BUDGET_PARTS],
+        similar,
+        alone(4),
+    );
+
+    // Without privacy: Fig. 2a and 5.
+    add("fts", &[BENEFIT], similar, plain(1));
+    add("fts-de P=2", &[BENEFIT, COMPONENTS], similar, plain(2));
+    add("fts-de P=3", &[BENEFIT], similar, plain(3));
+    add(
+        "placebo P=2",
+        &[BENEFIT],
+        similar,
+        with_content(&plain(2), MessageContent::Placebo),
+    );
+    let equal = Approach {
+        emphasis: Emphasis::UNIFORM,
+        ..plain(2)
+    };
+    add("fts-de P=2, equal weights", &[COMPONENTS], similar, equal);
+    let anywhere = Approach {
+        regional_start: false,
+        ..plain(2)
+    };
+    add(
+        "fts-de P=2, start anywhere",
+        &[COMPONENTS],
+        similar,
+        anywhere,
+    );
+
+    // The paper's mechanism: Fig. 2b, 2c, 2d, 4, 6, 9, 12a.
+    let base = paper(2, 0.25, 1.0, 11.0)?;
+    let with_base = [CLIPPING, SAMPLING, NOISE, REGIONS, WEIGHTS];
+    add("q=.25 z=1 S=11 P=2", &with_base, similar, base.clone());
+    add(
+        "placebo (noise of q=.25 z=1 S=11 P=2)",
+        &with_base,
+        similar,
+        silent(&base),
+    );
+    for norm in [3.0, 6.0, 22.0] {
+        let approach = paper(2, 0.25, 1.0, norm)?;
+        add(&format!("S={norm}"), &[CLIPPING], similar, approach);
+    }
+    for rate in [0.15, 0.5] {
+        let approach = paper(2, rate, 1.0, 11.0)?;
+        add(&format!("q={rate}"), &[SAMPLING], similar, approach);
+    }
+    for z in [1.2, 1.5] {
+        add(
+            &format!("z={z}"),
+            &[NOISE],
+            similar,
+            paper(2, 0.25, z, 11.0)?,
+        );
+    }
+    add(
+        "dp-fts (P=1) S=8",
+        &[REGIONS],
+        similar,
+        paper(1, 0.25, 1.0, 8.0)?,
+    );
+    for n_regions in [3, 4] {
+        let approach = paper(n_regions, 0.25, 1.0, 11.0)?;
+        add(&format!("P={n_regions}"), &[REGIONS], similar, approach);
+    }
+    for (name, emphasis) in [
+        (
+            "not adaptive",
+            Emphasis {
+                hold: None,
+                ..Emphasis::SYNTHETIC
+            },
+        ),
+        (
+            "weights 1 (a=9)",
+            Emphasis {
+                start: 10.0,
+                ..Emphasis::SYNTHETIC
+            },
+        ),
+        (
+            "weights 2 (1000)",
+            Emphasis {
+                law: EmphasisLaw::Linear,
+                start: 1000.0,
+                ..Emphasis::SYNTHETIC
+            },
+        ),
+        (
+            "weights 3 (40 squared)",
+            Emphasis {
+                law: EmphasisLaw::Square,
+                start: 40.0,
+                ..Emphasis::SYNTHETIC
+            },
+        ),
+    ] {
+        add(
+            name,
+            &[WEIGHTS],
+            similar,
+            Approach {
+                emphasis,
+                ..base.clone()
+            },
+        );
+    }
+
+    // Agents that differ: Fig. 7.
+    for (panel, difference) in [(SOME, 0.7), (ALL, 1.0)] {
+        let crowd = Crowd::Different(difference);
+        add("ts regional P=2", &[panel], crowd, alone(2));
+        add("fts-de, 1-p = 1/sqrt(t)", &[panel], crowd, plain(2));
+        let fast = Approach {
+            local_prob: LocalProb::Power(1.0),
+            ..plain(2)
+        };
+        add("fts-de, 1-p = 1/t", &[panel], crowd, fast);
+    }
+
+    // Beyond the paper: a small budget.
+    let best = ours(noise_for(1.0, OUR_RELEASES)?);
+    add("ours", &[BUDGET, BUDGET_PARTS], similar, best.clone());
+    add("ours, placebo", &[BUDGET], similar, silent(&best));
+    let papers = paper(2, 0.25, noise_for(0.25, N_ROUNDS)?, 11.0)?;
+    add("paper's mechanism P=2", &[BUDGET], similar, papers.clone());
+    add(
+        "paper's mechanism, placebo",
+        &[BUDGET],
+        similar,
+        silent(&papers),
+    );
+    let release = |noise_multiplier, max_norm| Release::Lattice {
+        sampling_rate: 1.0,
+        noise_multiplier,
+        max_norm,
+    };
+    let z = noise_for(1.0, OUR_RELEASES)?;
+    let changed = [
+        (
+            "samples, not means",
+            with_content(&best, MessageContent::Posterior),
+        ),
+        (
+            "S = 1.1 sqrt(P M)",
+            Approach {
+                release: release(z, 1.1 * 200.0_f64.sqrt()),
+                ..best.clone()
+            },
+        ),
+        (
+            "latest release alone",
+            Approach {
+                memory: Memory::Latest,
+                ..best.clone()
+            },
+        ),
+        (
+            "P=1",
+            Approach {
+                n_regions: 1,
+                ..best.clone()
+            },
+        ),
+        (
+            "P=2",
+            Approach {
+                n_regions: 2,
+                ..best.clone()
+            },
+        ),
+        (
+            "random features",
+            Approach {
+                sampling: FeatureSampling::Random,
+                ..best.clone()
+            },
+        ),
+        (
+            "M=100",
+            Approach {
+                n_features: 100,
+                ..best.clone()
+            },
+        ),
+        (
+            "p by signal",
+            Approach {
+                trust: Trust::Signal,
+                ..best.clone()
+            },
+        ),
+        (
+            "40 releases",
+            Approach {
+                release: release(noise_for(1.0, N_ROUNDS)?, OUR_NORM),
+                n_releases: N_ROUNDS,
+                ..best.clone()
+            },
+        ),
+        (
+            "1 release",
+            Approach {
+                release: release(noise_for(1.0, 1)?, OUR_NORM),
+                n_releases: 1,
+                ..best.clone()
+            },
+        ),
+        (
+            "weighted copies",
+            Approach {
+                release: Release::Paper {
+                    sampling: PaperSampling::Poisson(SamplingRate::ALL),
+                    noise_multiplier: z,
+                    max_norm: OUR_NORM,
+                },
+                ..best
+            },
+        ),
+    ];
+    for (name, approach) in changed {
+        add(name, &[BUDGET_PARTS], similar, approach);
+    }
+    Ok(arms)
+}
+
+/// The pairs (arm, control) of a panel: every arm against Thompson sampling with the same initial points as its own where
+/// the panel has it, and against a placebo.
+fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
+    let members: Vec<&Arm> = arms
+        .iter()
+        .filter(|arm| arm.panels.contains(&panel))
+        .collect();
+    let is_control = |arm: &Arm| arm.name.starts_with("ts") || arm.name.contains("placebo");
+    let start = |arm: &Arm| {
+        let approach = &arm.approach;
+        if approach.regional_start {
+            approach.n_regions
+        } else {
+            1
+        }
+    };
+    let mut pairs = Vec::new();
+    for arm in members.iter().filter(|arm| !is_control(arm)) {
+        let alone = members
+            .iter()
+            .find(|other| other.name.starts_with("ts") && start(other) == start(arm));
+        let own_placebo = format!("{}, placebo", arm.name);
+        let placebo = members
+            .iter()
+            .find(|other| other.name == own_placebo)
+            .or_else(|| members.iter().find(|other| other.name.contains("placebo")));
+        for control in alone.into_iter().chain(placebo) {
+            pairs.push((arm.name.clone(), control.name.clone()));
+        }
+        let whole = members.iter().find(|other| other.name == "ours");
+        if panel == panel::BUDGET_PARTS
+            && let Some(whole) = whole
+            && arm.name != whole.name
+        {
+            pairs.push((arm.name.clone(), whole.name.clone()));
+        }
+        if panel == panel::COMPONENTS && arm.name != "fts-de P=2" {
+            pairs.push(("fts-de P=2".to_owned(), arm.name.clone()));
+        }
+    }
+    pairs
+}
+
+pub(super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let runs = options.runs.unwrap_or(50);
+    check_folder(&options.out, options.overwrite)?;
+    let writer = ResultsWriter::create(&options.out, &[], options.overwrite)?;
+    let seed = Seed::new(options.seed);
+    let arms = arms()?;
+    let prior = GridPrior::paper();
+    let grid = Points::from_flat(1, prior.grid().to_vec());
+    // One factor of the prior for all agents.
+    let sampler = Arc::new(JointSampler::low_rank(kernel()?, grid));
+    let shares = Mutex::new(Shares::new());
+    let mut jobs = Vec::new();
+    for arm in &arms {
+        for run in 0..runs {
+            let (prior, sampler, shares) = (&prior, &sampler, &shares);
+            let unit = Unit {
+                experiment: arm.panels.join(", "),
+                arm: arm.name.clone(),
+                agent: "mean over agents".into(),
+                run,
+            };
+            jobs.push(Job::new(unit, move |unit, stop| {
+                let seed = seed.child(Purpose::Run, u64::from(run));
+                session(prior, sampler, arm, unit, &seed, (shares, stop))
+            }));
+        }
+    }
+    progress.stage("dp-synthetic", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let figure = FigureSpec {
+        title: "DP-FTS-DE on functions drawn from a GP on 1000 points; simulated noise".into(),
+        x_label: "queries of each agent".into(),
+        y_label: "simple regret, mean over agents".into(),
+        scale: Scale::Log,
+        panel_by: PanelBy::Experiment,
+        shared_y: false,
+        references: Vec::new(),
+    };
+    let request = SummaryRequest {
+        experiment: "dp-synthetic".into(),
+        seed: options.seed,
+        direction: Direction::Maximize,
+        metric: Metric::Regret,
+        checkpoints: vec![5, 10, 20],
+        pairs: Vec::new(),
+        clusters: Clusters::Units,
+        private: false,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(figure),
+    };
+    let pairs = |panel: &str| pairs_of(&arms, panel);
+    let summary = conclude(&rows, ended, request, pairs, &options.out)?;
+    let shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
+    let notes = notes(&arms, &shares)?;
+    Ok(Finding {
+        summary,
+        ended,
+        notes,
+    })
+}
+
+/// One session; its rows once for every panel that shows the arm.
+fn session(
+    prior: &GridPrior,
+    sampler: &Arc<JointSampler>,
+    arm: &Arm,
+    unit: &Unit,
+    seed: &Seed,
+    (shares, stop): (&Mutex<Shares>, &AtomicBool),
+) -> Worked {
+    let family = match arm.crowd {
+        Crowd::Similar => GridFamily::draw(prior, seed, N_SIMILAR, GAP),
+        Crowd::Different(difference) => GridFamily::mixed(prior, seed, N_DIFFERENT, difference),
+    };
+    let approach = &arm.approach;
+    let n_features = approach.n_features as u64;
+    let description = FeatureDescription {
+        n_features: approach.n_features,
+        dim: 1,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::Fixed(LENGTHSCALE),
+        sampling: approach.sampling,
+    };
+    let mut stream = seed.stream(Purpose::SharedFeatures, n_features, 0);
+    let map = Arc::new(FeatureMap::draw(&description, &mut stream)?);
+    let start = approach.start_partition(1)?;
+    let mut members = Vec::with_capacity(family.agents.len());
+    for (id, values) in (0_u32..).zip(&family.agents) {
+        let own_seed = seed.child(Purpose::Agent, u64::from(id));
+        let domain = Domain::Factored(Arc::clone(sampler));
+        let n_agents = family.agents.len();
+        let strategy = approach.strategy(domain, own()?, Arc::clone(&map), n_agents, own_seed)?;
+        let region = id as usize % start.n_regions();
+        let inside: Vec<f64> = family
+            .grid
+            .iter()
+            .copied()
+            .filter(|x| start.region_of(&[*x]) == region)
+            .collect();
+        let mut stream = seed.stream(Purpose::InitialDesign, u64::from(id), 0);
+        let initial = (0..N_INITIAL).map(|_| vec![inside[stream.below(inside.len())]]);
+        let plan = AgentPlan {
+            id,
+            history: Vec::new(),
+            initial: initial.collect(),
+            n_rounds: N_ROUNDS,
+        };
+        members.push(Member {
+            agent: Agent::new(strategy, plan, *seed)?,
+            objective: Arc::new(GridObjective {
+                values: values.clone(),
+                noise_std: NOISE_VARIANCE.sqrt(),
+                seed: *seed,
+            }),
+            decoder: grid_decoder(),
+            direction: Direction::Maximize,
+        });
+    }
+    let best = |values: &Vec<f64>| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let optima = family.agents.iter().map(best).collect();
+    let truth = |agent: u32, point: &fedbo_space::Point| {
+        grid_index(point).map_or(f64::NEG_INFINITY, |index| {
+            family.agents[agent as usize][index]
+        })
+    };
+    let mut mean = CrowdMean::new(unit.clone(), N_INITIAL, Some((optima, Box::new(truth))));
+    let ended = approach.run(&mut members, &map, seed, &mut mean, stop)?;
+    let rows = mean.into_rows();
+    let share = members[0].agent.strategy().signal_share();
+    let mut known = shares.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(arm.name.clone()).or_default().push(share);
+    drop(known);
+    let of_panel = |panel: &&str| {
+        let experiment = (*panel).to_owned();
+        rows.iter().map(move |row| fedbo_report::Row {
+            experiment: experiment.clone(),
+            ..row.clone()
+        })
+    };
+    Ok((arm.panels.iter().flat_map(of_panel).collect(), ended))
+}
+
+fn kernel() -> anyhow::Result<Kernel> {
+    let family = Family::SquaredExponential;
+    Ok(Kernel::isotropic(family, 1, LENGTHSCALE, 1.0)?)
+}
+
+/// The agents' own model: SE with the true length scale, signal variance 1, true noise variance, raw outputs, β_t = 1.
+fn own() -> anyhow::Result<ThompsonSettings> {
+    Ok(ThompsonSettings {
+        surrogate: SurrogateSettings {
+            hyperparameters: HyperparameterPolicy::Fixed(Hyperparameters {
+                kernel: kernel()?,
+                noise_variance: NOISE_VARIANCE,
+            }),
+            standardize: false,
+            sampler: OwnSampler::Exact(Prior::default()),
+        },
+        maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)), // not used: a finite domain is scanned
+        ucb_multiplier: UcbMultiplier::Constant(1.0),
+        repeats: Repeats::Allow,
+    })
+}
+
+/// The noise multiplier with which a schedule costs [`EPSILON`] at [`DELTA`], were its noise not simulated.
+fn noise_for(rate: f64, n_releases: u64) -> anyhow::Result<f64> {
+    let budget = Budget::new(EPSILON, Delta::new(DELTA)?)?;
+    let sampling = Sampling::Poisson(SamplingRate::new(rate)?);
+    let found = smallest_multiplier(AccountantKind::Pld, sampling, n_releases, budget)?;
+    Ok(found.value.get())
+}
+
+/// What the schedule of an arm would cost with secure noise: (name, moments at N^-1.1, PLD at 1e-5).
+fn cost(approach: &Approach) -> anyhow::Result<Option<(f64, f64)>> {
+    let Some(event) = approach.event(N_SIMILAR)? else {
+        return Ok(None);
+    };
+    let epsilon = |kind: AccountantKind, delta: f64| -> anyhow::Result<f64> {
+        let mut accountant = kind.accountant();
+        accountant.compose(&event, approach.n_releases)?;
+        Ok(accountant.epsilon(Delta::new(delta)?)?)
+    };
+    let papers_delta = (N_SIMILAR as f64).powf(-1.1);
+    Ok(Some((
+        epsilon(AccountantKind::Moments, papers_delta)?,
+        epsilon(AccountantKind::Pld, DELTA)?,
+    )))
+}
+
+/// What to read beside the tables.
+fn notes(arms: &[Arm], shares: &Shares) -> anyhow::Result<Vec<String>> {
+    let mut notes = vec![
+        "These are simulations: noise comes from the seed, so nothing here is private. What a schedule would cost with secure \
+         noise (zero-out adjacency; moments at delta = N^-1.1 as in the paper, PLD at delta = 1e-5; all of its releases), the \
+         norm of its noise over the largest norm of its signal at the first release, and the share of the last belief that \
+         was signal, 1 - E|noise|^2/|belief|^2, mean over runs:"
+            .to_owned(),
+    ];
+    for arm in arms {
+        let Some((moments, pld)) = cost(&arm.approach)? else {
+            continue;
+        };
+        let of_arm = shares.get(&arm.name).map_or(&[][..], Vec::as_slice);
+        let share = of_arm.iter().sum::<f64>() / of_arm.len().max(1) as f64;
+        notes.push(format!(
+            "  {:38} releases {:2}  moments {moments:6.2}  pld {pld:6.2}  noise/signal {:5.2}  signal share {share:.2}",
+            arm.name,
+            arm.approach.n_releases,
+            arm.approach.noise_to_signal(N_SIMILAR),
+        ));
+    }
+    notes.push(
+        "What the paper reports: FTS-DE beats FTS, more so with P = 3 (Fig. 2a), both components of DE are needed (Fig. 5), S \
+         has an optimum (2b), larger q and smaller z help (2c, 2d), DP-FTS-DE beats DP-FTS (Fig. 4), P has an optimum (Fig. 6), \
+         and where agents differ a faster p_t keeps up with TS (Fig. 7)."
+            .to_owned(),
+    );
+    Ok(notes)
+}

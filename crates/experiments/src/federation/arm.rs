@@ -1,0 +1,211 @@
+//! One arm of a run: its agents, and who coordinates them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_algorithms::{Domain, Fts, StrategyError};
+use fedbo_gp::FeatureMap;
+use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
+use fedbo_protocol::{
+    Agent, AgentPlan, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, Takes,
+};
+use fedbo_streams::{Purpose, Seed};
+
+use super::book::{Book, Scribe};
+use super::checked::{Arm, Collaboration, Federation};
+use super::dp_fts_de::Distributed;
+use super::privacy::{Protection, ReleaseMechanism};
+use super::replay::Replayed;
+use super::run::{RunError, RunProgress};
+use super::study_ledger::StudyLedger;
+use crate::release_store::{Forgetful, ReleaseStore};
+use crate::session::{Ended, Member, run_fts, run_session};
+use crate::tally::{Tally, Unit};
+
+/// An arm that is about to run.
+pub(super) struct Run<'a> {
+    pub(super) federation: &'a Federation,
+    pub(super) arm: Arm,
+    pub(super) book: &'a mut Book,
+    /// Where the releases of the arm are charged, if they are.
+    pub(super) ledger: Option<&'a mut StudyLedger>,
+    pub(super) progress: &'a dyn RunProgress,
+    pub(super) stop: &'a Arc<AtomicBool>,
+}
+
+impl Run<'_> {
+    /// Runs it on the current thread pool.
+    pub(super) fn run(mut self) -> Result<Ended, RunError> {
+        let federation = self.federation;
+        let mut stream = Seed::new(federation.seed).stream(Purpose::SharedFeatures, 0, 0);
+        let map =
+            FeatureMap::draw(&federation.features, &mut stream).map_err(RunError::Features)?;
+        let map = Arc::new(map);
+        match &federation.collaboration {
+            Collaboration::Fts(settings) => {
+                let settings = federation.fts_settings(settings, self.arm);
+                let domain = Domain::Space(federation.space.clone());
+                let mut members = self.members(|seed| {
+                    Fts::new(domain.clone(), settings.clone(), Arc::clone(&map), seed)
+                })?;
+                let stop = self.stop;
+                let (n_features, hash) = (map.n_features(), map.hash());
+                let mut scribe = self.scribe();
+                let ended = run_fts(
+                    &mut members,
+                    Vec::new(),
+                    n_features,
+                    hash,
+                    &mut scribe,
+                    stop,
+                )?;
+                Ok(ended)
+            }
+            Collaboration::Distributed(distributed) => self.distributed(distributed, &map),
+        }
+    }
+
+    /// An arm of DP-FTS-DE. What is charged has noise of the operating system, all else has noise from the seed (INV-10).
+    fn distributed(
+        mut self,
+        distributed: &Distributed,
+        map: &Arc<FeatureMap>,
+    ) -> Result<Ended, RunError> {
+        let is_charged = self.arm == Arm::DpFtsDe
+            && matches!(distributed.releases.protection, Protection::Charged(_));
+        match (is_charged, self.ledger.take()) {
+            (true, Some(ledger)) => self.with_noise(distributed, map, SecureNoise::new(), ledger),
+            (false, None) => {
+                let noise = SimNoise::new(self.noise_seed());
+                self.with_noise(distributed, map, noise, &mut Forgetful)
+            }
+            _ => Err(RunError::Other(anyhow::anyhow!(
+                "arm {} and its ledger do not belong together",
+                self.arm
+            ))),
+        }
+    }
+
+    fn with_noise<S: NoiseSource>(
+        self,
+        distributed: &Distributed,
+        map: &Arc<FeatureMap>,
+        noise: S,
+        store: &mut dyn ReleaseStore,
+    ) -> Result<Ended, RunError> {
+        let schedule = distributed.schedule();
+        match distributed.mechanism(self.arm) {
+            ReleaseMechanism::Lattice(mechanism) => {
+                let rounds = LatticeRounds::new(mechanism, schedule, noise);
+                self.drive(distributed, map, rounds, store)
+            }
+            ReleaseMechanism::Paper(mechanism) => {
+                let exploration = distributed.exploration.clone();
+                let weights = move |round| exploration.agent_weights(round);
+                let rounds = PaperRounds::new(mechanism, weights, noise);
+                self.drive(distributed, map, rounds, store)
+            }
+        }
+    }
+
+    fn drive<M: RoundMechanism>(
+        mut self,
+        distributed: &Distributed,
+        map: &Arc<FeatureMap>,
+        rounds: M,
+        store: &mut dyn ReleaseStore,
+    ) -> Result<Ended, RunError> {
+        let (federation, arm) = (self.federation, self.arm);
+        let mut members = self.members(|seed| {
+            let ts_ucb_multiplier = federation.ts_ucb_multiplier;
+            distributed.strategy(arm, ts_ucb_multiplier, &federation.space, map, seed)
+        })?;
+        let mut coordinator = Aggregator::new(rounds, distributed.schedule(), map.hash(), None);
+        let stop = self.stop;
+        let ended = run_session(
+            &mut members,
+            Vec::new(),
+            &mut coordinator,
+            store,
+            &mut self.scribe(),
+            stop,
+        )?;
+        Ok(ended)
+    }
+
+    /// The agents, in the order of the file; recorded values stand in for their objectives.
+    fn members<S: Takes>(
+        &self,
+        strategy: impl Fn(Seed) -> Result<S, StrategyError>,
+    ) -> Result<Vec<Member<S>>, RunError> {
+        let federation = self.federation;
+        let seed = Seed::new(federation.seed);
+        let mut members = Vec::with_capacity(federation.agents.len());
+        for (id, agent) in (0_u32..).zip(&federation.agents) {
+            let objective =
+                federation
+                    .objective(agent, self.stop)
+                    .map_err(|source| RunError::Command {
+                        agent: agent.name.clone(),
+                        source,
+                    })?;
+            let recorded = self.book.recorded.as_ref();
+            let values =
+                recorded.map(|rows| rows.values(self.arm, &agent.name, federation.n_initial));
+            let strategy = strategy(seed.child(Purpose::Agent, u64::from(id)))?;
+            let initial = federation.initial_points(u64::from(id));
+            let plan = AgentPlan {
+                id,
+                history: Vec::new(),
+                initial: initial.ok_or_else(|| RunError::NoStart {
+                    agent: agent.name.clone(),
+                })?,
+                n_rounds: federation.rounds,
+            };
+            members.push(Member {
+                agent: Agent::new(strategy, plan, seed)?,
+                objective: match values {
+                    Some(values) if !values.is_empty() => {
+                        Arc::new(Replayed::new(objective, values))
+                    }
+                    _ => objective,
+                },
+                decoder: federation.decoder(),
+                direction: federation.direction,
+            });
+        }
+        Ok(members)
+    }
+
+    /// Who writes down what the agents do.
+    fn scribe(&mut self) -> Scribe<'_> {
+        let federation = self.federation;
+        let tally = |agent: &super::FederationAgent| {
+            let unit = Unit {
+                experiment: federation.name.clone(),
+                arm: self.arm.name().to_owned(),
+                agent: agent.name.clone(),
+                run: 0,
+            };
+            let optimum = agent.objective.optimum();
+            Tally::new(unit, federation.direction, federation.n_initial, optimum)
+        };
+        Scribe {
+            federation,
+            tallies: federation.agents.iter().map(tally).collect(),
+            book: self.book,
+            progress: self.progress,
+        }
+    }
+
+    /// The key of all noise that protects nobody: the same in every arm.
+    fn noise_seed(&self) -> [u8; 32] {
+        let seed = Seed::new(self.federation.seed);
+        let mut stream = seed.stream(Purpose::SimulatedNoise, 0, 0);
+        let mut bytes = [0; 32];
+        for chunk in bytes.chunks_exact_mut(4) {
+            chunk.copy_from_slice(&stream.bits().to_le_bytes());
+        }
+        bytes
+    }
+}

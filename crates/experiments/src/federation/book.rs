@@ -1,0 +1,140 @@
+//! The results file of a run while it is being written.
+
+use std::path::{Path, PathBuf};
+
+use fedbo_protocol::UpdateRejected;
+use fedbo_report::{ResultsWriter, Row, check_folder};
+
+use super::checked::{Arm, Federation};
+use super::replay::{Recorded, Staging};
+use super::run::{Existing, RunError, RunOptions, RunProgress};
+use crate::session::{Observer, TrialRecord};
+use crate::tally::Tally;
+
+/// The results file, and the rows in it.
+pub(super) struct Book {
+    writer: ResultsWriter,
+    folder: PathBuf,
+    rows: Vec<Row>,
+    /// Rows of an earlier run that this one has not come to yet.
+    pub(super) recorded: Option<Recorded>,
+    staging: Option<Staging>,
+}
+
+impl Book {
+    /// What stands in the folder already and is to be gone on from; none if there is no trial yet.
+    pub(super) fn recorded(
+        federation: &Federation,
+        options: &RunOptions,
+        arms: &[Arm],
+    ) -> Result<Option<Recorded>, RunError> {
+        let folder = &options.out;
+        check_folder(folder, options.existing != Existing::Refuse)?;
+        if options.existing != Existing::Resume {
+            return Ok(None);
+        }
+        let recorded = Recorded::read(folder, federation, arms)?;
+        let recorded = recorded.filter(|recorded| recorded.len() > 0);
+        if recorded.is_some() {
+            federation.settings_record.compare(folder)?;
+        }
+        Ok(recorded)
+    }
+
+    pub(super) fn open(
+        federation: &Federation,
+        options: &RunOptions,
+        recorded: Option<Recorded>,
+    ) -> Result<Self, RunError> {
+        let folder = options.out.clone();
+        let parameters: Vec<String> = federation
+            .space
+            .parameters()
+            .iter()
+            .map(|parameter| parameter.name().to_owned())
+            .collect();
+        let (writer, staging) = if recorded.is_some() {
+            let (staging, writer) = Staging::create(&folder, &parameters)?;
+            (writer, Some(staging))
+        } else {
+            // With `Resume` there are no results here, at most a header.
+            let overwrite = options.existing != Existing::Refuse;
+            let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
+            federation.settings_record.write(&folder)?;
+            (writer, None)
+        };
+        Ok(Self {
+            writer,
+            folder,
+            rows: Vec::new(),
+            recorded,
+            staging,
+        })
+    }
+
+    fn write(&mut self, rows: Vec<Row>) -> Result<(), RunError> {
+        for row in &rows {
+            self.writer.append(row)?;
+        }
+        self.writer.commit()?;
+        self.rows.extend(rows);
+        self.promote_when_caught_up()
+    }
+
+    /// Puts the new file in place once it has everything that the old one has.
+    fn promote_when_caught_up(&mut self) -> Result<(), RunError> {
+        if self.recorded.as_ref().is_some_and(|rows| rows.len() == 0)
+            && let Some(staging) = self.staging.take()
+        {
+            staging.promote(&self.folder)?;
+        }
+        Ok(())
+    }
+
+    /// All rows that are in the folder now. Where the replay was interrupted, those are the old ones.
+    pub(super) fn close(self, folder: &Path) -> Result<Vec<Row>, RunError> {
+        if self.staging.is_some() {
+            let path = folder.join(fedbo_report::RESULTS_FILE);
+            return Ok(fedbo_report::read_results(&path)?);
+        }
+        Ok(self.rows)
+    }
+}
+
+/// Writes the trials of an arm into the book.
+pub(super) struct Scribe<'a> {
+    pub(super) federation: &'a Federation,
+    pub(super) tallies: Vec<Tally>,
+    pub(super) book: &'a mut Book,
+    pub(super) progress: &'a dyn RunProgress,
+}
+
+impl Observer for Scribe<'_> {
+    fn trial_ended(&self, record: &TrialRecord) {
+        self.progress
+            .trial_ended(record.agent as usize, &record.outcome);
+    }
+
+    fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
+        let mut rows = Vec::with_capacity(records.len());
+        for record in records {
+            let index = record.agent as usize;
+            let agent = &self.federation.agents[index];
+            let truth = agent.objective.truth(&record.point);
+            let name_of = |sender: u32| self.federation.agents[sender as usize].name.clone();
+            let mut row = self.tallies[index].row(record, truth, name_of);
+            if let Some(recorded) = &mut self.book.recorded {
+                recorded.settle(&mut row)?;
+            }
+            rows.push(row);
+        }
+        if let Some(first) = rows.first() {
+            self.progress.wave_ended(first.iteration, &rows);
+        }
+        Ok(self.book.write(rows)?)
+    }
+
+    fn refused(&self, rejected: &UpdateRejected) {
+        self.progress.refused(rejected);
+    }
+}

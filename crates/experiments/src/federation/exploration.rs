@@ -1,0 +1,203 @@
+//! `[exploration]`: which agents explore which region, and how much they count there.
+
+use fedbo_algorithms::dp_fts_de::{Emphasis, EmphasisLaw};
+use fedbo_config::{Check, FileError, WordOrNumbers};
+use fedbo_space::{Partition, Space};
+use fedbo_streams::Stream;
+
+use super::file::ExplorationTable;
+
+/// Regions by default, where there are enough agents and the space can be cut so often.
+const N_REGIONS: u32 = 4;
+/// Agents from which there are several regions by default: two in each.
+const N_AGENTS_OF_SEVERAL: usize = 8;
+/// Rounds of a hold or a decay at most.
+const N_ROUNDS_MAX: u64 = 1_000_000;
+
+/// Distributed exploration (DP-FTS-DE section 3.2): the space is cut into P regions, agent n is assigned to region n mod P.
+#[derive(Clone, Debug)]
+pub(super) struct Exploration {
+    pub(super) partition: Partition,
+    /// Whether initial points lie in the agent's region, or anywhere.
+    pub(super) starts_in_region: bool,
+    /// φ_n^(i).
+    pub(super) emphasis: Emphasis,
+    n_agents: usize,
+}
+
+impl Exploration {
+    /// Checks the table.
+    pub(super) fn of(
+        given: &ExplorationTable,
+        check: Check<'_>,
+        space: &Space,
+        n_agents: usize,
+    ) -> Result<Self, FileError> {
+        let starts = [("region", true), ("anywhere", false)];
+        let start = check.word(&["exploration", "start"], given.start.as_deref(), &starts)?;
+        Ok(Self {
+            partition: partition(given, check, space, n_agents)?,
+            starts_in_region: start.unwrap_or(true),
+            emphasis: emphasis(given, check)?,
+            n_agents,
+        })
+    }
+
+    /// P.
+    pub(super) fn n_regions(&self) -> usize {
+        self.partition.n_regions()
+    }
+
+    /// The region of an agent: from its index alone (INV-11).
+    pub(super) fn region_of_agent(&self, agent: usize) -> usize {
+        agent % self.n_regions()
+    }
+
+    /// Agents assigned to each region (P).
+    pub(super) fn region_sizes(&self) -> Vec<usize> {
+        let n_regions = self.n_regions();
+        let size =
+            |region| self.n_agents / n_regions + usize::from(region < self.n_agents % n_regions);
+        (0..n_regions).map(size).collect()
+    }
+
+    /// φ_n^(i) in a round, P rows of N with sum 1.
+    pub(super) fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
+        let row = |(region, size)| {
+            let (inside, outside) = self.emphasis.weights(round, size, self.n_agents);
+            let of = |agent| match self.region_of_agent(agent) == region {
+                true => inside,
+                false => outside,
+            };
+            (0..self.n_agents).map(of).collect()
+        };
+        self.region_sizes()
+            .into_iter()
+            .enumerate()
+            .map(row)
+            .collect()
+    }
+
+    /// A random point of the space, in unit-cube coordinates, for an agent to begin with; `None` if no point of its region was
+    /// found, which is all but impossible: every region holds points.
+    pub(super) fn start(
+        &self,
+        agent: usize,
+        space: &Space,
+        stream: &mut Stream,
+    ) -> Option<Vec<f64>> {
+        const N_TRIES: usize = 10_000;
+        let region = self.region_of_agent(agent);
+        for _ in 0..N_TRIES {
+            let mut unit: Vec<f64> = (0..space.dim()).map(|_| stream.uniform()).collect();
+            if self.starts_in_region {
+                unit = self.partition.place(region, &unit);
+            }
+            // A point is snapped to one that the space has, which may lie across a border.
+            let point = space.snap(&unit);
+            if !self.starts_in_region || self.partition.region_of(&point) == region {
+                return Some(point);
+            }
+        }
+        None
+    }
+}
+
+fn partition(
+    given: &ExplorationTable,
+    check: Check<'_>,
+    space: &Space,
+    n_agents: usize,
+) -> Result<Partition, FileError> {
+    let path = ["exploration", "regions"];
+    let Some(n_regions) = given.regions else {
+        let most = if n_agents < N_AGENTS_OF_SEVERAL {
+            1
+        } else {
+            N_REGIONS
+        };
+        let fitting = (1..=most).rev();
+        let found = fitting
+            .filter_map(|n_regions| Partition::of_space(space, n_regions).ok())
+            .next();
+        return Ok(found.unwrap_or_else(|| Partition::whole(space.dim())));
+    };
+    if n_regions == 0 || n_regions as usize > n_agents {
+        let expected = format!(
+            "a whole number from 1 to {n_agents}, the number of agents: what a region's agents find is worth most there"
+        );
+        return Err(check.file.value_error(&path, expected));
+    }
+    Partition::of_space(space, n_regions).map_err(|error| {
+        let message = format!("exploration.regions = {n_regions}: {error}");
+        check.file.error(&path, message)
+    })
+}
+
+fn emphasis(given: &ExplorationTable, check: Check<'_>) -> Result<Emphasis, FileError> {
+    let laws = [
+        ("softmax", Some(EmphasisLaw::Softmax)),
+        ("linear", Some(EmphasisLaw::Linear)),
+        ("square", Some(EmphasisLaw::Square)),
+        ("uniform", None),
+    ];
+    let path = ["exploration", "weights"];
+    let law = check.word(&path, given.weights.as_deref(), &laws)?;
+    let Some(law) = law.unwrap_or(Some(EmphasisLaw::Softmax)) else {
+        let unused = [
+            ("weight_start", given.weight_start.is_some()),
+            ("weight_hold", given.weight_hold.is_some()),
+            ("weight_decay", given.weight_decay.is_some()),
+        ];
+        if let Some((key, _)) = unused.iter().find(|(_, is_given)| *is_given) {
+            let message =
+                format!("exploration.{key} has no effect with weights = \"uniform\"; remove it");
+            return Err(check.file.error(&["exploration", key], message));
+        }
+        return Ok(Emphasis::UNIFORM);
+    };
+    let standard = Emphasis::REAL;
+    let hold = match &given.weight_hold {
+        None => standard.hold,
+        Some(WordOrNumbers::Word(word)) if word == "forever" => None,
+        Some(WordOrNumbers::Number(number)) if is_count(*number) => Some(whole(*number)),
+        Some(_) => {
+            let expected =
+                format!("a whole number of rounds from 0 to {N_ROUNDS_MAX}, or \"forever\"");
+            let path = ["exploration", "weight_hold"];
+            return Err(check.file.value_error(&path, expected));
+        }
+    };
+    if hold.is_none() && given.weight_decay.is_some() {
+        let message =
+            "exploration.weight_decay has no effect with weight_hold = \"forever\"; remove it";
+        return Err(check.file.error(&["exploration", "weight_decay"], message));
+    }
+    let decay = given.weight_decay.unwrap_or(standard.decay);
+    if decay > N_ROUNDS_MAX {
+        let expected = format!("a whole number of rounds from 0 to {N_ROUNDS_MAX}");
+        let path = ["exploration", "weight_decay"];
+        return Err(check.file.value_error(&path, expected));
+    }
+    let emphasis = Emphasis {
+        law,
+        start: given.weight_start.unwrap_or(standard.start),
+        hold,
+        decay,
+    };
+    check.setting(&["exploration", "weight_start"], emphasis.validate())
+}
+
+#[expect(clippy::float_cmp, reason = "a whole number is equal to itself")]
+fn is_count(number: f64) -> bool {
+    number.trunc() == number && (0.0..=N_ROUNDS_MAX as f64).contains(&number)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count, as `is_count` has seen"
+)]
+fn whole(number: f64) -> u64 {
+    number as u64
+}

@@ -1,0 +1,106 @@
+//! What releases cost and what a budget pays for.
+
+use fedbo_privacy::accounting::{
+    AccountantKind, Budget, CalibrationError, Claim, Delta, Mode, PrivacyEvent, Sampling,
+    SamplingRate, Unproved, UnsupportedEvent, largest_rounds, smallest_multiplier,
+};
+
+/// By whom and at which δ releases are priced, and what they may cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pricing {
+    pub(super) kind: AccountantKind,
+    pub(super) mode: Mode,
+    pub(super) delta: Delta,
+    /// What may be spent, if that is limited.
+    pub(super) budget: Option<Budget>,
+}
+
+/// Why releases have no price.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unpriced {
+    /// The accountant takes no such events.
+    #[error(transparent)]
+    Event(#[from] UnsupportedEvent),
+    /// It proves nothing of them.
+    #[error(transparent)]
+    Epsilon(#[from] Unproved),
+    /// No noise, or no number of releases, fits.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+}
+
+impl Pricing {
+    /// What `count` such releases cost.
+    pub(super) fn claim(&self, event: &PrivacyEvent, count: u64) -> Result<Claim, Unpriced> {
+        let mut accountant = self.kind.accountant();
+        accountant.compose(event, count)?;
+        Ok(Claim::of(accountant.as_ref(), self.delta, self.mode)?)
+    }
+
+    /// How many such releases the budget pays for, at most `wanted`; all of them without a budget.
+    pub(super) fn most_releases(&self, event: &PrivacyEvent, wanted: u64) -> Result<u64, Unpriced> {
+        let Some(budget) = self.budget else {
+            return Ok(wanted);
+        };
+        match self.claim(event, wanted) {
+            Ok(claim) if claim.epsilon <= budget.epsilon() => return Ok(wanted),
+            Ok(_) | Err(Unpriced::Epsilon(_)) => {}
+            Err(error) => return Err(error),
+        }
+        match largest_rounds(self.kind, event, budget) {
+            Ok(most) => Ok(most.value.min(wanted)),
+            Err(CalibrationError::Impossible { .. }) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The least noise multiplier, rounded up to four digits, with which `count` releases of the Gaussian mechanism fit a
+    /// budget; 0.001 at least. That of the mechanism on the lattice is larger by less than a millionth of it.
+    pub(super) fn least_noise(
+        &self,
+        rate: SamplingRate,
+        count: u64,
+        budget: Budget,
+    ) -> Result<f64, Unpriced> {
+        let sampling = Sampling::Poisson(rate);
+        let least = smallest_multiplier(self.kind, sampling, count, budget)?;
+        Ok(rounded_up(least.value.get()).max(1e-3))
+    }
+}
+
+/// The least number of four digits that is not below a number above 0: machines that differ in the last bits of a calibration
+/// still agree on it, and people can read it.
+pub(super) fn rounded_up(number: f64) -> f64 {
+    let shown: f64 = format!("{number:.3e}").parse().unwrap_or(number);
+    if shown >= number {
+        return shown;
+    }
+    // Half a unit of the last digit more than was cut off.
+    let unit = 10_f64.powf(number.log10().floor() - 3.0);
+    format!("{:.3e}", shown + unit).parse().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded_up;
+
+    #[test]
+    fn four_digits_are_kept_and_none_is_lost() {
+        for (number, expected) in [
+            (3.872_983, 3.873),
+            (3.873, 3.873),
+            (3.873_000_1, 3.874),
+            (9.999_9, 10.0),
+            (0.012_341, 0.012_35),
+            (1.0_f64.next_up(), 1.001),
+            (123_456.0, 123_500.0),
+        ] {
+            let found = rounded_up(number);
+            assert!(
+                (found - expected).abs() < 1e-12 * expected,
+                "{number}: {found}"
+            );
+            assert!(found >= number);
+        }
+    }
+}

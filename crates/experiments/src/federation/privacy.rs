@@ -1,0 +1,517 @@
+//! `[privacy]`: how releases are made, what is promised of them, and what they may cost.
+
+use fedbo_algorithms::MessageContent;
+use fedbo_config::{Check, FileError};
+use fedbo_ledger::Charter;
+use fedbo_privacy::accounting::{
+    AccountantKind, Budget, Claim, Delta, InvalidParameter, Mode, NoiseMultiplier, PrivacyEvent,
+    SamplingRate,
+};
+use fedbo_privacy::mechanism::{
+    Mechanism, MechanismError, MechanismSettings, PaperError, PaperMechanism, PaperSampling,
+    PaperSettings, WeightMax,
+};
+use fedbo_protocol::ReleaseSchedule;
+
+use super::exploration::Exploration;
+use super::file::PrivacyTable;
+use super::pricing::{Pricing, Unpriced, rounded_up};
+use super::public_config::PublicConfig;
+
+/// Releases by default, where they are charged: one that says much is worth more than many that say little.
+const N_RELEASES: u64 = 5;
+
+/// How releases are made and what is promised of them.
+#[derive(Clone, Debug)]
+pub(super) struct Releases {
+    pub(super) mechanism: ReleaseMechanism,
+    pub(super) schedule: ReleaseSchedule,
+    pub(super) protection: Protection,
+}
+
+/// What turns vectors into a release.
+#[derive(Clone, Debug)]
+pub(super) enum ReleaseMechanism {
+    /// Region sums on the lattice.
+    Lattice(Mechanism),
+    /// The paper's weighted averages, in floats; without noise also FTS-DE's.
+    Paper(PaperMechanism),
+}
+
+impl ReleaseMechanism {
+    /// q, by which sums are divided.
+    pub(super) fn sampling_rate(&self) -> f64 {
+        match self {
+            Self::Lattice(mechanism) => mechanism.sampling_rate(),
+            Self::Paper(mechanism) => mechanism.settings().sampling.rate().get(),
+        }
+    }
+
+    /// What a release costs; none without noise.
+    fn event(&self) -> Option<PrivacyEvent> {
+        match self {
+            Self::Lattice(mechanism) => Some(mechanism.event()),
+            Self::Paper(mechanism) => mechanism.event(),
+        }
+    }
+
+    /// S and z.
+    fn norm_and_noise(&self) -> (f64, f64) {
+        match self {
+            Self::Lattice(mechanism) => {
+                let settings = mechanism.settings();
+                (settings.max_norm, settings.noise_multiplier.get())
+            }
+            Self::Paper(mechanism) => {
+                let settings = mechanism.settings();
+                (settings.max_norm, settings.noise_multiplier)
+            }
+        }
+    }
+}
+
+/// What is promised of releases.
+#[derive(Clone, Debug)]
+pub(super) enum Protection {
+    /// Nothing: they have no noise.
+    Off,
+    /// Nothing: their noise comes from a seed.
+    Simulated,
+    /// Differential privacy, charged to a ledger.
+    Charged(Box<PrivacyPlan>),
+}
+
+/// What a run promises and what it may spend, fixed before its first round (INV-11).
+#[derive(Clone, Debug)]
+pub struct PrivacyPlan {
+    /// With what the study's ledger begins.
+    pub(super) charter: Charter,
+    /// What each release costs.
+    pub(super) event: PrivacyEvent,
+    /// What all releases cost that the budget pays for; an error if it pays for none.
+    pub(super) claim: Result<Claim, FileError>,
+    n_planned: u64,
+    parameters: [(&'static str, f64); 3],
+}
+
+impl PrivacyPlan {
+    /// What all releases that the budget pays for cost together; none if it pays for none.
+    pub fn claim(&self) -> Option<&Claim> {
+        self.claim.as_ref().ok()
+    }
+
+    /// Releases that the file asks for.
+    pub fn n_planned(&self) -> u64 {
+        self.n_planned
+    }
+
+    /// Releases that the budget pays for, at most those planned.
+    pub fn n_paid(&self) -> u64 {
+        self.claim.as_ref().map_or(0, |claim| claim.n_releases)
+    }
+
+    /// What may be spent.
+    pub fn budget(&self) -> Budget {
+        self.charter.budget
+    }
+
+    /// q, z and S by the names of their keys.
+    pub fn parameters(&self) -> [(&'static str, f64); 3] {
+        self.parameters
+    }
+}
+
+/// What the table is checked against.
+pub(super) struct Setting<'a> {
+    pub(super) check: Check<'a>,
+    pub(super) name: &'a str,
+    pub(super) rounds: u64,
+    pub(super) n_agents: u32,
+    pub(super) n_features: u32,
+    pub(super) exploration: &'a Exploration,
+    pub(super) content: MessageContent,
+}
+
+/// The mode of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PrivacyMode {
+    /// With noise, in one of two forms.
+    On(Mode),
+    /// Without.
+    Off,
+}
+
+impl PrivacyMode {
+    pub(super) fn of(given: &PrivacyTable, check: Check<'_>) -> Result<Self, FileError> {
+        let modes = [
+            ("default", Self::On(Mode::Default)),
+            ("paper", Self::On(Mode::Paper)),
+            ("off", Self::Off),
+        ];
+        let mode = check.word(&["privacy", "mode"], given.mode.as_deref(), &modes)?;
+        Ok(mode.unwrap_or(Self::On(Mode::Default)))
+    }
+
+    /// Whether the paper's choices hold where the file makes none.
+    pub(super) fn is_papers(self) -> bool {
+        self != Self::On(Mode::Default)
+    }
+}
+
+impl Releases {
+    /// Checks the table. `config` is the rest of the study's public configuration, to which this adds its own lines.
+    pub(super) fn of(
+        given: &PrivacyTable,
+        setting: &Setting<'_>,
+        mut config: PublicConfig,
+    ) -> Result<Self, FileError> {
+        let Setting { check, .. } = *setting;
+        let PrivacyMode::On(mode) = PrivacyMode::of(given, check)? else {
+            return Self::without_noise(given, setting);
+        };
+        let n_planned = setting.n_releases(given, mode == Mode::Default)?;
+        let pricing = setting.pricing(given, mode)?;
+        let rate = SamplingRate::new(given.sampling_rate.unwrap_or(1.0));
+        let rate = rate.map_err(|error| setting.invalid("sampling_rate", &error))?;
+        let of_noise = |z| setting.mechanism(given, mode, rate, z);
+        let mechanism = match given.noise_multiplier {
+            Some(z) => of_noise(z).map_err(|error| setting.refused(&error))?,
+            None => setting.quietest(&pricing, rate, n_planned, of_noise)?,
+        };
+        if given.simulate == Some(true) {
+            return Ok(Self {
+                mechanism,
+                schedule: setting.schedule(n_planned, given)?,
+                protection: Protection::Simulated,
+            });
+        }
+        let budget = pricing.budget.ok_or_else(|| setting.without_budget())?;
+        let Some(event) = mechanism.event() else {
+            unreachable!("the noise is above 0")
+        };
+        let priced = |error: Unpriced| setting.unpriced(&error);
+        let claim = match pricing.most_releases(&event, n_planned).map_err(priced)? {
+            0 => Err(setting.pays_for_none(given, &pricing, &event)),
+            n_paid => Ok(pricing.claim(&event, n_paid).map_err(priced)?),
+        };
+        let n_paid = claim.as_ref().map_or(n_planned, |claim| claim.n_releases);
+        let schedule = setting.schedule(n_paid, given)?;
+        let (max_norm, noise_multiplier) = mechanism.norm_and_noise();
+        let parameters = [
+            ("sampling_rate", mechanism.sampling_rate()),
+            ("noise_multiplier", noise_multiplier),
+            ("max_norm", max_norm),
+        ];
+        for (key, value) in parameters {
+            config.number(key, value);
+        }
+        config.count("releases", n_planned);
+        config.count("every", schedule.every());
+        let plan = PrivacyPlan {
+            charter: Charter {
+                name: setting.name.to_owned(),
+                config: config.bytes(),
+                budget,
+                mode,
+                accountant: pricing.kind,
+            },
+            event,
+            claim,
+            n_planned,
+            parameters,
+        };
+        Ok(Self {
+            mechanism,
+            schedule,
+            protection: Protection::Charged(Box::new(plan)),
+        })
+    }
+
+    /// FTS-DE: exact averages of all agents' vectors.
+    fn without_noise(given: &PrivacyTable, setting: &Setting<'_>) -> Result<Self, FileError> {
+        let unused = [
+            ("epsilon", given.epsilon.is_some()),
+            ("delta", given.delta.is_some()),
+            ("sampling_rate", given.sampling_rate.is_some()),
+            ("noise_multiplier", given.noise_multiplier.is_some()),
+            ("max_norm", given.max_norm.is_some()),
+            ("accountant", given.accountant.is_some()),
+            ("simulate", given.simulate.is_some()),
+        ];
+        if let Some((key, _)) = unused.iter().find(|(_, is_given)| *is_given) {
+            let message =
+                format!("privacy.{key} has no effect with mode = \"off\"; remove it, or the mode");
+            return Err(setting.check.file.error(&["privacy", key], message));
+        }
+        let planned = setting.n_releases(given, false)?;
+        Ok(Self {
+            mechanism: ReleaseMechanism::Paper(setting.exact()?),
+            schedule: setting.schedule(planned, given)?,
+            protection: Protection::Off,
+        })
+    }
+}
+
+impl Setting<'_> {
+    /// Releases that the file asks for. One in a round from the last on would be of use to nobody.
+    fn n_releases(&self, given: &PrivacyTable, few: bool) -> Result<u64, FileError> {
+        let every = given.every.unwrap_or(1);
+        if every == 0 {
+            let expected = "a whole number of rounds, at least 1";
+            return Err(self.check.file.value_error(&["privacy", "every"], expected));
+        }
+        let most = (self.rounds - 1) / every + 1;
+        let standard = if few { most.min(N_RELEASES) } else { most };
+        let n_releases = given.releases.unwrap_or(standard);
+        if (1..=most).contains(&n_releases) {
+            return Ok(n_releases);
+        }
+        let expected = format!(
+            "a whole number from 1 to {most}: with rounds = {} and every = {every}, later releases would be of use to nobody",
+            self.rounds
+        );
+        Err(self
+            .check
+            .file
+            .value_error(&["privacy", "releases"], expected))
+    }
+
+    fn schedule(
+        &self,
+        n_releases: u64,
+        given: &PrivacyTable,
+    ) -> Result<ReleaseSchedule, FileError> {
+        let regions_until = self.exploration.emphasis.uniform_from().unwrap_or(u64::MAX);
+        ReleaseSchedule::new(n_releases, given.every.unwrap_or(1), regions_until)
+            .map_err(|error| self.invalid("releases", &error))
+    }
+
+    fn pricing(&self, given: &PrivacyTable, mode: Mode) -> Result<Pricing, FileError> {
+        let file = self.check.file;
+        let n_agents = f64::from(self.n_agents);
+        let (largest, law) = match mode {
+            Mode::Default => ((1.0 / (n_agents * n_agents)).min(1e-5), "min(1e-5, 1/N^2)"),
+            Mode::Paper => (n_agents.powf(-1.1), "1/N^1.1"),
+        };
+        let delta = given.delta.unwrap_or(largest);
+        let expected = format!(
+            "above 0 and at most {largest:?}, which is {law} for N = {} agents",
+            self.n_agents
+        );
+        let delta = Delta::new(delta).ok().filter(|_| delta <= largest);
+        let delta = delta.ok_or_else(|| file.value_error(&["privacy", "delta"], expected))?;
+        let kinds = [
+            AccountantKind::Pld,
+            AccountantKind::Renyi,
+            AccountantKind::Moments,
+        ];
+        let named = kinds.map(|kind| (kind.name(), kind));
+        let path = ["privacy", "accountant"];
+        let kind = self
+            .check
+            .word(&path, given.accountant.as_deref(), &named)?;
+        let standard = match mode {
+            Mode::Default => AccountantKind::Pld,
+            Mode::Paper => AccountantKind::Moments,
+        };
+        let path = ["privacy", "epsilon"];
+        let budget = given.epsilon.map(|epsilon| {
+            Budget::new(epsilon, delta).map_err(|error| file.value_error(&path, error.expected))
+        });
+        Ok(Pricing {
+            kind: kind.unwrap_or(standard),
+            mode,
+            delta,
+            budget: budget.transpose()?,
+        })
+    }
+
+    /// The mechanism with the least noise, to four digits, with which all planned releases fit the budget.
+    fn quietest(
+        &self,
+        pricing: &Pricing,
+        rate: SamplingRate,
+        n_planned: u64,
+        of_noise: impl Fn(f64) -> Result<ReleaseMechanism, MechanismRefused>,
+    ) -> Result<ReleaseMechanism, FileError> {
+        const N_TRIES: usize = 8;
+        let budget = pricing.budget.ok_or_else(|| self.without_budget())?;
+        let mut z = pricing
+            .least_noise(rate, n_planned, budget)
+            .map_err(|error| self.unpriced(&error))?;
+        for _ in 0..N_TRIES {
+            // Where the budget asks for noise beyond all bounds, it is the budget that is at fault.
+            let mechanism = of_noise(z).map_err(|error| match error.key() {
+                "noise_multiplier" => {
+                    let expected = format!(
+                        "a larger budget: this one needs more noise than there is ({error})"
+                    );
+                    self.check
+                        .file
+                        .value_error(&["privacy", "epsilon"], expected)
+                }
+                _ => self.refused(&error),
+            })?;
+            let Some(event) = mechanism.event() else {
+                unreachable!("the noise is above 0")
+            };
+            let n_paid = pricing
+                .most_releases(&event, n_planned)
+                .map_err(|error| self.unpriced(&error))?;
+            if n_paid == n_planned {
+                return Ok(mechanism);
+            }
+            z = rounded_up(z.next_up());
+        }
+        let expected = "a budget that some noise multiplier keeps; give noise_multiplier too";
+        Err(self
+            .check
+            .file
+            .value_error(&["privacy", "epsilon"], expected))
+    }
+
+    fn without_budget(&self) -> FileError {
+        let remedy = "add epsilon = .., what all releases together may spend, for instance 2.0: the smaller, the more is \
+                      promised and the less a release says";
+        self.check
+            .file
+            .missing_error(&["privacy", "epsilon"], remedy)
+    }
+
+    fn unpriced(&self, error: &Unpriced) -> FileError {
+        let key = match error {
+            Unpriced::Calibration(_) => "epsilon",
+            Unpriced::Event(_) => "accountant",
+            Unpriced::Epsilon(_) => "noise_multiplier",
+        };
+        let message = format!("[privacy] cannot be priced: {error}");
+        self.check.file.error(&["privacy", key], message)
+    }
+
+    fn pays_for_none(
+        &self,
+        given: &PrivacyTable,
+        pricing: &Pricing,
+        event: &PrivacyEvent,
+    ) -> FileError {
+        let cost = match pricing.claim(event, 1) {
+            Ok(claim) => format!(
+                "one costs {claim}; set epsilon to at least {}",
+                rounded_up(claim.epsilon)
+            ),
+            Err(_) => "nothing finite is proved of one".to_owned(),
+        };
+        let message = format!(
+            "privacy.epsilon = {:?} does not pay for a single release with noise_multiplier = {:?}: {cost}, raise \
+             noise_multiplier, or remove it to have the least chosen that fits",
+            given.epsilon.unwrap_or_default(),
+            given.noise_multiplier.unwrap_or_default()
+        );
+        self.check.file.error(&["privacy", "epsilon"], message)
+    }
+
+    fn mechanism(
+        &self,
+        given: &PrivacyTable,
+        mode: Mode,
+        rate: SamplingRate,
+        noise_multiplier: f64,
+    ) -> Result<ReleaseMechanism, MechanismRefused> {
+        let multiplier = NoiseMultiplier::new(noise_multiplier)?;
+        let n_regions = self.n_regions();
+        let standard = match self.content {
+            // Shorter than nearly all vectors: what counts of a mean is its direction, and the noise shrinks with S.
+            MessageContent::Mean => 1.0,
+            // A draw of M numbers with variance 1 has about this norm: hardly any is clipped, whatever the data.
+            _ => 1.1 * (f64::from(n_regions) * f64::from(self.n_features)).sqrt(),
+        };
+        let max_norm = given.max_norm.unwrap_or(standard);
+        Ok(match mode {
+            Mode::Default => ReleaseMechanism::Lattice(Mechanism::new(MechanismSettings {
+                n_slots: self.n_agents,
+                n_regions,
+                n_features: self.n_features,
+                max_norm,
+                sampling_rate: rate,
+                noise_multiplier: multiplier,
+            })?),
+            Mode::Paper => ReleaseMechanism::Paper(PaperMechanism::new(PaperSettings {
+                n_slots: self.n_agents,
+                n_regions,
+                n_features: self.n_features,
+                max_norm,
+                sampling: PaperSampling::Poisson(rate),
+                noise_multiplier,
+                weight_max: WeightMax::Overall,
+            })?),
+        })
+    }
+
+    /// Averages over all agents, without clip or noise.
+    pub(super) fn exact(&self) -> Result<PaperMechanism, FileError> {
+        PaperMechanism::new(PaperSettings {
+            n_slots: self.n_agents,
+            n_regions: self.n_regions(),
+            n_features: self.n_features,
+            max_norm: f64::INFINITY,
+            sampling: PaperSampling::Poisson(SamplingRate::ALL),
+            noise_multiplier: 0.0,
+            weight_max: WeightMax::Overall,
+        })
+        .map_err(|error| self.refused(&error.into()))
+    }
+
+    fn n_regions(&self) -> u32 {
+        u32::try_from(self.exploration.n_regions()).unwrap_or(u32::MAX) // regions are counted in 32 bits
+    }
+
+    fn invalid(&self, key: &str, error: &InvalidParameter) -> FileError {
+        self.check
+            .file
+            .value_error(&["privacy", key], error.expected)
+    }
+
+    fn refused(&self, error: &MechanismRefused) -> FileError {
+        let (key, message) = (error.key(), error.to_string());
+        let table = if key == "count" {
+            "features"
+        } else {
+            "privacy"
+        };
+        match error {
+            MechanismRefused::Noise(error) => self.invalid(key, error),
+            _ => self
+                .check
+                .file
+                .error(&[table, key], format!("[{table}] {message}")),
+        }
+    }
+}
+
+/// Why there is no such mechanism.
+#[derive(Debug, thiserror::Error)]
+enum MechanismRefused {
+    #[error(transparent)]
+    Noise(#[from] InvalidParameter),
+    #[error(transparent)]
+    Lattice(#[from] MechanismError),
+    #[error(transparent)]
+    Paper(#[from] PaperError),
+}
+
+impl MechanismRefused {
+    /// The key that is at fault.
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Noise(_) => "noise_multiplier",
+            Self::Lattice(error) | Self::Paper(PaperError::Dimensions(error)) => match error {
+                MechanismError::MaxNorm { .. } => "max_norm",
+                MechanismError::SamplingRate { .. } => "sampling_rate",
+                MechanismError::NoiseMultiplier { .. } => "noise_multiplier",
+                MechanismError::Count { .. } | MechanismError::TooManyCoordinates { .. } => "count",
+            },
+            Self::Paper(PaperError::Number { name, .. }) => name,
+            Self::Paper(_) => "mode",
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What everybody in a federation knows and nobody may change after the first round (INV-11), as one text: the same for equal
+//! settings, and different wherever they differ.
+//!
+//! Its words are fixed, since a ledger keeps them: another word for the same setting would make it another study.
+
+use fedbo_algorithms::dp_fts_de::{Emphasis, EmphasisLaw, Memory, Trust};
+use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings};
+use fedbo_gp::FeatureDescription;
+use fedbo_space::{Direction, Kind, Space};
+use serde::Serialize;
+
+use super::exploration::Exploration;
+
+/// Lines of `key = value`, in a fixed order. Numbers have as few digits as read back to the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PublicConfig(String);
+
+impl PublicConfig {
+    /// Version of these words.
+    pub(super) fn new() -> Self {
+        Self("fedbo federation, version 1\n".to_owned())
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.0.clone().into_bytes()
+    }
+
+    fn line(&mut self, key: &str, value: &str) {
+        self.0.push_str(&format!("{key} = {value}\n"));
+    }
+
+    pub(super) fn number(&mut self, key: &str, value: f64) {
+        self.line(key, &format!("{value:?}"));
+    }
+
+    pub(super) fn count(&mut self, key: &str, value: u64) {
+        self.line(key, &value.to_string());
+    }
+
+    fn json(&mut self, key: &str, value: &impl Serialize) {
+        // Texts, numbers and lists of them always have a form in JSON.
+        self.line(key, &serde_json::to_string(value).unwrap_or_default());
+    }
+
+    /// Who tunes what: the roster in its order, and the space.
+    pub(super) fn federation(
+        &mut self,
+        name: &str,
+        seed: u64,
+        direction: Direction,
+        n_initial: usize,
+        roster: &[&str],
+        space: &Space,
+    ) {
+        self.json("name", &name);
+        self.count("seed", seed);
+        self.line(
+            "direction",
+            match direction {
+                Direction::Maximize => "maximize",
+                Direction::Minimize => "minimize",
+            },
+        );
+        self.count("initial", n_initial as u64);
+        for (slot, agent) in roster.iter().enumerate() {
+            self.json(&format!("slot {slot}"), agent);
+        }
+        for parameter in space.parameters() {
+            let (scale, range) = match parameter.kind() {
+                Kind::Float { low, high, log } => (*log, format!("float {low:?} {high:?}")),
+                Kind::Int { low, high, log } => (*log, format!("int {low} {high}")),
+                Kind::Categorical { choices } => {
+                    (false, serde_json::to_string(choices).unwrap_or_default())
+                }
+            };
+            let range = if scale { range + " log" } else { range };
+            self.line(&format!("parameter {}", parameter.name()), &range);
+        }
+    }
+
+    pub(super) fn features(&mut self, features: &FeatureDescription) {
+        self.json("features", features);
+    }
+
+    pub(super) fn exploration(&mut self, exploration: &Exploration) {
+        self.json("cuts", &exploration.partition.cuts());
+        self.line(
+            "start",
+            match exploration.starts_in_region {
+                true => "region",
+                false => "anywhere",
+            },
+        );
+        let Emphasis {
+            law,
+            start,
+            hold,
+            decay,
+        } = exploration.emphasis;
+        self.line(
+            "weights",
+            match law {
+                EmphasisLaw::Softmax => "softmax",
+                EmphasisLaw::Linear => "linear",
+                EmphasisLaw::Square => "square",
+            },
+        );
+        self.number("weight_start", start);
+        match hold {
+            Some(hold) => self.count("weight_hold", hold),
+            None => self.line("weight_hold", "forever"),
+        }
+        self.count("weight_decay", decay);
+    }
+
+    pub(super) fn strategy(
+        &mut self,
+        local_prob: &LocalProb,
+        trust: Trust,
+        message: &MessageSettings,
+        memory: Memory,
+    ) {
+        let schedule = match local_prob {
+            LocalProb::InverseSqrt => "1-1/sqrt(max(t,2))".to_owned(),
+            LocalProb::InverseSquare => "1-1/max(t,2)^2".to_owned(),
+            LocalProb::Power(exponent) => format!("1-t^-{exponent:?}"),
+            LocalProb::Constant(p) => format!("{p:?}"),
+            LocalProb::List(list) => serde_json::to_string(list).unwrap_or_default(),
+        };
+        self.line("local_prob", &schedule);
+        self.line(
+            "trust",
+            match trust {
+                Trust::Schedule => "schedule",
+                Trust::Signal => "signal",
+            },
+        );
+        self.line(
+            "message",
+            match message.content {
+                MessageContent::Posterior => "sample",
+                MessageContent::Mean => "mean",
+                MessageContent::Zero => "zero",
+                MessageContent::Placebo => "prior",
+            },
+        );
+        match message.noise_variance {
+            MessageNoise::Given(variance) => self.number("message_noise", variance),
+            MessageNoise::Own { floor } => {
+                self.line("message_noise", &format!("own, at least {floor:?}"))
+            }
+        }
+        self.line(
+            "standardize",
+            if message.standardize { "true" } else { "false" },
+        );
+        match memory {
+            Memory::Latest => self.line("memory", "latest"),
+            Memory::Mean { discount } => self.line("memory", &format!("mean {discount:?}")),
+        }
+    }
+}

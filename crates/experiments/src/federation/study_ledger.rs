@@ -1,0 +1,186 @@
+//! The ledger of a run: what its releases cost, and their bytes, in the results folder.
+
+use std::path::{Path, PathBuf};
+
+use fedbo_ledger::{Charter, Head, Ledger, LedgerError, Statement};
+use fedbo_privacy::accounting::PrivacyEvent;
+use fedbo_protocol::ReleaseSchedule;
+use fedbo_report::write_whole;
+
+use super::privacy::PrivacyPlan;
+use super::run::RunError;
+use crate::release_store::ReleaseStore;
+
+/// Name of the ledger in the results folder.
+pub const LEDGER_FILE: &str = "ledger.db";
+/// Name of the file beside it that says where it ended when the last release left: a ledger that does not contain this head
+/// any more was set back.
+pub const HEAD_FILE: &str = "ledger.head";
+
+/// The ledger of a run that is under way.
+#[derive(Debug)]
+pub(super) struct StudyLedger {
+    ledger: Ledger,
+    event: PrivacyEvent,
+    head_file: PathBuf,
+}
+
+impl StudyLedger {
+    /// Opens the ledger in a results folder, or begins it. `n_rounds` is how many rounds of the results in the folder rest on
+    /// what was released before them.
+    ///
+    /// # Errors
+    /// If it is another study's, damaged, or ends before what the results and the head beside it show: then what was charged
+    /// is no longer known, and nothing more is released. If the budget does not allow what is still to come (INV-13).
+    pub(super) fn open(
+        folder: &Path,
+        plan: &PrivacyPlan,
+        schedule: &ReleaseSchedule,
+        n_rounds: u64,
+    ) -> Result<Self, RunError> {
+        let path = folder.join(LEDGER_FILE);
+        let head_file = folder.join(HEAD_FILE);
+        let known = read_head(&head_file)?;
+        let n_released = (0..schedule.n_releases())
+            .take_while(|index| index * schedule.every() < n_rounds)
+            .count() as u64;
+        let charter: &Charter = &plan.charter;
+        let ledger = match Ledger::open(&path, charter) {
+            Err(LedgerError::Absent { .. }) if known.is_none() && n_released == 0 => {
+                Ledger::create(&path, charter)?
+            }
+            opened => opened?,
+        };
+        let contains = match &known {
+            Some(known) => ledger.contains(known)?,
+            None => true,
+        };
+        if !contains || ledger.releases() < n_released {
+            return Err(RunError::LedgerSetBack {
+                path,
+                found: ledger.releases(),
+                expected: n_released.max(known.map_or(0, |known| known.seq)),
+            });
+        }
+        let n_left = schedule.n_releases().saturating_sub(ledger.releases());
+        if n_left > 0 {
+            ledger.admits(&plan.event, n_left)?;
+        }
+        let ledger = Self {
+            ledger,
+            event: plan.event,
+            head_file,
+        };
+        ledger.note_head()?;
+        Ok(ledger)
+    }
+
+    /// What was released and spent.
+    pub(super) fn statement(&self) -> Result<Statement, RunError> {
+        Ok(self.ledger.statement()?)
+    }
+
+    fn note_head(&self) -> Result<(), RunError> {
+        let text = format!("{}\n", self.ledger.head());
+        Ok(write_whole(&self.head_file, text.as_bytes())?)
+    }
+}
+
+impl ReleaseStore for StudyLedger {
+    /// The stored release. If there is none, the budget must allow one more before anything is collected (INV-13).
+    fn stored(&mut self, round: u64) -> anyhow::Result<Option<Vec<u8>>> {
+        let stored = self.ledger.stored(round).map_err(RunError::from)?;
+        if stored.is_none() {
+            self.ledger.admits(&self.event, 1).map_err(RunError::from)?;
+        }
+        Ok(stored)
+    }
+
+    fn commit(
+        &mut self,
+        round: u64,
+        event: Option<&PrivacyEvent>,
+        release: &[u8],
+    ) -> anyhow::Result<()> {
+        let event =
+            event.ok_or_else(|| anyhow::anyhow!("round {round}: a release without a price"))?;
+        self.ledger
+            .commit(round, event, release)
+            .map_err(RunError::from)?;
+        // Written after the charge and before the release leaves: whoever has seen it can tell whether the ledger still knows.
+        Ok(self.note_head()?)
+    }
+}
+
+fn read_head(path: &Path) -> Result<Option<Head>, RunError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => {
+            let path = path.to_owned();
+            return Err(fedbo_report::ReportError::Read { path, cause }.into());
+        }
+    };
+    text.parse().map(Some).map_err(|_| RunError::AnotherRun {
+        path: path.to_owned(),
+        message: "it does not say where a ledger ended; put it back as it was, or begin anew in another folder with --out"
+            .to_owned(),
+    })
+}
+
+/// Whether a folder holds a ledger, or what is left of one.
+pub(super) fn is_present(folder: &Path) -> bool {
+    let ledger = folder.join(LEDGER_FILE);
+    let log = folder.join(format!("{LEDGER_FILE}-wal"));
+    [ledger, log]
+        .iter()
+        .any(|path| std::fs::symlink_metadata(path).is_ok())
+}
+
+/// Whether the ledger in a folder has charged anything. One that cannot be read is taken to have.
+pub(super) fn has_charges(folder: &Path) -> bool {
+    let statement = fedbo_ledger::read(&folder.join(LEDGER_FILE));
+    !matches!(statement, Ok(statement) if statement.n_releases() == 0)
+}
+
+/// Keeps a folder's ledger under the next free name `ledger-1.db`, `ledger-2.db`, …, so that what was spent stays on record.
+pub(super) fn set_aside(folder: &Path) -> Result<PathBuf, RunError> {
+    let log = folder.join(format!("{LEDGER_FILE}-wal"));
+    if std::fs::symlink_metadata(folder.join(LEDGER_FILE)).is_err() {
+        return Err(RunError::AnotherRun {
+            path: log,
+            message: "it is the log of a ledger that is not there; if that was moved, give the log its name with -wal at the end"
+                .to_owned(),
+        });
+    }
+    let named = |number: u64| folder.join(format!("ledger-{number}.db"));
+    let is_free = |path: &Path| std::fs::symlink_metadata(path).is_err();
+    let place = (1..).map(named).find(|path| is_free(path));
+    let place = place.unwrap_or_else(|| unreachable!("there are more numbers than files"));
+    let moved = |ending: &str| {
+        let beside = |path: &Path| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        let (from, to) = (beside(&folder.join(LEDGER_FILE)), beside(&place));
+        match std::fs::rename(&from, &to) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                Err(fedbo_report::ReportError::Write { path: from, cause })
+            }
+            _ => Ok(()),
+        }
+    };
+    // The ledger first: without its log it is older than it was, and the log that is left keeps a new one from being begun.
+    for ending in ["", "-wal", "-shm"] {
+        moved(ending)?;
+    }
+    let head = folder.join(HEAD_FILE);
+    match std::fs::remove_file(&head) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            return Err(fedbo_report::ReportError::Write { path: head, cause }.into());
+        }
+        _ => {}
+    }
+    Ok(place)
+}

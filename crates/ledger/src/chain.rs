@@ -1,0 +1,190 @@
+//! The chain of hashes: each entry's covers the one before it, the first covers the charter.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// SHA-256.
+pub(crate) type Hash = [u8; 32];
+
+/// Where a ledger ends: number and hash of its last entry. Before the first, 0 and the hash of the charter.
+///
+/// Its text is `SEQ:HASH`, the hash in hexadecimal. Who keeps a head outside of the ledger can tell whether the ledger still
+/// contains it; the ledger alone cannot (see LEDGER.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Head {
+    /// Number of entries up to it.
+    pub seq: u64,
+    /// Hash over all of them and over the charter.
+    pub hash: [u8; 32],
+}
+
+/// A text that is no head.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("head = {text:?}, expected SEQ:HASH as `fedbo privacy statement` prints it")]
+pub struct HeadUnreadable {
+    /// The text.
+    pub text: String,
+}
+
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.seq, hex(&self.hash))
+    }
+}
+
+impl FromStr for Head {
+    type Err = HeadUnreadable;
+
+    fn from_str(text: &str) -> Result<Self, HeadUnreadable> {
+        let unreadable = || HeadUnreadable {
+            text: text.chars().take(120).collect(),
+        };
+        let (seq, hash) = text.trim().split_once(':').ok_or_else(unreadable)?;
+        let digits = hash.as_bytes();
+        let is_hex = digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit);
+        let is_number = !seq.is_empty() && seq.bytes().all(|digit| digit.is_ascii_digit());
+        if !is_hex || !is_number {
+            return Err(unreadable());
+        }
+        let mut head = Self {
+            seq: seq.parse().map_err(|_| unreadable())?,
+            hash: [0; 32],
+        };
+        for (byte, pair) in head.hash.iter_mut().zip(digits.chunks(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| unreadable())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| unreadable())?;
+        }
+        Ok(head)
+    }
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// SHA-256 over parts, each preceded by its length (eight bytes, little end first) and all by the length and name of what they
+/// are: no two lists of parts, and no two purposes, have the same input.
+pub(crate) fn hash(purpose: &str, parts: &[&[u8]]) -> Hash {
+    let mut hasher = Sha256::new();
+    for part in std::iter::once(&purpose.as_bytes()).chain(parts) {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}
+
+/// One row of the ledger without its hash.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(crate) seq: u64,
+    pub(crate) previous: &'a Hash,
+    pub(crate) round: u64,
+    pub(crate) event: &'a [u8],
+    pub(crate) release: &'a [u8],
+}
+
+impl Entry<'_> {
+    pub(crate) fn hash(&self) -> Hash {
+        hash(
+            "fedbo ledger entry, version 1",
+            &[
+                &self.seq.to_le_bytes(),
+                self.previous,
+                &self.round.to_le_bytes(),
+                self.event,
+                self.release,
+            ],
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_reads_back_from_its_text_and_nothing_else_does() {
+        let head = Head {
+            seq: 17,
+            hash: std::array::from_fn(|i| u8::try_from(i * 37 % 256).unwrap()),
+        };
+        let text = head.to_string();
+        assert_eq!(text.parse(), Ok(head));
+        assert_eq!(text.to_uppercase().parse(), Ok(head));
+        assert_eq!(format!(" {text}\n").parse(), Ok(head));
+        let digits = "0".repeat(64);
+        for bad in [
+            String::new(),
+            "17".to_owned(),
+            format!(":{digits}"),
+            format!("-1:{digits}"),
+            format!("+1:{digits}"),
+            format!("99999999999999999999:{digits}"),
+            format!("1:{}", &digits[1..]),
+            format!("1:{digits}0"),
+            format!("1:{}g", &digits[1..]),
+            format!("1:{}ä", &digits[2..]),
+            format!("1:+{}", &digits[1..]),
+        ] {
+            assert!(bad.parse::<Head>().is_err(), "{bad}");
+        }
+    }
+
+    /// Parts cannot be shifted against each other, and each field counts.
+    #[test]
+    fn hashes_differ_wherever_entries_do() {
+        let entry = Entry {
+            seq: 1,
+            previous: &[0; 32],
+            round: 2,
+            event: b"ab",
+            release: b"cd",
+        };
+        let others = [
+            Entry { seq: 2, ..entry },
+            Entry { round: 1, ..entry },
+            Entry {
+                previous: &[1; 32],
+                ..entry
+            },
+            Entry {
+                event: b"abc",
+                release: b"d",
+                ..entry
+            },
+            Entry {
+                event: b"",
+                release: b"abcd",
+                ..entry
+            },
+            Entry {
+                release: b"cd\0",
+                ..entry
+            },
+        ];
+        for other in others {
+            assert_ne!(other.hash(), entry.hash());
+        }
+        assert_ne!(hash("a", &[b"b"]), hash("ab", &[b""]));
+        assert_ne!(hash("a", &[b"b", b""]), hash("a", &[b"b"]));
+    }
+
+    /// The format is fixed: computed by another program over the bytes that the documentation says.
+    #[test]
+    fn the_hash_of_a_known_entry_is_known() {
+        let entry = Entry {
+            seq: 1,
+            previous: &[7; 32],
+            round: 2,
+            event: b"ab",
+            release: b"cd",
+        };
+        assert_eq!(
+            hex(&entry.hash()),
+            "b32ef2ffcf2cc10b3db44be7c85e3d13bd1f286431d634577d6f608033b937e1"
+        );
+    }
+}

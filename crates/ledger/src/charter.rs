@@ -1,0 +1,178 @@
+//! What is fixed before the first round: the study's public configuration and its budget.
+
+use fedbo_privacy::accounting::{AccountantKind, Budget, Mode};
+use sha2::Digest as _;
+
+use crate::LedgerError;
+use crate::chain::{Hash, hash, hex};
+
+/// Characters of a name at most.
+pub const NAME_CHARS_MAX: usize = 200;
+
+/// Bytes of a configuration at most.
+pub const CONFIG_BYTES_MAX: usize = 16 << 20;
+
+/// All that is public of a study and never changes (INV-11): any change is a new study with a new charge.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Charter {
+    /// The study's name: 1 to [`NAME_CHARS_MAX`] characters on one line.
+    pub name: String,
+    /// The public configuration in its one canonical form, at most [`CONFIG_BYTES_MAX`]: the ledger compares and hashes it only.
+    pub config: Vec<u8>,
+    /// What may be spent.
+    pub budget: Budget,
+    /// Whose guarantee ε states.
+    pub mode: Mode,
+    /// By which accountant.
+    pub accountant: AccountantKind,
+}
+
+/// A key of two charters that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its name.
+    pub key: String,
+    /// What the study that is being opened says.
+    pub here: String,
+    /// What the ledger says.
+    pub there: String,
+}
+
+impl Charter {
+    /// That a ledger can be begun with it.
+    pub(crate) fn check(&self) -> Result<(), LedgerError> {
+        let n_chars = self.name.chars().count();
+        if n_chars == 0 || n_chars > NAME_CHARS_MAX || self.name.contains(char::is_control) {
+            return Err(LedgerError::Charter {
+                key: "name",
+                value: shortened(&format!("{:?}", self.name)),
+                expected: "1 to 200 characters on one line",
+            });
+        }
+        if self.config.len() > CONFIG_BYTES_MAX {
+            return Err(LedgerError::Charter {
+                key: "config",
+                value: format!("{} bytes", self.config.len()),
+                expected: "at most 16 MiB; keep data out of it and name its hash instead",
+            });
+        }
+        Ok(())
+    }
+
+    /// Hash over all of it: where the chain begins.
+    pub(crate) fn hash(&self) -> Hash {
+        hash(
+            "fedbo ledger charter, version 1",
+            &[
+                self.name.as_bytes(),
+                &self.config,
+                &self.budget.epsilon().to_bits().to_le_bytes(),
+                &self.budget.delta().get().to_bits().to_le_bytes(),
+                mode_name(self.mode).as_bytes(),
+                self.accountant.name().as_bytes(),
+            ],
+        )
+    }
+
+    /// SHA-256 of the configuration.
+    pub(crate) fn config_hash(&self) -> Hash {
+        sha2::Sha256::digest(&self.config).into()
+    }
+
+    /// In which keys this differs from what a ledger says.
+    pub(crate) fn differences(&self, there: &Self) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        let mut compare = |key: &str, here: String, there: String| {
+            if here != there {
+                differences.push(Difference {
+                    key: key.to_owned(),
+                    here,
+                    there,
+                });
+            }
+        };
+        let number = |number: f64| format!("{number:?}");
+        compare(
+            "name",
+            format!("{:?}", self.name),
+            format!("{:?}", there.name),
+        );
+        compare(
+            "budget.epsilon",
+            number(self.budget.epsilon()),
+            number(there.budget.epsilon()),
+        );
+        compare(
+            "budget.delta",
+            number(self.budget.delta().get()),
+            number(there.budget.delta().get()),
+        );
+        let mode = |charter: &Self| mode_name(charter.mode).to_owned();
+        compare("mode", mode(self), mode(there));
+        let accountant = |charter: &Self| charter.accountant.name().to_owned();
+        compare("accountant", accountant(self), accountant(there));
+        differences.extend(config_difference(&self.config, &there.config));
+        differences
+    }
+}
+
+/// The first line of two configurations that differs, or their hashes if they are no texts.
+fn config_difference(here: &[u8], there: &[u8]) -> Option<Difference> {
+    if here == there {
+        return None;
+    }
+    let texts = (std::str::from_utf8(here), std::str::from_utf8(there));
+    let difference =
+        |key: String, here: String, there: String| Some(Difference { key, here, there });
+    if let (Ok(here), Ok(there)) = texts {
+        let (mut ours, mut theirs) = (here.split('\n'), there.split('\n'));
+        for line in 1_u64.. {
+            let (our, their) = (ours.next(), theirs.next());
+            if our.is_none() && their.is_none() {
+                break;
+            }
+            if our != their {
+                let shown = |line: Option<&str>| match line {
+                    Some(line) => shortened(&format!("{line:?}")),
+                    None => "no such line".to_owned(),
+                };
+                return difference(format!("config, line {line}"), shown(our), shown(their));
+            }
+        }
+    }
+    let shown = |bytes: &[u8]| format!("{} bytes with SHA-256 {}", bytes.len(), sha256(bytes));
+    difference("config".to_owned(), shown(here), shown(there))
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(&sha2::Sha256::digest(bytes))
+}
+
+/// The beginning of a text that may be long.
+fn shortened(text: &str) -> String {
+    const MAX: usize = 120;
+    match text.char_indices().nth(MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A mode's name in the file; never changes.
+pub(crate) fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Default => "default",
+        Mode::Paper => "paper",
+    }
+}
+
+pub(crate) fn mode_by_name(name: &str) -> Option<Mode> {
+    [Mode::Default, Mode::Paper]
+        .into_iter()
+        .find(|mode| mode_name(*mode) == name)
+}
+
+pub(crate) fn accountant_by_name(name: &str) -> Option<AccountantKind> {
+    AccountantKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == name)
+}

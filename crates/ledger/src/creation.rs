@@ -1,0 +1,77 @@
+//! How a ledger comes to be: whole under its name, or not at all.
+
+use std::path::Path;
+
+use fedbo_database::{Failure, File, Mode, beside, sync_folder};
+use rusqlite::params;
+
+use crate::charter::mode_name;
+use crate::error::Doing;
+use crate::schema::FORMAT;
+use crate::{Charter, LedgerError};
+
+/// What is there already is never written over, and what a lost ledger left behind is not taken for a new one's.
+pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
+    let log = beside(path, "-wal");
+    for path in [path, &log] {
+        if std::fs::symlink_metadata(path).is_ok() {
+            return Err(LedgerError::Exists {
+                path: path.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Writes a new ledger beside its place and moves it there once it is on the disk.
+pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError> {
+    let place = file.absolute();
+    let part = beside(place, ".part");
+    let write = || -> Result<(), Failure> {
+        let connection = File::locate(&part, Mode::Create, &FORMAT)
+            .map_err(|_| Failure::Contradiction(format!("{} is no file", part.display())))?
+            .0
+            .open_to_change(Mode::Create)?;
+        FORMAT.lay_out(&connection)?;
+        let tx = connection.unchecked_transaction()?;
+        tx.execute(
+            "INSERT INTO charter (id, name, config, epsilon, delta, mode, accountant, hash) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                charter.name,
+                charter.config,
+                charter.budget.epsilon(),
+                charter.budget.delta().get(),
+                mode_name(charter.mode),
+                charter.accountant.name(),
+                charter.hash()
+            ],
+        )?;
+        tx.execute("INSERT INTO writer (id, token) VALUES (1, 0)", [])?;
+        tx.commit()?;
+        connection.close().map_err(|(_, error)| error.into())
+    };
+    let remove_part = || {
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            // What cannot be removed is in the way below, and named there.
+            let _ = std::fs::remove_file(beside(&part, suffix));
+        }
+    };
+    let refused = |fault| LedgerError::of(fault, file.path(), Doing::Write);
+    remove_part();
+    let written = write()
+        .map_err(|failure| refused(failure.into_fault(&FORMAT)))
+        .and_then(|()| {
+            std::fs::File::open(&part)
+                .and_then(|part| part.sync_all())
+                .and_then(|()| std::fs::rename(&part, place))
+                .and_then(|()| sync_folder(place))
+                .map_err(|error| LedgerError::Write {
+                    path: file.path().to_owned(),
+                    message: error.to_string(),
+                })
+        });
+    if written.is_err() {
+        remove_part();
+    }
+    written
+}

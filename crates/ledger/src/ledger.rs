@@ -1,0 +1,368 @@
+//! A ledger that is being written.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::Path;
+
+use fedbo_database::{Failure, File, Mode};
+use fedbo_privacy::accounting::PrivacyEvent;
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use crate::chain::Entry;
+use crate::creation::{lay_out, refuse_existing};
+use crate::error::Doing;
+use crate::lock::{Lock, NotLocked};
+use crate::record::{Findings, Record, StoredEntry};
+use crate::schema::FORMAT;
+use crate::spending::Charges;
+use crate::{BudgetSpent, Charter, Head, LedgerError, Statement, event_to_bytes};
+
+/// Bytes of a release at most.
+pub const RELEASE_BYTES_MAX: usize = 512 << 20;
+
+const ENTRY: &str = "SELECT seq, previous, round, event, release, hash FROM entries";
+
+/// A study's ledger, open for writing by this process alone.
+///
+/// A release is charged and stored in one durable transaction before its first byte may leave ([`Ledger::commit`]); what was
+/// stored is handed out again byte for byte ([`Ledger::stored`]). It must lie on a disk of this machine.
+pub struct Ledger {
+    file: File,
+    connection: Connection,
+    record: Record,
+    /// Charges that are known to be within the budget, and so is every part of them.
+    within: RefCell<Charges>,
+    /// Why nothing is written any more.
+    stopped: Option<String>,
+    /// Ends with this process.
+    _lock: Lock,
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger")
+            .field("path", &self.path())
+            .field("head", &self.record.head.to_string())
+            .field("stopped", &self.stopped)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ledger {
+    /// Begins the ledger of a new study. It appears under its name whole, or not at all.
+    ///
+    /// # Errors
+    /// [`LedgerError::Exists`] if there is anything of that name; [`LedgerError::Charter`] for a charter that is none;
+    /// [`LedgerError::Held`], [`LedgerError::Write`].
+    pub fn create(path: &Path, charter: &Charter) -> Result<Self, LedgerError> {
+        charter.check()?;
+        refuse_existing(path)?;
+        let refused = |fault| LedgerError::of(fault, path, Doing::Write);
+        let (file, _) = File::locate(path, Mode::Create, &FORMAT).map_err(refused)?;
+        let lock = lock(&file)?;
+        refuse_existing(path)?;
+        lay_out(&file, charter)?;
+        Self::open_locked(file, charter, lock)
+    }
+
+    /// Opens the ledger of this study, after all of it was verified (INV-15).
+    ///
+    /// # Errors
+    /// [`LedgerError::Absent`], [`LedgerError::NotALedger`], [`LedgerError::Version`]; [`LedgerError::Corrupt`] if anything is
+    /// wrong with it; [`LedgerError::OtherCharter`] with the keys that differ (INV-11); [`LedgerError::Held`] if a process
+    /// that lives has it open; [`LedgerError::Write`] if it cannot be written.
+    pub fn open(path: &Path, charter: &Charter) -> Result<Self, LedgerError> {
+        let refused = |fault| LedgerError::of(fault, path, Doing::Read);
+        let (file, _) = File::locate(path, Mode::Existing, &FORMAT).map_err(refused)?;
+        let lock = lock(&file)?;
+        Self::open_locked(file, charter, lock)
+    }
+
+    fn open_locked(file: File, charter: &Charter, lock: Lock) -> Result<Self, LedgerError> {
+        let path = file.path().to_owned();
+        let refused =
+            |failure: Failure| LedgerError::of(failure.into_fault(&FORMAT), &path, Doing::Write);
+        let connection = file.open_to_write(Mode::Existing).map_err(refused)?;
+        let mut record = {
+            let tx = file
+                .begin(&connection, TransactionBehavior::Immediate)
+                .map_err(refused)?;
+            let mut record = Findings::of(&tx).map_err(refused)?.into_record(&path)?;
+            let differences = charter.differences(&record.charter);
+            if !differences.is_empty() {
+                return Err(LedgerError::OtherCharter { path, differences });
+            }
+            let no_more = || Failure::Contradiction("its fencing token is at its end".to_owned());
+            let token = record.token.checked_add(1).ok_or_else(no_more);
+            record.token = token.map_err(refused)?;
+            tx.execute("UPDATE writer SET token = ?", [record.token])
+                .and_then(|_| tx.commit())
+                .map_err(|error| refused(error.into()))?;
+            record
+        };
+        File::copy_log(&connection);
+        record.charter = charter.clone();
+        Ok(Self {
+            file,
+            connection,
+            record,
+            within: RefCell::default(),
+            stopped: None,
+            _lock: lock,
+        })
+    }
+
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// What was fixed before the first round.
+    pub fn charter(&self) -> &Charter {
+        &self.record.charter
+    }
+
+    /// Where it ends, as far as commits were acknowledged.
+    pub fn head(&self) -> Head {
+        self.record.head
+    }
+
+    /// Releases that are charged and stored.
+    pub fn releases(&self) -> u64 {
+        self.record.head.seq
+    }
+
+    /// The last round that was released.
+    pub fn last_round(&self) -> Option<u64> {
+        self.record.last_round
+    }
+
+    /// The bytes that were released in a round: the same for ever (INV-2). `None` if it was not released.
+    ///
+    /// # Errors
+    /// [`LedgerError::Corrupt`] if they are not those that were stored; [`LedgerError::Read`], [`LedgerError::Gone`],
+    /// [`LedgerError::Stopped`].
+    pub fn stored(&self, round: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+        self.check_goes_on()?;
+        let Ok(round) = i64::try_from(round) else {
+            return Ok(None);
+        };
+        self.look(&format!("{ENTRY} WHERE round = ?"), round, |stored| {
+            stored.release.to_vec()
+        })
+    }
+
+    /// Whether the ledger still contains a head that was kept elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Ledger::stored`].
+    pub fn contains(&self, known: &Head) -> Result<bool, LedgerError> {
+        self.check_goes_on()?;
+        if known.seq == 0 {
+            return Ok(known.hash == self.record.charter.hash());
+        }
+        let Ok(seq) = i64::try_from(known.seq) else {
+            return Ok(false);
+        };
+        let found = self.look(&format!("{ENTRY} WHERE seq = ?"), seq, |stored| stored.hash)?;
+        Ok(found == Some(known.hash))
+    }
+
+    /// Whether the budget allows `count` more releases that cost this event each (INV-13): ε of all so far and of them is at most
+    /// the budget's. Ask before vectors are collected; asked for all rounds of a study at once, the commits need not compute
+    /// again.
+    ///
+    /// # Errors
+    /// [`LedgerError::BudgetSpent`] if not; [`LedgerError::Accounting`] if ε is not known; [`LedgerError::Event`],
+    /// [`LedgerError::Stopped`].
+    pub fn admits(&self, event: &PrivacyEvent, count: u64) -> Result<(), LedgerError> {
+        self.check_goes_on()?;
+        self.admit(event, &event_to_bytes(event)?, count)
+    }
+
+    fn admit(&self, event: &PrivacyEvent, bytes: &[u8], count: u64) -> Result<(), LedgerError> {
+        let mut charges = self.record.charges.clone();
+        charges.add(event, bytes, count);
+        // Leaving releases out does not raise epsilon, so a bound for more of them is one for these.
+        if charges.are_within(&self.within.borrow()) {
+            return Ok(());
+        }
+        let charter = &self.record.charter;
+        let budget = charter.budget;
+        let would_be = charges.claim(charter)?.epsilon;
+        if would_be <= budget.epsilon() {
+            self.within.replace(charges);
+            return Ok(());
+        }
+        Err(BudgetSpent {
+            budget,
+            spent: self.record.charges.claim(charter)?.epsilon,
+            n_releases: self.releases(),
+            count,
+            would_be,
+        }
+        .into())
+    }
+
+    /// Charges and stores a release in one transaction that is on the disk when this returns: only then may its first byte leave
+    /// (INV-1). The budget is checked again. A round that was released is refused, also with the same bytes: ask
+    /// [`Ledger::stored`] first.
+    ///
+    /// # Errors
+    /// [`LedgerError::RoundPassed`], [`LedgerError::BudgetSpent`], [`LedgerError::Accounting`], [`LedgerError::Event`],
+    /// [`LedgerError::TooLarge`] refuse the release and leave the ledger as it was. Any other error stops the ledger for good,
+    /// as a commit that failed may yet be on the disk (INV-15): every later call is [`LedgerError::Stopped`].
+    pub fn commit(
+        &mut self,
+        round: u64,
+        event: &PrivacyEvent,
+        release: &[u8],
+    ) -> Result<Head, LedgerError> {
+        self.check_goes_on()?;
+        let bytes = event_to_bytes(event)?;
+        let too_large = |what, value: u64, max: u64| match value > max {
+            true => Err(LedgerError::TooLarge { what, value, max }),
+            false => Ok(()),
+        };
+        too_large("round", round, i64::MAX as u64)?;
+        let (length, max) = (release.len() as u64, RELEASE_BYTES_MAX as u64);
+        too_large("bytes of a release", length, max)?;
+        if let Some(last) = self.record.last_round
+            && round <= last
+        {
+            return Err(LedgerError::RoundPassed { round, last });
+        }
+        // INV-13; the transaction makes sure that these charges are still all.
+        self.admit(event, &bytes, 1)?;
+        let entry = Entry {
+            seq: self.record.head.seq + 1,
+            previous: &self.record.head.hash,
+            round,
+            event: &bytes,
+            release,
+        };
+        let head = match self.append(&entry) {
+            Ok(head) => head,
+            Err(error) => {
+                self.stopped = Some(error.to_string());
+                return Err(error);
+            }
+        };
+        self.record.head = head;
+        self.record.last_round = Some(round);
+        self.record.charges.add(event, &bytes, 1);
+        File::copy_log(&self.connection);
+        Ok(head)
+    }
+
+    fn append(&self, entry: &Entry<'_>) -> Result<Head, LedgerError> {
+        let head = Head {
+            seq: entry.seq,
+            hash: entry.hash(),
+        };
+        let append = || -> Result<bool, Failure> {
+            let tx = self
+                .file
+                .begin(&self.connection, TransactionBehavior::Immediate)?;
+            let token: i64 = tx.query_row("SELECT token FROM writer", [], |row| row.get(0))?;
+            if token != self.record.token {
+                return Ok(false);
+            }
+            let (seq, last): (u64, Option<Vec<u8>>) = tx.query_row(
+                "SELECT coalesce(max(seq), 0), (SELECT hash FROM entries ORDER BY seq DESC LIMIT 1) FROM entries",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            let is_ours = seq + 1 == entry.seq && last.is_none_or(|last| last == *entry.previous);
+            if !is_ours {
+                let what = format!("it ends at entry {seq}, expected entry {}", entry.seq - 1);
+                return Err(Failure::Contradiction(what));
+            }
+            tx.execute(
+                "INSERT INTO entries (seq, previous, round, event, release, hash) VALUES (?, ?, ?, ?, ?, ?)",
+                params![
+                    entry.seq,
+                    entry.previous,
+                    entry.round,
+                    entry.event,
+                    entry.release,
+                    head.hash
+                ],
+            )?;
+            tx.commit()?;
+            Ok(true)
+        };
+        let path = self.path();
+        match append() {
+            Ok(true) => Ok(head),
+            Ok(false) => Err(LedgerError::Superseded {
+                path: path.to_owned(),
+            }),
+            Err(failure) => Err(LedgerError::of(
+                failure.into_fault(&FORMAT),
+                path,
+                Doing::Write,
+            )),
+        }
+    }
+
+    /// What was released and spent.
+    ///
+    /// # Errors
+    /// [`LedgerError::Accounting`], [`LedgerError::Stopped`].
+    pub fn statement(&self) -> Result<Statement, LedgerError> {
+        self.check_goes_on()?;
+        Statement::of(&self.record)
+    }
+
+    fn check_goes_on(&self) -> Result<(), LedgerError> {
+        match &self.stopped {
+            None => Ok(()),
+            Some(cause) => Err(LedgerError::Stopped {
+                path: self.path().to_owned(),
+                cause: cause.clone(),
+            }),
+        }
+    }
+
+    /// One entry, if it has its hash.
+    fn look<R>(
+        &self,
+        sql: &str,
+        key: i64,
+        take: impl FnOnce(&StoredEntry<'_>) -> R,
+    ) -> Result<Option<R>, LedgerError> {
+        let look = || {
+            let tx = self
+                .file
+                .begin(&self.connection, TransactionBehavior::Deferred)?;
+            let mut statement = tx.prepare_cached(sql)?;
+            let mut rows = statement.query([key])?;
+            let Some(row) = rows.next()? else {
+                return Ok(None);
+            };
+            let stored = StoredEntry::read(row)?;
+            if stored.entry().hash() != stored.hash {
+                let what = format!("entry {} does not have its hash", stored.seq);
+                return Err(Failure::Contradiction(what));
+            }
+            Ok(Some(take(&stored)))
+        };
+        look().map_err(|failure: Failure| {
+            LedgerError::of(failure.into_fault(&FORMAT), self.path(), Doing::Read)
+        })
+    }
+}
+
+fn lock(file: &File) -> Result<Lock, LedgerError> {
+    Lock::take(file.absolute()).map_err(|error| match error {
+        NotLocked::Held(by) => LedgerError::Held {
+            path: file.path().to_owned(),
+            by,
+        },
+        NotLocked::Refused(path, error) => LedgerError::Write {
+            path,
+            message: format!("{error}; the lock of the ledger must be writable beside it"),
+        },
+    })
+}

@@ -1,0 +1,91 @@
+//! One process at a time writes a ledger.
+//!
+//! The lock is the system's, on a file beside the ledger: it ends with the process that holds it, however that ends, and so is
+//! free at once for the next. It keeps two runs from computing the same study; that only one of them can commit is held by the
+//! fencing token in the ledger itself, also where somebody deletes the lock's file.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use fedbo_database::beside;
+
+/// The lock of one ledger, held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Why a lock cannot be taken.
+#[derive(Debug)]
+pub(crate) enum NotLocked {
+    /// Somebody holds it: who, in words.
+    Held(String),
+    /// The system refuses, with the file that it concerns.
+    Refused(PathBuf, std::io::Error),
+}
+
+impl Lock {
+    /// Takes the lock of the ledger at `path`, at once or not at all.
+    pub(crate) fn take(path: &Path) -> Result<Self, NotLocked> {
+        let path = beside(path, "-lock");
+        let refused = |error| NotLocked::Refused(path.clone(), error);
+        for _ in 0..100 {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)
+                .map_err(refused)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(NotLocked::Held(holder(&mut file))),
+                Err(TryLockError::Error(error)) => return Err(refused(error)),
+            }
+            // Somebody may have deleted it between the opening and the locking.
+            if !is_at(&file, &path) {
+                continue;
+            }
+            // Only for messages: a full disk does not matter.
+            let _ = file
+                .set_len(0)
+                .and_then(|()| writeln!(file, "process {}", std::process::id()));
+            return Ok(Self { _file: file });
+        }
+        Err(refused(std::io::Error::other(
+            "somebody keeps replacing it",
+        )))
+    }
+}
+
+/// What the holder wrote about itself.
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let read = file
+        .rewind()
+        .and_then(|()| file.take(64).read_to_string(&mut text));
+    let text = text.trim();
+    let pid = text.strip_prefix("process ");
+    let is_known = read.is_ok()
+        && pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()));
+    if is_known {
+        text.to_owned()
+    } else {
+        "another process".to_owned()
+    }
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let key = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+    let here = file.metadata().map(key);
+    let there = std::fs::metadata(path).map(key);
+    matches!((here, there), (Ok(here), Ok(there)) if here == there)
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
+}

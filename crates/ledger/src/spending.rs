@@ -1,0 +1,73 @@
+//! What the releases of a ledger cost together.
+
+use std::collections::HashMap;
+
+use fedbo_privacy::accounting::{Claim, PrivacyEvent};
+
+use crate::{Charter, LedgerError};
+
+/// Releases that cost the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Charge {
+    /// What each of them costs.
+    pub event: PrivacyEvent,
+    /// How many they are.
+    pub count: u64,
+}
+
+/// Charges by event, in the order of their first release.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Charges {
+    list: Vec<Charge>,
+    /// Places in the list, by the events' bytes.
+    places: HashMap<Vec<u8>, usize>,
+}
+
+impl Charges {
+    pub(crate) fn add(&mut self, event: &PrivacyEvent, bytes: &[u8], count: u64) {
+        if let Some(place) = self.places.get(bytes) {
+            let charge = &mut self.list[*place];
+            charge.count = charge.count.saturating_add(count);
+        } else if count > 0 {
+            self.places.insert(bytes.to_owned(), self.list.len());
+            self.list.push(Charge {
+                event: *event,
+                count,
+            });
+        }
+    }
+
+    pub(crate) fn list(&self) -> &[Charge] {
+        &self.list
+    }
+
+    /// Whether each event is there at most as often as in `others`.
+    pub(crate) fn are_within(&self, others: &Self) -> bool {
+        self.places.iter().all(|(bytes, place)| {
+            let other = others.places.get(bytes).map(|place| others.list[*place]);
+            other.is_some_and(|other| self.list[*place].count <= other.count)
+        })
+    }
+
+    /// What all of them cost at the charter's δ, by its accountant: an upper bound (INV-14).
+    pub(crate) fn claim(&self, charter: &Charter) -> Result<Claim, LedgerError> {
+        let kind = charter.accountant;
+        let refused = |message: String| LedgerError::Accounting {
+            accountant: kind,
+            message,
+        };
+        let mut accountant = kind.accountant();
+        for Charge { event, count } in &self.list {
+            accountant
+                .compose(event, *count)
+                .map_err(|error| refused(error.to_string()))?;
+        }
+        let claim = Claim::of(accountant.as_ref(), charter.budget.delta(), charter.mode)
+            .map_err(|error| refused(error.to_string()))?;
+        // INV-14: what is no number is no bound.
+        if claim.epsilon.is_nan() || claim.epsilon < 0.0 {
+            return Err(refused(format!("epsilon = {} is no bound", claim.epsilon)));
+        }
+        Ok(claim)
+    }
+}

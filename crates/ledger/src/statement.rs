@@ -1,0 +1,66 @@
+//! What a ledger has spent, for people and programs.
+
+use fedbo_privacy::accounting::{Budget, Claim, largest_rounds};
+
+use crate::record::Record;
+use crate::{Charge, Head, LedgerError};
+
+/// What a study has released and spent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statement {
+    /// The study's name.
+    pub name: String,
+    /// SHA-256 of its public configuration.
+    pub config_hash: [u8; 32],
+    /// What may be spent.
+    pub budget: Budget,
+    /// Where the ledger ends. Compare it with one that was kept elsewhere: the ledger cannot notice that all of it was set back.
+    pub head: Head,
+    /// What the releases cost, by event.
+    pub charges: Vec<Charge>,
+    /// ε of all releases at the budget's δ, an upper bound, with all that the figure depends on.
+    pub claim: Claim,
+}
+
+impl Statement {
+    pub(crate) fn of(record: &Record) -> Result<Self, LedgerError> {
+        Ok(Self {
+            name: record.charter.name.clone(),
+            config_hash: record.charter.config_hash(),
+            budget: record.charter.budget,
+            head: record.head,
+            charges: record.charges.list().to_vec(),
+            claim: record.charges.claim(&record.charter)?,
+        })
+    }
+
+    /// Releases so far.
+    #[must_use]
+    pub fn n_releases(&self) -> u64 {
+        self.head.seq
+    }
+
+    /// What remains of the budget's ε; 0 if it is overdrawn. ε does not add up over releases, so this is no price of further ones:
+    /// see [`Statement::further`] and [`crate::Ledger::admits`].
+    #[must_use]
+    pub fn remaining(&self) -> f64 {
+        (self.budget.epsilon() - self.claim.epsilon).max(0.0)
+    }
+
+    /// How many more releases like those so far the budget allows, to 1e−4 of all; `None` if there are none yet, or they were
+    /// not all alike.
+    #[must_use]
+    pub fn further(&self) -> Option<u64> {
+        let [Charge { event, count }] = self.charges[..] else {
+            return None;
+        };
+        let all = largest_rounds(self.claim.accountant, &event, self.budget).ok()?;
+        Some(all.value.saturating_sub(count))
+    }
+
+    /// Whether more was spent than the budget has. No ledger comes to that by its own commits.
+    #[must_use]
+    pub fn is_overdrawn(&self) -> bool {
+        self.claim.epsilon > self.budget.epsilon()
+    }
+}

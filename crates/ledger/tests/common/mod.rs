@@ -1,0 +1,108 @@
+//! What the tests of the ledger share.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses a part of it"
+)]
+
+pub mod store;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fedbo_ledger::{Charter, Ledger, LedgerError};
+use fedbo_privacy::accounting::{
+    AccountantKind, Budget, Delta, Mode, Noise, NoiseMultiplier, PrivacyEvent, Sampling,
+    SamplingRate,
+};
+use tempfile::TempDir;
+
+pub const FOLDER: &str = "FEDBO_TEST_FOLDER";
+
+/// A study whose budget no test spends.
+pub fn charter() -> Charter {
+    Charter {
+        name: "study".to_owned(),
+        config: b"max_norm = 22.0\nn_agents = 200\n".to_vec(),
+        budget: budget(1e9),
+        mode: Mode::Default,
+        accountant: AccountantKind::Moments,
+    }
+}
+
+/// This ε at δ = 1e−5.
+pub fn budget(epsilon: f64) -> Budget {
+    Budget::new(epsilon, Delta::new(1e-5).unwrap()).unwrap()
+}
+
+/// Everybody takes part, Gaussian noise of this multiplier.
+pub fn event(noise_multiplier: f64) -> PrivacyEvent {
+    PrivacyEvent {
+        sampling: Sampling::Poisson(SamplingRate::ALL),
+        noise: Noise::Gaussian(NoiseMultiplier::new(noise_multiplier).unwrap()),
+    }
+}
+
+/// A folder in memory where there is one: what is tested is not the disk.
+pub fn quick_folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    match memory.is_dir() {
+        true => tempfile::tempdir_in(memory).unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
+}
+
+/// Runs a test of this binary, in which [`FOLDER`] is set, by way of `command`.
+pub fn run(command: &mut Command, folder: &Path) {
+    let output = command
+        .env(FOLDER, folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{out}{err}");
+    assert!(out.contains("1 passed"), "{out}");
+}
+
+/// The folder that a test started by [`run`] works in; `None` in an ordinary run.
+pub fn given_folder() -> Option<PathBuf> {
+    std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+/// All files of a folder, by name.
+pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let read = entries.map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, std::fs::read(entry.path()).unwrap())
+    });
+    let mut files: Vec<_> = read.collect();
+    files.sort();
+    files
+}
+
+/// Whether `part` occurs in `bytes`.
+pub fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Every call that could lead to a release is refused, and what was acknowledged stands.
+pub fn assert_stopped(ledger: &mut Ledger) {
+    let (head, releases) = (ledger.head(), ledger.releases());
+    let next = ledger.last_round().map_or(0, |round| round + 1);
+    let stopped = |error: LedgerError| {
+        assert!(matches!(error, LedgerError::Stopped { .. }), "{error}");
+    };
+    for _ in 0..2 {
+        stopped(ledger.commit(next, &event(2.0), b"no").unwrap_err());
+        stopped(ledger.admits(&event(2.0), 1).unwrap_err());
+        stopped(ledger.stored(0).unwrap_err());
+        stopped(ledger.statement().unwrap_err());
+        stopped(ledger.contains(&head).unwrap_err());
+    }
+    assert_eq!((ledger.head(), ledger.releases()), (head, releases));
+}

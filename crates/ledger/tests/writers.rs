@@ -1,0 +1,121 @@
+//! INV-13, INV-15: one writer at a time, and no older state in silence.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a failure is the test's"
+)]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{assert_stopped, charter, contains, event, files, given_folder, quick_folder};
+use fedbo_ledger::{Head, Ledger, LedgerError, read, verify};
+
+/// The process that holds a ledger; does nothing when run as a test.
+#[test]
+#[ignore = "started by another test"]
+fn holds_a_ledger() {
+    let Some(folder) = given_folder() else { return };
+    let _ledger = Ledger::open(&folder.join("ledger.db"), &charter()).unwrap();
+    writeln!(std::io::stdout(), "held").unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn one_process_at_a_time_and_the_next_at_once() {
+    let folder = quick_folder();
+    let path = folder.path().join("ledger.db");
+    drop(Ledger::create(&path, &charter()).unwrap());
+    for _ in 0..3 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "holds_a_ledger", "--ignored", "--nocapture"])
+            .env(common::FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let held = lines
+            .map_while(Result::ok)
+            .find(|line| line.contains("held"));
+        assert!(held.is_some());
+        let error = Ledger::open(&path, &charter()).unwrap_err();
+        assert_eq!(
+            error,
+            LedgerError::Held {
+                path: path.clone(),
+                by: format!("process {}", child.id()),
+            }
+        );
+        // Reading is for everybody.
+        assert_eq!(verify(&path, None).unwrap().problems, []);
+        assert_eq!(read(&path).unwrap().n_releases(), 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let since = Instant::now();
+        let ledger = Ledger::open(&path, &charter()).unwrap();
+        assert!(since.elapsed() < Duration::from_secs(5));
+        let error = Ledger::open(&path, &charter()).unwrap_err();
+        assert!(
+            matches!(error, LedgerError::Held { .. }),
+            "in one process too"
+        );
+        drop(ledger);
+    }
+}
+
+/// Without its lock, the token inside the transaction keeps an older writer out.
+#[test]
+fn an_older_writer_is_fenced_out() {
+    let folder = quick_folder();
+    let path = folder.path().join("ledger.db");
+    let mut old = Ledger::create(&path, &charter()).unwrap();
+    old.commit(0, &event(2.0), b"zero").unwrap();
+    std::fs::remove_file(folder.path().join("ledger.db-lock")).unwrap();
+    let mut new = Ledger::open(&path, &charter()).unwrap();
+    let error = old.commit(1, &event(2.0), b"from-the-old-one").unwrap_err();
+    assert_eq!(error, LedgerError::Superseded { path: path.clone() });
+    assert_stopped(&mut old);
+    new.commit(1, &event(2.0), b"one").unwrap();
+    assert_eq!(new.releases(), 2);
+    assert!(
+        files(folder.path())
+            .iter()
+            .all(|(_, bytes)| !contains(bytes, b"from-the-old-one"))
+    );
+}
+
+/// A copy that is sound by itself but older, or another history, is found by a head that was kept.
+#[test]
+fn an_older_copy_is_found_by_a_known_head() {
+    let folder = quick_folder();
+    let at = |name: &str| folder.path().join(name);
+    let mut ledger = Ledger::create(&at("a.db"), &charter()).unwrap();
+    ledger.commit(0, &event(2.0), b"zero").unwrap();
+    drop(ledger);
+    std::fs::copy(at("a.db"), at("b.db")).unwrap();
+    let mut ledger = Ledger::open(&at("a.db"), &charter()).unwrap();
+    let head = ledger.commit(1, &event(2.0), b"one").unwrap();
+    let mut older = Ledger::open(&at("b.db"), &charter()).unwrap();
+    assert_eq!(older.contains(&head), Ok(false));
+    let problems = |known: &Head| verify(&at("b.db"), Some(known)).unwrap().problems;
+    let text = problems(&head)[0].to_string();
+    assert!(
+        text.contains("ends at entry 1, before the head 2:"),
+        "{text}"
+    );
+    // What the copy alone shows is that it is sound.
+    assert_eq!(verify(&at("b.db"), None).unwrap().problems, []);
+    older.commit(1, &event(2.0), b"another one").unwrap();
+    older.commit(2, &event(2.0), b"two").unwrap();
+    assert_eq!(older.contains(&head), Ok(false));
+    assert!(problems(&head)[0].to_string().contains("another history"));
+    assert_eq!(problems(&older.head()), []);
+    let genesis = Head {
+        seq: 0,
+        hash: [0; 32],
+    };
+    assert_eq!(problems(&genesis).len(), 1);
+}

@@ -1,0 +1,281 @@
+//! What a budget allows: the least noise, the most rounds, the largest rate.
+
+use super::accountant::{AccountantKind, MAX_RELEASES, UnsupportedEvent};
+use super::composition::MIN_MULTIPLIER;
+use super::event::{
+    Delta, InvalidParameter, Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate, invalid,
+};
+
+/// Results are this close to the best, relatively.
+const PRECISION: f64 = 1e-4;
+/// Where noise and rates are looked for.
+const MULTIPLIERS: (f64, f64) = (MIN_MULTIPLIER, 1e9);
+const LEAST_RATE: f64 = 1e-12;
+
+/// What may be spent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    epsilon: f64,
+    delta: Delta,
+}
+
+impl Budget {
+    /// Checks the range.
+    ///
+    /// # Errors
+    /// If `epsilon` is not finite and above 0.
+    pub fn new(epsilon: f64, delta: Delta) -> Result<Self, InvalidParameter> {
+        if epsilon.is_normal() && epsilon > 0.0 {
+            Ok(Self { epsilon, delta })
+        } else {
+            Err(invalid("epsilon", epsilon, "a finite number above 0"))
+        }
+    }
+
+    /// The largest ε.
+    pub fn epsilon(&self) -> f64 {
+        self.epsilon
+    }
+
+    /// The δ that goes with it.
+    pub fn delta(&self) -> Delta {
+        self.delta
+    }
+}
+
+/// A value that a budget allows, with what it costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibrated<T> {
+    /// The value.
+    pub value: T,
+    /// ε of a last evaluation at this value: at most the budget's.
+    pub epsilon: f64,
+}
+
+/// No value fits.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CalibrationError {
+    /// Even the mildest is too dear.
+    #[error(
+        "no {what} keeps epsilon at most {epsilon} at delta = {delta:e} by the accountant {accountant}: already {mildest} costs \
+         more; allow a larger epsilon or delta, or change the other settings"
+    )]
+    Impossible {
+        /// What was looked for.
+        what: &'static str,
+        /// The mildest that was tried.
+        mildest: String,
+        /// The budget's ε.
+        epsilon: f64,
+        /// The budget's δ.
+        delta: f64,
+        /// By whom.
+        accountant: AccountantKind,
+    },
+    /// The accountant takes no such events.
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedEvent),
+}
+
+/// The smallest noise multiplier with which `rounds` rounds stay within `budget`, to 1e−4 of it.
+///
+/// # Errors
+/// If there is none below 1e9, or the accountant takes no such sampling.
+pub fn smallest_multiplier(
+    kind: AccountantKind,
+    sampling: Sampling,
+    rounds: u64,
+    budget: Budget,
+) -> Result<Calibrated<NoiseMultiplier>, CalibrationError> {
+    let multiplier = |log: f64| NoiseMultiplier::new(log.exp());
+    let cost = |log: f64| -> Result<f64, CalibrationError> {
+        let noise = Noise::Gaussian(multiplier(log).map_err(UnsupportedEvent::from)?);
+        epsilon(kind, &PrivacyEvent { sampling, noise }, rounds, budget)
+    };
+    let (least, most) = (MULTIPLIERS.0.ln(), MULTIPLIERS.1.ln());
+    // Mild is more noise: the search goes down from there.
+    let found = search(&cost, most, least, 0.0, budget.epsilon)?;
+    let Some((log, epsilon)) = found else {
+        return Err(impossible(
+            kind,
+            "noise multiplier",
+            "1e9".to_owned(),
+            budget,
+        ));
+    };
+    let value = multiplier(log).map_err(UnsupportedEvent::from)?;
+    Ok(Calibrated { value, epsilon })
+}
+
+/// The largest rate of Poisson sampling with which `rounds` rounds stay within `budget`, to 1e−4 of it.
+///
+/// # Errors
+/// If there is none above 1e−12, or the accountant takes no Poisson sampling.
+pub fn largest_rate(
+    kind: AccountantKind,
+    multiplier: NoiseMultiplier,
+    rounds: u64,
+    budget: Budget,
+) -> Result<Calibrated<SamplingRate>, CalibrationError> {
+    let rate = |log: f64| SamplingRate::new(log.exp().min(1.0));
+    let cost = |log: f64| -> Result<f64, CalibrationError> {
+        let sampling = Sampling::Poisson(rate(log).map_err(UnsupportedEvent::from)?);
+        let noise = Noise::Gaussian(multiplier);
+        epsilon(kind, &PrivacyEvent { sampling, noise }, rounds, budget)
+    };
+    let found = search(&cost, LEAST_RATE.ln(), 0.0, -1.0, budget.epsilon)?;
+    let Some((log, epsilon)) = found else {
+        return Err(impossible(
+            kind,
+            "sampling rate",
+            format!("{LEAST_RATE:e}"),
+            budget,
+        ));
+    };
+    let value = rate(log).map_err(UnsupportedEvent::from)?;
+    Ok(Calibrated { value, epsilon })
+}
+
+/// The largest number of rounds with such releases that stays within `budget`, to one round or 1e−4 of it; at most 1e9.
+///
+/// # Errors
+/// If one round is too many, or the accountant takes no such events.
+pub fn largest_rounds(
+    kind: AccountantKind,
+    event: &PrivacyEvent,
+    budget: Budget,
+) -> Result<Calibrated<u64>, CalibrationError> {
+    let cost = |rounds: u64| epsilon(kind, event, rounds, budget);
+    let mut good = (1, cost(1)?);
+    if good.1 > budget.epsilon {
+        return Err(impossible(kind, "number of rounds", "1".to_owned(), budget));
+    }
+    let mut bad = loop {
+        if good.0 == MAX_RELEASES {
+            return Ok(Calibrated {
+                value: good.0,
+                epsilon: good.1,
+            });
+        }
+        let next = (good.0 * 4).min(MAX_RELEASES);
+        let epsilon = cost(next)?;
+        if epsilon > budget.epsilon {
+            break (next, epsilon);
+        }
+        good = (next, epsilon);
+    };
+    let mut halve = false;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "between two counts of rounds"
+    )]
+    while bad.0 - good.0 > 1.max((good.0 as f64 * PRECISION) as u64) {
+        let ends = [(good.0 as f64).ln(), (bad.0 as f64).ln()];
+        let at = between(ends, [good.1, bad.1], budget.epsilon, halve).exp() as u64;
+        let rounds = at.clamp(good.0 + 1, bad.0 - 1);
+        let epsilon = cost(rounds)?;
+        let width = bad.0 - good.0;
+        if epsilon <= budget.epsilon {
+            good = (rounds, epsilon);
+        } else {
+            bad = (rounds, epsilon);
+        }
+        halve = bad.0 - good.0 > width / 2;
+    }
+    Ok(Calibrated {
+        value: good.0,
+        epsilon: good.1,
+    })
+}
+
+/// ε of `rounds` such releases; infinite where nothing finite is proved.
+fn epsilon(
+    kind: AccountantKind,
+    event: &PrivacyEvent,
+    rounds: u64,
+    budget: Budget,
+) -> Result<f64, CalibrationError> {
+    let mut accountant = kind.accountant();
+    accountant.compose(event, rounds)?;
+    Ok(accountant.epsilon(budget.delta).unwrap_or(f64::INFINITY))
+}
+
+fn impossible(
+    accountant: AccountantKind,
+    what: &'static str,
+    mildest: String,
+    budget: Budget,
+) -> CalibrationError {
+    CalibrationError::Impossible {
+        what,
+        mildest,
+        epsilon: budget.epsilon,
+        delta: budget.delta.get(),
+        accountant,
+    }
+}
+
+/// The point farthest from `mild` towards `harsh` where the cost is within `limit`, with its cost; none if there is none. All
+/// points are logarithms; `start` is a first guess.
+fn search(
+    cost: &impl Fn(f64) -> Result<f64, CalibrationError>,
+    mild: f64,
+    harsh: f64,
+    start: f64,
+    limit: f64,
+) -> Result<Option<(f64, f64)>, CalibrationError> {
+    let way = (harsh - mild).signum();
+    let ahead = |a: f64, b: f64| (a - b) * way > 0.0;
+    let (mut good, mut bad) = (None, None);
+    // Steps that double, away from the guess, until both a good and a bad point are known.
+    let (mut at, mut step) = (start, 0.7);
+    while good.is_none() || bad.is_none() {
+        let epsilon = cost(at)?;
+        let next = if epsilon <= limit {
+            good = Some((at, epsilon));
+            if !ahead(harsh, at) {
+                return Ok(good);
+            }
+            at + way * step
+        } else {
+            bad = Some((at, epsilon));
+            if !ahead(at, mild) {
+                return Ok(None);
+            }
+            at - way * step
+        };
+        at = next.clamp(mild.min(harsh), mild.max(harsh));
+        step *= 2.0;
+    }
+    let (Some(mut good), Some(mut bad)) = (good, bad) else {
+        return Ok(None);
+    };
+    let mut halve = false;
+    while (bad.0 - good.0).abs() > PRECISION {
+        let width = (bad.0 - good.0).abs();
+        let at = between([good.0, bad.0], [good.1, bad.1], limit, halve);
+        let epsilon = cost(at)?;
+        if epsilon <= limit {
+            good = (at, epsilon);
+        } else {
+            bad = (at, epsilon);
+        }
+        halve = (bad.0 - good.0).abs() > 0.5 * width;
+    }
+    Ok(Some(good))
+}
+
+/// Where the logarithm of the cost, taken as linear, meets that of `limit`; a little towards the middle, so that both ends move.
+fn between(ends: [f64; 2], costs: [f64; 2], limit: f64, halve: bool) -> f64 {
+    let middle = 0.5 * (ends[0] + ends[1]);
+    let logs = costs.map(|cost| (cost / limit).ln());
+    let share = logs[0] / (logs[0] - logs[1]);
+    if halve || !share.is_finite() {
+        return middle;
+    }
+    let at = ends[0] + share.clamp(0.0, 1.0) * (ends[1] - ends[0]);
+    let width = (ends[1] - ends[0]).abs();
+    // Half the wanted precision past the estimate, on the side of the middle.
+    let push = (0.4 * PRECISION).max(0.02 * width).min((middle - at).abs());
+    at + push.copysign(middle - at)
+}

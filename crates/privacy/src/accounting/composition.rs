@@ -1,0 +1,209 @@
+//! The events of a study, reduced to subsampled Gaussians and gathered by rate and multiplier.
+
+use std::collections::BTreeMap;
+
+use super::accountant::{AccountantKind, Unproved, UnsupportedEvent, n_releases_after};
+use super::event::{InvalidParameter, Noise, PrivacyEvent, Sampling, invalid};
+use super::subsampled::Subsampled;
+
+/// The smallest z that is evaluated together with sampling: below, one round alone costs ε of thousands.
+pub(super) const MIN_MULTIPLIER: f64 = 0.05;
+/// More noise than this counts as this much.
+const MAX_MULTIPLIER: f64 = 1e12;
+/// A smaller rate counts as this one.
+const MIN_RATE: f64 = 1e-30;
+
+/// The smallest variance of a discrete Gaussian, in squared lattice units, that is reduced to a continuous one.
+const MIN_DISCRETE_VARIANCE: u128 = 100;
+/// The part of it, s², that the randomised rounding takes.
+const ROUNDING_VARIANCE: u128 = 9;
+/// η ≥ 2 Σ_{m≥1} exp(−2π² m² s²) = 1.44e−77: how far Σ_k exp(−(k − y)²/(2 s²)) is from s √(2π), relatively.
+const ROUNDING_DEFECT: f64 = 1.5e-77;
+
+/// A continuous Gaussian that a release's noise is a post-processing of, up to a factor e^{±defect} of its probabilities.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reduced {
+    /// z, rounded down.
+    pub(super) multiplier: f64,
+    /// a, rounded up.
+    pub(super) defect: f64,
+}
+
+impl Reduced {
+    /// The noise as a continuous Gaussian relative to C (`ACCOUNTING.md`, "The lattice").
+    pub(super) fn of(noise: &Noise) -> Result<Self, InvalidParameter> {
+        match *noise {
+            Noise::Gaussian(multiplier) => Ok(Self {
+                multiplier: multiplier.get(),
+                defect: 0.0,
+            }),
+            Noise::DiscreteGaussian {
+                variance,
+                bound,
+                n_coordinates,
+            } => {
+                if variance < MIN_DISCRETE_VARIANCE {
+                    let expected =
+                        "at least 100 squared lattice units: take a finer lattice or more noise";
+                    return Err(invalid("discrete noise variance", variance, expected));
+                }
+                if bound == 0 {
+                    return Err(invalid("norm bound", bound, "above 0"));
+                }
+                // Each operation below is exact to 2⁻⁵² of its result; four of them, and one more for good measure.
+                let left = (variance - ROUNDING_VARIANCE) as f64;
+                let multiplier = left.sqrt() / bound as f64 * (1.0 - 8.0 * f64::EPSILON);
+                // 2 artanh η ≤ 2.1 η for each coordinate.
+                let defect = 2.1 * ROUNDING_DEFECT * n_coordinates as f64;
+                Ok(Self { multiplier, defect })
+            }
+        }
+    }
+}
+
+/// Poisson-sampled Gaussian releases under zero-out adjacency.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Composition {
+    /// By the bits of (q, z), which order as the positive numbers do.
+    counts: BTreeMap<(u64, u64), u64>,
+    n_releases: u64,
+    defect: f64,
+}
+
+impl Composition {
+    /// Adds `count` releases; `kind` is who refuses.
+    pub(super) fn add(
+        &mut self,
+        kind: AccountantKind,
+        event: &PrivacyEvent,
+        count: u64,
+    ) -> Result<(), UnsupportedEvent> {
+        let Sampling::Poisson(rate) = event.sampling else {
+            return Err(kind.refuses(&event.sampling));
+        };
+        let reduced = Reduced::of(&event.noise)?;
+        let n_releases = n_releases_after(self.n_releases, count)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let rate = rate.get().max(MIN_RATE);
+        let multiplier = reduced.multiplier.min(MAX_MULTIPLIER);
+        *self
+            .counts
+            .entry((rate.to_bits(), multiplier.to_bits()))
+            .or_default() += count;
+        self.n_releases = n_releases;
+        self.defect += reduced.defect * count as f64;
+        Ok(())
+    }
+
+    /// Releases so far.
+    pub(super) fn n_releases(&self) -> u64 {
+        self.n_releases
+    }
+
+    /// Σ a: all probabilities of all releases together are right up to a factor e^{±this}. Rounded up.
+    pub(super) fn defect(&self) -> f64 {
+        self.defect * (1.0 + 1e-6)
+    }
+
+    /// Σ q, rounded up: the probability that an agent is never sampled is at least 1 − this.
+    pub(super) fn expected_participations(&self) -> f64 {
+        let sum: f64 = self
+            .counts
+            .iter()
+            .map(|(&(rate, _), &count)| f64::from_bits(rate) * count as f64)
+            .sum();
+        sum * (1.0 + 1e-9)
+    }
+
+    /// The releases by (q, z); those without sampling as the one Gaussian that they are together.
+    ///
+    /// # Errors
+    /// If the noise is too little to be evaluated.
+    pub(super) fn parts(&self) -> Result<Vec<Subsampled>, Unproved> {
+        let all = self
+            .counts
+            .iter()
+            .map(|(&(rate, multiplier), &count)| Subsampled {
+                rate: f64::from_bits(rate),
+                multiplier: f64::from_bits(multiplier),
+                count: count as f64,
+            });
+        let (whole, mut sampled): (Vec<_>, Vec<_>) = all.partition(|part| part.rate >= 1.0);
+        let too_low = sampled.iter().find(|part| part.multiplier < MIN_MULTIPLIER);
+        if let Some(part) = too_low {
+            return Err(Unproved::TooLittleNoise {
+                multiplier: part.multiplier,
+                rate: part.rate,
+                limit: MIN_MULTIPLIER,
+            });
+        }
+        if !whole.is_empty() {
+            // Gaussians compose to the Gaussian with 1/z² = Σ count/z².
+            let precision: f64 = whole
+                .iter()
+                .map(|part| part.count / part.multiplier / part.multiplier)
+                .sum();
+            sampled.push(Subsampled {
+                rate: 1.0,
+                multiplier: precision.sqrt().recip() * (1.0 - 1e-13),
+                count: 1.0,
+            });
+        }
+        Ok(sampled)
+    }
+}
+
+/// What stands for the releases of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Representative {
+    /// The largest q and the smallest z among them: a pair that dominates each (`ACCOUNTING.md`, "Classes").
+    Worst,
+    /// Their mean q and z: no bound, but a place to look at.
+    Mean,
+}
+
+/// About `most` parts that stand for all: neighbours on a grid of ratios 1 + 2^−n, as fine as that number allows, are a class.
+pub(super) fn gathered(
+    parts: &[Subsampled],
+    most: usize,
+    representative: Representative,
+) -> Vec<Subsampled> {
+    if parts.len() <= most {
+        return parts.to_vec();
+    }
+    for fineness in (0..=14).rev() {
+        let ratio = 2.0_f64.powi(-fineness).ln_1p();
+        let mut classes: BTreeMap<(i64, i64), Subsampled> = BTreeMap::new();
+        for part in parts {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "logarithms of numbers within 1e-30 and 1e12, over 2^-14"
+            )]
+            let class = |value: f64| (value.ln() / ratio).floor() as i64;
+            let key = (class(part.rate), class(part.multiplier));
+            let Some(class) = classes.get_mut(&key) else {
+                classes.insert(key, *part);
+                continue;
+            };
+            let count = class.count + part.count;
+            match representative {
+                Representative::Worst => {
+                    class.rate = class.rate.max(part.rate);
+                    class.multiplier = class.multiplier.min(part.multiplier);
+                }
+                Representative::Mean => {
+                    let share = part.count / count;
+                    class.rate += share * (part.rate - class.rate);
+                    class.multiplier += share * (part.multiplier - class.multiplier);
+                }
+            }
+            class.count = count;
+        }
+        if classes.len() <= most || fineness == 0 {
+            return classes.into_values().collect();
+        }
+    }
+    parts.to_vec()
+}

@@ -1,0 +1,248 @@
+//! Moments of the privacy loss, ln E exp(θ L), by the trapezoid rule.
+//!
+//! On an integrand that is analytic around the real line the rule's error falls as exp(−2πa/h), h the step and a the height of
+//! the strip (Trefethen and Weideman, 2014), so some fifty nodes give all digits. `ACCOUNTING.md`, "Moments", has the bound.
+
+use std::f64::consts::{LN_2, PI};
+
+use super::subsampled::{Direction, Subsampled};
+
+/// More nodes are not taken.
+const MAX_NODES: f64 = 50_000.0;
+
+/// ln E exp(θ L) of one release, with mean and variance of L under the law tilted by exp(θ L).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moment {
+    /// K(θ) = ln E exp(θ L), rounded up: (α − 1) times the Rényi divergence of order α = θ + 1.
+    pub(super) log: f64,
+    /// K'(θ), an estimate.
+    pub(super) mean: f64,
+    /// K''(θ), an estimate.
+    pub(super) variance: f64,
+}
+
+/// The sum over all releases.
+pub(super) fn total(parts: &[Subsampled], direction: Direction, theta: f64) -> Moment {
+    let mut sum = Moment::default();
+    for part in parts {
+        let one = moment(part, direction, theta);
+        sum.log += part.count * one.log;
+        sum.mean += part.count * one.mean;
+        sum.variance += part.count * one.variance;
+    }
+    sum
+}
+
+/// K(θ) of one release: ln E_Q[(P/Q)^β] with β = θ + 1 for [`Direction::Remove`] and β = −θ for [`Direction::Add`].
+pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Moment {
+    let (q, z) = (part.rate, part.multiplier);
+    let beta = match direction {
+        Direction::Remove => theta + 1.0,
+        Direction::Add => -theta,
+    };
+    let precision = 1.0 / (z * z);
+    // ln of the moment that P would have with q = 1.
+    let unsampled = 0.5 * theta * (theta + 1.0) * precision;
+    if q >= 1.0 {
+        return Moment {
+            log: unsampled * (1.0 + 4.0 * f64::EPSILON),
+            mean: (theta + 0.5) * precision,
+            variance: precision,
+        };
+    }
+    // A guess at the moment's excess over 1, to which the error is to be small.
+    let mut digits = 44.0
+        - (0.5 * theta * (theta + 1.0) * q * q * precision.min(600.0).exp_m1())
+            .abs()
+            .clamp(1e-290, 1.0)
+            .ln();
+    loop {
+        let grid = Grid::new(part, beta, unsampled, digits);
+        if grid.n_nodes() > MAX_NODES {
+            return by_convexity(q, theta, unsampled, precision);
+        }
+        let (found, excess) = grid.sum(part, direction, theta);
+        // What the rule and the left out tails may miss, over the excess.
+        let missed = (grid.log_missed - excess.abs().clamp(1e-300, 1.0).ln()).exp();
+        if missed < 1e-13 || missed.is_nan() || digits > 2000.0 {
+            let rounding = 1e-13 + missed;
+            let log = if excess < 1.0 {
+                (excess + excess.abs() * rounding).ln_1p()
+            } else {
+                found.log + rounding + 8.0 * f64::EPSILON * found.log.abs()
+            };
+            return Moment { log, ..found };
+        }
+        digits += (missed / 1e-13).ln() + 4.0;
+    }
+}
+
+/// r^β ≤ 1 − q + q e^{βu}, as x^β is convex: ln E r^β ≤ ln(1 − q + q e^G), G the moment without sampling. For orders so large, or
+/// noise so little, that the integral would take very many nodes.
+fn by_convexity(q: f64, theta: f64, unsampled: f64, precision: f64) -> Moment {
+    let log = if (-1.0..=0.0).contains(&theta) {
+        0.0 // E r^β ≤ (E r)^β for β between 0 and 1
+    } else if unsampled < 600.0 {
+        (q * unsampled.exp_m1()).ln_1p()
+    } else {
+        unsampled + q.ln() + ((1.0 - q) / q * (-unsampled).exp()).ln_1p()
+    };
+    Moment {
+        log: log + 8.0 * f64::EPSILON * (1.0 + unsampled.abs()),
+        mean: (theta + 0.5) * precision,
+        variance: precision,
+    }
+}
+
+/// The nodes: multiples of a step within intervals around 0, 1 and β, outside of which nothing matters.
+struct Grid {
+    step: f64,
+    intervals: Vec<(f64, f64)>,
+    /// ln of what the sum may miss.
+    log_missed: f64,
+}
+
+impl Grid {
+    fn new(part: &Subsampled, beta: f64, unsampled: f64, digits: f64) -> Self {
+        let (q, z) = (part.rate, part.multiplier);
+        // ln of the integral of |integrand| over a line in the strip, relative to the moment.
+        let size = (3.0 + 3.0 * beta.abs()).ln();
+        let below_zero = (-beta).max(0.0);
+        // By how much the tails around 0 and β may exceed the moment, in logarithms.
+        let spread = if beta > 1.0 {
+            unsampled.min(-beta * q.ln())
+        } else {
+            // r stays near 1 − q below x = −s, s = z² ln(|β| q/(1 − q)), with the probability of that tail.
+            let s = (z * (below_zero * q / (1.0 - q)).ln()).max(0.0);
+            let near_least = 0.5 * s * s + 3.0 + s.ln_1p();
+            unsampled
+                .min(below_zero * -(-q).ln_1p())
+                .min(near_least)
+                .max(0.0)
+        };
+        // Height of the strip, over z²: below π for a positive power, which is largest on the real line. A negative one grows by
+        // cos(height/2)^β at most, or as if x moved by z² ln cos(height).
+        let (highest, turned) = if below_zero > 0.0 {
+            let one = (4.0 / below_zero.sqrt()).min(PI / 2.0);
+            let sigmas = (2.0 * (digits + size + spread + 60.0)).sqrt();
+            let other = (1.0 / (sigmas * z).sqrt()).min(PI / 4.0);
+            if one > other {
+                (one, -below_zero * (one / 2.0).cos().ln())
+            } else {
+                (other, -sigmas * z * other.cos().ln() + LN_2)
+            }
+        } else {
+            (PI, 0.0)
+        };
+        let wanted = digits + size + turned;
+        let height = z * z * highest;
+        // exp(a²/(2z²) − 2πa/h) at the best a, or at the largest.
+        let free = z * PI * (2.0 / wanted).sqrt();
+        let step = if 2.0 * PI * z * z / free <= height {
+            free
+        } else {
+            2.0 * PI * height / (wanted + 0.5 * height * highest)
+        };
+        let reach = z * (2.0 * (wanted + spread)).sqrt();
+        // A negative power is at most (1 − q)^β times the density around 0, or the peak around β is as near.
+        let mut centres = [0.0, 1.0, if beta < -reach { 0.0 } else { beta }];
+        centres.sort_by(f64::total_cmp);
+        let mut intervals: Vec<(f64, f64)> = Vec::with_capacity(3);
+        for centre in centres {
+            match intervals.last_mut() {
+                Some(last) if centre - reach <= last.1 => last.1 = centre + reach,
+                _ => intervals.push((centre - reach, centre + reach)),
+            }
+        }
+        Self {
+            step,
+            intervals,
+            log_missed: 2.0 * LN_2 + size + turned - wanted,
+        }
+    }
+
+    fn n_nodes(&self) -> f64 {
+        let length: f64 = self.intervals.iter().map(|(from, to)| to - from).sum();
+        length / self.step
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = f64> {
+        self.intervals.iter().flat_map(move |&(from, to)| {
+            let (first, last) = ((from / self.step).ceil(), (to / self.step).floor());
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "a count of nodes, at least 0"
+            )]
+            let n = (last - first + 1.0).max(0.0) as u64;
+            (0..n).map(move |k| (first + k as f64) * self.step)
+        })
+    }
+
+    /// The moment, and its excess over 1 as a sum of terms that are never negative: E[r^β − 1 − β(r − 1)], r = P/Q, E r = 1.
+    fn sum(&self, part: &Subsampled, direction: Direction, theta: f64) -> (Moment, f64) {
+        let sign = direction.sign();
+        // r^β Q is exp(θ L) times the law that the outcome is drawn from.
+        let power = match direction {
+            Direction::Remove => theta + 1.0,
+            Direction::Add => -theta,
+        };
+        let node = |x: f64| (part.log_density(x), part.log_ratio(x));
+        let nodes: Vec<(f64, f64)> = self.nodes().map(node).collect();
+        let log_weights = nodes.iter().map(|&(density, v)| density + power * v);
+        let largest = log_weights.fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut first, mut second, mut excess) = (0.0, 0.0, 0.0, 0.0);
+        let moderate = largest < 100.0;
+        for &(density, v) in &nodes {
+            let weight = (density + power * v - largest).exp();
+            sum += weight;
+            first += weight * v;
+            second += weight * v * v;
+            if moderate {
+                excess += weighted_excess(density, v, direction, theta);
+            }
+        }
+        let mean = first / sum;
+        let log = (sum * self.step).ln() + largest;
+        let found = Moment {
+            log,
+            mean: sign * mean,
+            variance: (second / sum - mean * mean).max(0.0),
+        };
+        let excess = if moderate {
+            excess * self.step
+        } else {
+            f64::INFINITY
+        };
+        (found, excess)
+    }
+}
+
+/// e^l (r^β − 1 − β(r − 1)) for r = e^v, without cancellation and overflow; at least 0 for β outside `[0, 1]`.
+fn weighted_excess(l: f64, v: f64, direction: Direction, theta: f64) -> f64 {
+    let beta = match direction {
+        Direction::Remove => theta + 1.0,
+        Direction::Add => -theta,
+    };
+    if v.abs() * beta.abs().max(1.0) < 0.05 {
+        // Σ_{n≥2} (β^n − β) v^n / n!
+        let second = theta * (theta + 1.0);
+        let (mut coefficient, mut power, mut sum) = (second, 0.5 * v * v, 0.0);
+        for n in 3..12 {
+            sum += coefficient * power;
+            coefficient = beta * coefficient + second;
+            power *= v / f64::from(n);
+        }
+        return l.exp() * sum;
+    }
+    let exponent = theta * v;
+    match direction {
+        Direction::Remove if exponent > 1.0 => {
+            (l + v + exponent).exp() - (1.0 + theta) * (l + v).exp() + theta * l.exp()
+        }
+        Direction::Remove => (l + v).exp() * (exponent.exp_m1() + theta * (-v).exp_m1()),
+        Direction::Add if exponent < -1.0 => {
+            (l - exponent).exp() + l.exp() * (theta * v.exp_m1() - 1.0)
+        }
+        Direction::Add => l.exp() * (-exponent).exp_m1() - (l + v).exp() * theta * (-v).exp_m1(),
+    }
+}

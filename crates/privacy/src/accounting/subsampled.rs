@@ -1,0 +1,89 @@
+//! The pair of laws that a subsampled Gaussian release is compared with, and its privacy loss.
+
+/// Releases with the same rate q and multiplier z.
+///
+/// Dominating pair: P = (1 − q) N(0, z²) + q N(1, z²) against Q = N(0, z²), in both directions (`ACCOUNTING.md`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Subsampled {
+    /// q.
+    pub(super) rate: f64,
+    /// z.
+    pub(super) multiplier: f64,
+    /// How many releases.
+    pub(super) count: f64,
+}
+
+/// Which of the two laws the outcome is drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// From P: loss ln(P/Q). The neighbour lacks the agent's vectors.
+    Remove,
+    /// From Q: loss ln(Q/P). The neighbour has them.
+    Add,
+}
+
+impl Direction {
+    pub(super) const BOTH: [Self; 2] = [Self::Remove, Self::Add];
+
+    /// +1 or −1: the loss is this times ln(P/Q).
+    pub(super) fn sign(self) -> f64 {
+        match self {
+            Self::Remove => 1.0,
+            Self::Add => -1.0,
+        }
+    }
+}
+
+impl Subsampled {
+    /// v(x) = ln(P/Q)(x) = ln(1 − q + q exp((2x − 1)/(2z²))), increasing in x.
+    pub(super) fn log_ratio(&self, x: f64) -> f64 {
+        let (q, u) = (self.rate, (x - 0.5) / (self.multiplier * self.multiplier));
+        if q >= 1.0 {
+            return u;
+        }
+        if u > 700.0 {
+            return u + q.ln() + ((1.0 - q) / q * (-u).exp()).ln_1p();
+        }
+        let rise = q * u.exp_m1();
+        if rise > -0.5 {
+            rise.ln_1p()
+        } else {
+            ((1.0 - q) + q * u.exp()).ln()
+        }
+    }
+
+    /// The x with v(x) = `log_ratio`; −∞ where there is none so small.
+    pub(super) fn position(&self, log_ratio: f64) -> f64 {
+        let (q, v) = (self.rate, log_ratio);
+        let u = if q >= 1.0 {
+            v
+        } else if v > 1.0 {
+            v + (-(1.0 - q) * (-v).exp()).ln_1p() - q.ln()
+        } else {
+            let rise = v.exp_m1() / q;
+            if rise <= -1.0 {
+                return f64::NEG_INFINITY;
+            }
+            rise.ln_1p()
+        };
+        0.5 + u * self.multiplier * self.multiplier
+    }
+
+    /// ln of the density of Q at x.
+    pub(super) fn log_density(&self, x: f64) -> f64 {
+        let scaled = x / self.multiplier;
+        -0.5 * scaled * scaled - self.multiplier.ln() - HALF_LN_TWO_PI
+    }
+}
+
+/// ½ ln 2π.
+const HALF_LN_TWO_PI: f64 = 0.918_938_533_204_672_8;
+
+/// ln Σ exp(terms); −∞ for none.
+pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
+    let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if largest == f64::NEG_INFINITY {
+        return largest;
+    }
+    largest + terms.iter().map(|t| (t - largest).exp()).sum::<f64>().ln()
+}

@@ -1,0 +1,203 @@
+//! The lattice on which vectors are summed, and the clip.
+
+use super::wide::Wide;
+use crate::accounting::NoiseMultiplier;
+
+/// The largest number of features of a vector, 2^14: sums of squares then fit 64 bits.
+pub const MAX_FEATURES: u32 = 1 << 14;
+
+/// Bits of the factor by which a vector is shortened.
+const FACTOR_BITS: u32 = 31;
+
+/// Multiples of a spacing g = 2^−e, with K = ⌊C / g⌋ in `2^23 .. 2^24` the largest norm of a vector in units of g.
+///
+/// C = S / √P as a float; privacy rests on K and on noise in units of g alone, so how C was rounded does not enter it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lattice {
+    /// e.
+    exponent: i32,
+    /// K.
+    bound: u32,
+}
+
+impl Lattice {
+    /// The smallest and the largest S / √P.
+    pub const NORMS: (f64, f64) = (1e-200, 1e200);
+
+    /// The smallest and the largest z: 2^−10 and 2^16.
+    pub const MULTIPLIERS: (f64, f64) = (1.0 / 1024.0, 65_536.0);
+
+    /// The lattice for clipping at `norm`; `None` if that is not within [`Self::NORMS`].
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the scaled norm lies in [2^23, 2^24)"
+    )]
+    pub(crate) fn for_norm(norm: f64) -> Option<Self> {
+        let (smallest, largest) = Self::NORMS;
+        if !(norm >= smallest && norm <= largest) {
+            return None;
+        }
+        let exponent = 23 - exponent_of(norm.to_bits());
+        let bound = (norm * power_of_two(exponent)) as u32;
+        assert!((1 << 23..1 << 24).contains(&bound), "K = {bound}"); // INV-7
+        Some(Self { exponent, bound })
+    }
+
+    /// g = 2^−e, the distance between neighbouring values.
+    pub fn spacing(&self) -> f64 {
+        Self::spacing_of(self.exponent)
+    }
+
+    pub(crate) fn spacing_of(exponent: i32) -> f64 {
+        power_of_two(-exponent)
+    }
+
+    /// Whether a lattice can have this e.
+    pub(crate) fn has_exponent(exponent: i32) -> bool {
+        let of_norm = |norm: f64| 23 - exponent_of(norm.to_bits());
+        (of_norm(Self::NORMS.1)..=of_norm(Self::NORMS.0)).contains(&exponent)
+    }
+
+    /// e, with g = 2^−e.
+    pub fn exponent(&self) -> i32 {
+        self.exponent
+    }
+
+    /// K, the largest norm of a vector in units of g.
+    pub fn bound(&self) -> u64 {
+        u64::from(self.bound)
+    }
+
+    /// σ² = ⌈(z K)²⌉ in units of g², exactly: the noise is never short of z K (INV-8). `None` if z is not within
+    /// [`Self::MULTIPLIERS`].
+    pub fn variance(&self, multiplier: NoiseMultiplier) -> Option<u128> {
+        let z = multiplier.get();
+        let (smallest, largest) = Self::MULTIPLIERS;
+        if !(z >= smallest && z <= largest) {
+            return None;
+        }
+        // z = m 2^−s with integers m < 2^53 and 36 ≤ s ≤ 62.
+        let m = (z.to_bits() & ((1 << 52) - 1)) | (1 << 52);
+        let s = (52 - exponent_of(z.to_bits())).cast_unsigned();
+        let product = u128::from(m) * u128::from(self.bound);
+        Wide::product(product, product).shifted_up(2 * s) // at most 2^32 K² < 2^80
+    }
+
+    /// Adds a vector to `sums`, in units of g, truncated toward zero and then shortened so that Σ k² ≤ K²; times `mask`,
+    /// which is −1 for "add it" and 0 for "leave it". `scaled` is room to work in. All three have the same length, at most
+    /// [`MAX_FEATURES`].
+    ///
+    /// v_i = trunc(x_i 2^j), where 2^j = 1/g, or less where some |v_i| would reach 2^25;
+    /// k_i = trunc(v_i r), r = min(1, K / ⌈‖v‖⌉) rounded down to a multiple of 2^−31 (paper: Algorithm 1 line 9).
+    ///
+    /// If r = 1 then K ≥ ⌈‖v‖⌉, else Σ k² ≤ r² Σ v² ≤ K²; and where j was lowered, ‖v‖ ≥ 2^24 > K. A vector with a
+    /// coordinate that is not finite is zero. Every vector takes the same steps: no branch depends on its contents or on
+    /// the mask (INV-5).
+    ///
+    /// # Panics
+    /// If Σ k² > K² after all: the process stops before anything is sent (INV-7).
+    pub(crate) fn add(&self, vector: &[f64], mask: i64, scaled: &mut [i32], sums: &mut [i64]) {
+        let squares = pulp::Arch::new().dispatch(Add {
+            exponent: self.exponent,
+            bound: self.bound(),
+            vector,
+            mask,
+            scaled,
+            sums,
+        });
+        assert!(
+            squares <= self.bound() * self.bound(),
+            "a clipped vector is too long"
+        ); // INV-7
+    }
+}
+
+/// [`Lattice::add`], compiled for each vector unit; integers come out the same on all of them. Gives Σ k².
+struct Add<'a> {
+    exponent: i32,
+    bound: u64,
+    vector: &'a [f64],
+    mask: i64,
+    scaled: &'a mut [i32],
+    sums: &'a mut [i64],
+}
+
+impl pulp::WithSimd for Add<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> u64 {
+        let largest = self
+            .vector
+            .iter()
+            .fold(0, |m: i64, x| m.max((x.to_bits() & ABSOLUTE).cast_signed()));
+        let finite = -i32::from(largest < INFINITY);
+        let exponent = self.exponent.min(24 - exponent_of(largest.cast_unsigned()));
+        let mut squares = 0;
+        for (v, x) in self.scaled.iter_mut().zip(self.vector) {
+            *v = truncated(*x, exponent) & finite;
+            squares += square(*v);
+        }
+        let root = squares.isqrt();
+        let length = root + u64::from(root * root < squares);
+        let factor = ((self.bound << FACTOR_BITS) / length.max(1)).min(1 << FACTOR_BITS) as u32; // ≤ 2^31
+        let mut squares = 0;
+        for (sum, v) in self.sums.iter_mut().zip(self.scaled.iter_mut()) {
+            let k = shortened(*v, factor);
+            squares += square(k);
+            *sum = sum.wrapping_add(i64::from(k) & self.mask); // cannot wrap: below 2^61 + N K < 2^63
+        }
+        squares
+    }
+}
+
+/// v², for |v| < 2^25.
+#[inline(always)]
+fn square(v: i32) -> u64 {
+    let v = i64::from(v);
+    (v * v).cast_unsigned()
+}
+
+/// trunc(v · factor / 2^31), for factor ≤ 2^31.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "it is at most |v| < 2^25")]
+fn shortened(v: i32, factor: u32) -> i32 {
+    let size = (u64::from(v.unsigned_abs()) * u64::from(factor)) >> FACTOR_BITS;
+    let sign = v >> 31;
+    (size as i32 ^ sign) - sign
+}
+
+/// The bits of |x|.
+const ABSOLUTE: u64 = u64::MAX >> 1;
+
+/// The bits of infinity; those of NaN, without a sign, are above.
+const INFINITY: i64 = 0x7ff << 52;
+
+/// ⌊log2 |x|⌋ of a normal number, given its bits; −1023 for smaller ones and 1024 for those that are not finite.
+#[inline(always)]
+fn exponent_of(bits: u64) -> i32 {
+    let biased = ((bits >> 52) & 0x7ff) as i32;
+    biased - 1023
+}
+
+/// 2^n for n in −1022..=1023.
+#[inline(always)]
+fn power_of_two(n: i32) -> f64 {
+    debug_assert!((-1022..=1023).contains(&n));
+    f64::from_bits(u64::from((n + 1023).cast_unsigned()) << 52)
+}
+
+/// trunc(x 2^exponent) by integers alone, where the result is below 2^25 in size.
+///
+/// With |x| = m 2^(b − 1075), m < 2^53 and b the biased exponent, that is m shifted right by 1075 − b − exponent ≥ 28.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "below 2^25")]
+fn truncated(x: f64, exponent: i32) -> i32 {
+    let bits = x.to_bits();
+    let significand = (bits & ((1 << 52) - 1)) | (1 << 52); // a subnormal number ends as zero either way
+    let shift = u64::from((1075 - exponent).cast_unsigned()) - ((bits >> 52) & 0x7ff);
+    let size = (significand >> shift.min(63)) as i32;
+    let sign = (bits.cast_signed() >> 63) as i32;
+    (size ^ sign) - sign
+}

@@ -1,0 +1,400 @@
+//! The mechanism as the paper writes it, in floats: for reproduction.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use rand_distr::{Distribution, StandardNormal};
+use zeroize::Zeroizing;
+
+use super::bits::{Bits, Purpose};
+use super::collecting::VectorRefused;
+use super::paper_release::PaperRelease;
+use super::settings::{MechanismError, check_dimensions};
+use super::source::{NoiseError, NoiseSource};
+use crate::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
+
+/// Parameters of the paper's mechanism.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PaperSettings {
+    /// N: agents, at least 1.
+    pub n_slots: u32,
+    /// P: sub-regions, at least 1.
+    pub n_regions: u32,
+    /// M: features, from 1 to [`super::MAX_FEATURES`].
+    pub n_features: u32,
+    /// S: the clipping threshold; each vector is clipped at S / √P. Infinite if nothing is to be clipped, which needs z = 0.
+    pub max_norm: f64,
+    /// How agents are chosen, and q.
+    pub sampling: PaperSampling,
+    /// z ≥ 0; 0 with q = 1 is FTS with distributed exploration, which is not private.
+    pub noise_multiplier: f64,
+    /// Which weight the noise is scaled by.
+    pub weight_max: WeightMax,
+}
+
+/// How the paper chooses the agents of a round. Sums are divided by q in both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PaperSampling {
+    /// Each agent with probability q (Algorithm 1 line 6).
+    Poisson(SamplingRate),
+    /// ⌊q N⌋ agents, each such subset equally likely (footnote 14).
+    FixedSize(SamplingRate),
+}
+
+impl PaperSampling {
+    /// q.
+    pub fn rate(self) -> SamplingRate {
+        match self {
+            Self::Poisson(rate) | Self::FixedSize(rate) => rate,
+        }
+    }
+}
+
+/// The φ_max of the noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightMax {
+    /// Over all regions and agents, as in the paper.
+    Overall,
+    /// Over the agents, for each region its own, as in the authors' code. Seen in units of each region's own noise, an
+    /// agent still adds at most 1/(z √P) to each of P regions, so the multiplier of the whole is z in both.
+    PerRegion,
+}
+
+/// Why the paper's mechanism cannot run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PaperError {
+    /// A count is out of its range.
+    #[error(transparent)]
+    Dimensions(#[from] MechanismError),
+    /// S, z or q is unusable.
+    #[error("{name} = {value}: it must be {expected}")]
+    Number {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// ⌊q N⌋ = 0.
+    #[error("a sample of sampling_rate = {rate} of {n_slots} agents has nobody in it")]
+    NobodySampled {
+        /// q.
+        rate: f64,
+        /// N.
+        n_slots: u32,
+    },
+    /// The weights are not P rows of N.
+    #[error(
+        "the weights of region {region} are {found} numbers, there are {n_slots} agents and {n_regions} regions"
+    )]
+    WeightShape {
+        /// The first region whose row is missing or has another length.
+        region: usize,
+        /// Its length.
+        found: usize,
+        /// N.
+        n_slots: u32,
+        /// P.
+        n_regions: u32,
+    },
+    /// A row of weights is no average.
+    #[error("the weights of region {region} must be at least 0 and sum to 1")]
+    Weights {
+        /// The region.
+        region: usize,
+    },
+    /// There is no randomness.
+    #[error(transparent)]
+    Noise(#[from] NoiseError),
+}
+
+/// DP-FTS-DE, Algorithm 1 lines 5 to 11.
+///
+/// ω^(i) = (1/q) Σ_{n ∈ S_t} φ_n^(i) ω̂_n + N(0, (z φ_max S/q)² I),   ω̂_n = ω_n / max(1, ‖ω_n‖ / (S/√P))
+/// Shapes: φ P×N with rows that sum to 1, ω_n and ω^(i) M. Sensitivity of the joint vector: φ_max S / q.
+///
+/// Its guarantee is the paper's, for real numbers: in floats neither the sum nor the noise is exact, so INV-7 and INV-8 do
+/// not hold here. [`super::Mechanism`] is the mechanism to use where privacy matters. Deviation from the authors' code: an
+/// empty sample stays empty, its release is noise alone (INV-3); they then choose agents anew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PaperMechanism {
+    settings: PaperSettings,
+}
+
+impl PaperMechanism {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// If a setting is out of its range; the error names it.
+    pub fn new(settings: PaperSettings) -> Result<Self, PaperError> {
+        check_dimensions(settings.n_slots, settings.n_regions, settings.n_features)?;
+        let (norm, z) = (settings.max_norm, settings.noise_multiplier);
+        let number = |name, value, expected| PaperError::Number {
+            name,
+            value,
+            expected,
+        };
+        if !(z == 0.0 || (1e-6..=1e6).contains(&z)) {
+            return Err(number("noise_multiplier", z, "0 or within 1e-6 and 1e6"));
+        }
+        let no_clip = norm == f64::INFINITY && z == 0.0;
+        if !((1e-100..=1e100).contains(&norm) || no_clip) {
+            return Err(number(
+                "max_norm",
+                norm,
+                "within 1e-100 and 1e100, or infinite where noise_multiplier is 0",
+            ));
+        }
+        let rate = settings.sampling.rate().get();
+        if rate < 1e-9 {
+            return Err(number("sampling_rate", rate, "at least 1e-9"));
+        }
+        let mechanism = Self { settings };
+        if mechanism.n_sampled() == Some(0) {
+            return Err(PaperError::NobodySampled {
+                rate,
+                n_slots: mechanism.settings.n_slots,
+            });
+        }
+        Ok(mechanism)
+    }
+
+    /// The settings it was made of.
+    pub fn settings(&self) -> &PaperSettings {
+        &self.settings
+    }
+
+    /// ⌊q N⌋ for samples of fixed size.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "0 < q N ≤ N < 2^32"
+    )]
+    fn n_sampled(&self) -> Option<u32> {
+        match self.settings.sampling {
+            PaperSampling::Poisson(_) => None,
+            PaperSampling::FixedSize(rate) => {
+                Some((rate.get() * f64::from(self.settings.n_slots)).floor() as u32)
+            }
+        }
+    }
+
+    /// What each release costs by the paper's argument; `None` without noise, when nothing is private.
+    pub fn event(&self) -> Option<PrivacyEvent> {
+        let noise = NoiseMultiplier::new(self.settings.noise_multiplier).ok()?;
+        let sampling = match (self.settings.sampling, self.n_sampled()) {
+            (_, Some(n_sampled)) => Sampling::WithoutReplacement {
+                n_sampled,
+                n_agents: self.settings.n_slots,
+            },
+            (sampling, None) => Sampling::Poisson(sampling.rate()),
+        };
+        Some(PrivacyEvent {
+            sampling,
+            noise: Noise::Gaussian(noise),
+        })
+    }
+
+    /// Begins a round with its weights φ, P rows of N.
+    ///
+    /// # Errors
+    /// If the weights are not P rows of N that are averages, or the source has no randomness to give.
+    pub fn begin<S: NoiseSource>(
+        &self,
+        round: u64,
+        weights: Vec<Vec<f64>>,
+        source: &mut S,
+    ) -> Result<PaperCollecting<S::Kind>, PaperError> {
+        self.check_weights(&weights)?;
+        Ok(PaperCollecting {
+            mechanism: self.clone(),
+            round,
+            weights,
+            vectors: BTreeMap::new(),
+            key: source.key(round)?,
+            kind: PhantomData,
+        })
+    }
+
+    /// A whole round: vector n is slot n's; one that is refused counts as zero.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn aggregate<S: NoiseSource>(
+        &self,
+        round: u64,
+        vectors: &[Vec<f64>],
+        weights: Vec<Vec<f64>>,
+        source: &mut S,
+    ) -> Result<PaperClosed<S::Kind>, PaperError> {
+        let mut collecting = self.begin(round, weights, source)?;
+        for (slot, vector) in (0..self.settings.n_slots).zip(vectors) {
+            let _refused_counts_as_zero = collecting.receive(slot, vector);
+        }
+        Ok(collecting.close())
+    }
+
+    fn check_weights(&self, weights: &[Vec<f64>]) -> Result<(), PaperError> {
+        let (n_slots, n_regions) = (self.settings.n_slots, self.settings.n_regions);
+        let wrong_shape = |region: usize| PaperError::WeightShape {
+            region,
+            found: weights.get(region).map_or(0, Vec::len),
+            n_slots,
+            n_regions,
+        };
+        for (region, row) in weights.iter().enumerate() {
+            if row.len() != n_slots as usize {
+                return Err(wrong_shape(region));
+            }
+            let usable = row.iter().all(|w| w.is_finite() && *w >= 0.0);
+            if !usable || (row.iter().sum::<f64>() - 1.0).abs() > 1e-9 {
+                return Err(PaperError::Weights { region });
+            }
+        }
+        if weights.len() != n_regions as usize {
+            return Err(wrong_shape(weights.len().min(n_regions as usize)));
+        }
+        Ok(())
+    }
+
+    /// ω̂ = ω / max(1, ‖ω‖ / (S/√P)), zero if ω is not finite; squares of huge coordinates do not overflow.
+    fn clip(&self, vector: &mut [f64]) {
+        let largest = vector.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+        if !vector.iter().all(|x| x.is_finite()) {
+            vector.fill(0.0);
+        } else if largest > 0.0 {
+            let bound = self.settings.max_norm / f64::from(self.settings.n_regions).sqrt();
+            let relative = vector.iter().map(|x| (x / largest).powi(2)).sum::<f64>();
+            let relative_norm = relative.sqrt(); // ‖ω‖ / largest, from 1 to √M
+            if largest > bound / relative_norm {
+                for x in vector {
+                    *x = *x / largest * (bound / relative_norm);
+                }
+            }
+        }
+    }
+}
+
+/// A round of the paper's mechanism that takes vectors; it keeps them until it closes, so that their order does not matter.
+pub struct PaperCollecting<K> {
+    mechanism: PaperMechanism,
+    round: u64,
+    weights: Vec<Vec<f64>>,
+    vectors: BTreeMap<u32, Vec<f64>>,
+    key: Zeroizing<[u8; 32]>,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// What a round of the paper's mechanism hands out, and what it cost by the paper's argument.
+#[derive(Debug)]
+#[must_use = "a release has been paid for when it is made"]
+pub struct PaperClosed<K> {
+    /// The noisy weighted averages.
+    pub release: PaperRelease<K>,
+    /// What they cost; `None` without noise.
+    pub event: Option<PrivacyEvent>,
+}
+
+impl<K> PaperCollecting<K> {
+    /// Takes the vector of a slot.
+    ///
+    /// # Errors
+    /// For reasons that are public: see [`VectorRefused`].
+    pub fn receive(&mut self, slot: u32, vector: &[f64]) -> Result<(), VectorRefused> {
+        let settings = &self.mechanism.settings;
+        if slot >= settings.n_slots {
+            let last = settings.n_slots - 1;
+            return Err(VectorRefused::UnknownSlot { slot, last });
+        }
+        if vector.len() != settings.n_features as usize {
+            return Err(VectorRefused::WrongLength {
+                slot,
+                expected: settings.n_features,
+                found: vector.len(),
+            });
+        }
+        if self.vectors.contains_key(&slot) {
+            return Err(VectorRefused::Repeated { slot });
+        }
+        let mut vector = vector.to_vec();
+        self.mechanism.clip(&mut vector);
+        self.vectors.insert(slot, vector);
+        Ok(())
+    }
+
+    /// Samples, averages and adds noise: also when nobody came (INV-3). Nothing here can fail.
+    pub fn close(self) -> PaperClosed<K> {
+        let settings = &self.mechanism.settings;
+        let rate = settings.sampling.rate().get();
+        let sampled = self.sample();
+        let mut noise = Bits::new(&self.key, Purpose::PaperNoise);
+        let maxima: Vec<f64> = self.weights.iter().map(|row| largest(row)).collect();
+        let overall = largest(&maxima);
+        let (mut regions, mut noise_stds) = (Vec::new(), Vec::new());
+        for (row, own_max) in self.weights.iter().zip(maxima) {
+            let weight_max = match settings.weight_max {
+                WeightMax::Overall => overall,
+                WeightMax::PerRegion => own_max,
+            };
+            let mut sum = vec![0.0; settings.n_features as usize];
+            for (slot, vector) in &self.vectors {
+                if sampled[*slot as usize] {
+                    let weight = row[*slot as usize] / rate;
+                    sum.iter_mut()
+                        .zip(vector)
+                        .for_each(|(s, x)| *s += weight * x);
+                }
+            }
+            let noise_std = match settings.noise_multiplier {
+                0.0 => 0.0, // S may be infinite
+                z => z * weight_max * settings.max_norm / rate,
+            };
+            for s in &mut sum {
+                let normal: f64 = StandardNormal.sample(noise.generator());
+                *s += noise_std * normal;
+            }
+            regions.extend(sum);
+            noise_stds.push(noise_std);
+        }
+        PaperClosed {
+            release: PaperRelease::new(self.round, noise_stds, regions),
+            event: self.mechanism.event(),
+        }
+    }
+
+    /// S_t, as one flag a slot (Algorithm 1 line 6).
+    fn sample(&self) -> Vec<bool> {
+        let n = self.mechanism.settings.n_slots;
+        let mut bits = Bits::new(&self.key, Purpose::PaperSample);
+        let Some(n_sampled) = self.mechanism.n_sampled() else {
+            let rate = self.mechanism.settings.sampling.rate().get();
+            #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+            let mut toss = || (bits.take(53) as f64) < rate * 9_007_199_254_740_992.0;
+            return (0..n).map(|_| toss()).collect();
+        };
+        let mut slots: Vec<usize> = (0..n as usize).collect();
+        let mut sampled = vec![false; n as usize];
+        for place in 0..n_sampled {
+            let chosen = u64::from(place) + bits.below(u64::from(n - place));
+            #[expect(clippy::cast_possible_truncation, reason = "below N < 2^32")]
+            slots.swap(place as usize, chosen as usize);
+            sampled[slots[place as usize]] = true;
+        }
+        sampled
+    }
+}
+
+/// The round only (INV-4).
+impl<K> fmt::Debug for PaperCollecting<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PaperCollecting")
+            .field("round", &self.round)
+            .finish_non_exhaustive()
+    }
+}
+
+fn largest(numbers: &[f64]) -> f64 {
+    numbers.iter().copied().fold(0.0, f64::max)
+}

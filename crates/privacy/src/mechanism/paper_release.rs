@@ -1,0 +1,131 @@
+//! What a round of the paper's mechanism releases, and its bytes.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::release::{Fields, ReleaseRefused};
+use super::settings::check_dimensions;
+use super::source::Kind;
+
+/// The noisy weighted averages of one round: P×M.
+#[derive(Clone, PartialEq)]
+pub struct PaperRelease<K> {
+    round: u64,
+    /// P.
+    noise_stds: Vec<f64>,
+    /// P×M, row by row.
+    region_weights: Vec<f64>,
+    kind: PhantomData<fn() -> K>,
+}
+
+const FORMAT: [u8; 8] = *b"fdbpap\x001";
+
+/// Bytes before the numbers: format, kind, round, P, M.
+const HEADER_SIZE: usize = 8 + 1 + 8 + 4 + 4;
+
+impl<K> PaperRelease<K> {
+    /// P standard deviations, at least one, and P rows of equal length.
+    pub(crate) fn new(round: u64, noise_stds: Vec<f64>, region_weights: Vec<f64>) -> Self {
+        Self {
+            round,
+            noise_stds,
+            region_weights,
+            kind: PhantomData,
+        }
+    }
+
+    /// The round.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// P.
+    pub fn n_regions(&self) -> usize {
+        self.noise_stds.len()
+    }
+
+    /// M.
+    pub fn n_features(&self) -> usize {
+        self.region_weights.len() / self.n_regions().max(1)
+    }
+
+    /// z φ_max S/q: standard deviation of the noise on each number of each region, P.
+    pub fn noise_stds(&self) -> &[f64] {
+        &self.noise_stds
+    }
+
+    /// ω^(i) for each region i, of M.
+    pub fn region_weights(&self) -> impl ExactSizeIterator<Item = &[f64]> {
+        self.region_weights.chunks_exact(self.n_features().max(1))
+    }
+}
+
+impl<K: Kind> PaperRelease<K> {
+    /// The release in one fixed layout, little-endian: its size follows from P and M.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = FORMAT.to_vec();
+        bytes.push(K::CODE);
+        bytes.extend(self.round.to_le_bytes());
+        for count in [self.n_regions(), self.n_features()] {
+            bytes.extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes()); // counts come from 32 bits
+        }
+        for number in self.noise_stds.iter().chain(&self.region_weights) {
+            bytes.extend(number.to_bits().to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Undoes [`Self::to_bytes`]. Nothing is allocated before the size is known to be right (INV-19), and every number is
+    /// finite (INV-21).
+    ///
+    /// # Errors
+    /// If the bytes are not exactly a release of kind K.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReleaseRefused> {
+        let mut fields = Fields(bytes);
+        if fields.take() != Some(FORMAT) {
+            return Err(ReleaseRefused::UnknownFormat);
+        }
+        let cut = || ReleaseRefused::WrongSize {
+            expected: HEADER_SIZE as u64,
+            found: bytes.len(),
+        };
+        let [kind] = fields.take().ok_or_else(cut)?;
+        if kind != K::CODE {
+            return Err(ReleaseRefused::OtherKind);
+        }
+        let round = u64::from_le_bytes(fields.take().ok_or_else(cut)?);
+        let n_regions = u32::from_le_bytes(fields.take().ok_or_else(cut)?);
+        let n_features = u32::from_le_bytes(fields.take().ok_or_else(cut)?);
+        let field = |field| ReleaseRefused::Field { field };
+        check_dimensions(1, n_regions, n_features)
+            .map_err(|_| field("number of regions or features"))?;
+        let n_numbers = u64::from(n_regions) * (u64::from(n_features) + 1);
+        let (numbers, rest) = fields.0.as_chunks();
+        if numbers.len() as u64 != n_numbers || !rest.is_empty() {
+            return Err(ReleaseRefused::WrongSize {
+                expected: HEADER_SIZE as u64 + 8 * n_numbers,
+                found: bytes.len(),
+            });
+        }
+        let mut numbers = numbers.iter().map(|n| f64::from_le_bytes(*n));
+        let noise_stds: Vec<f64> = numbers.by_ref().take(n_regions as usize).collect();
+        let region_weights: Vec<f64> = numbers.collect();
+        if !noise_stds.iter().all(|std| std.is_finite() && *std >= 0.0) {
+            return Err(field("standard deviation"));
+        }
+        if !region_weights.iter().all(|w| w.is_finite()) {
+            return Err(field("number"));
+        }
+        Ok(Self::new(round, noise_stds, region_weights))
+    }
+}
+
+/// Lengths only.
+impl<K> fmt::Debug for PaperRelease<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PaperRelease")
+            .field("round", &self.round)
+            .field("n_numbers", &self.region_weights.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! The public parameters of a mechanism, checked and frozen.
+
+use sha2::{Digest, Sha256};
+
+use super::coins::CoinRate;
+use super::discrete_gaussian::DiscreteGaussian;
+use super::lattice::{Lattice, MAX_FEATURES};
+use crate::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
+
+/// Everything that a release depends on besides vectors and randomness; public, and fixed before the first round
+/// (INV-11).
+#[derive(Clone, Debug, PartialEq)]
+pub struct MechanismSettings {
+    /// N: slots of the roster, at least 1. Slots are numbered from 0; one that nobody fills counts as a zero vector.
+    pub n_slots: u32,
+    /// P: regions, at least 1; may exceed N.
+    pub n_regions: u32,
+    /// M: features of a vector, from 1 to [`MAX_FEATURES`].
+    pub n_features: u32,
+    /// S: the clipping threshold of the joint vector; each vector is clipped at S / √P.
+    pub max_norm: f64,
+    /// q: probability that a slot takes part in a round; used as the nearest k / 2^32.
+    pub sampling_rate: SamplingRate,
+    /// z: standard deviation of the noise over S / √P, within [`Lattice::MULTIPLIERS`].
+    pub noise_multiplier: NoiseMultiplier,
+}
+
+/// Settings with which no mechanism can be made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MechanismError {
+    /// A count is out of its range.
+    #[error("{name} = {value}: it must be at least 1 and at most {largest}")]
+    Count {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        value: u32,
+        /// What would do.
+        largest: u32,
+    },
+    /// A release would be too long.
+    #[error(
+        "n_regions = {n_regions} times n_features = {n_features} makes more than {largest} numbers a release; use fewer \
+         regions or features"
+    )]
+    TooManyCoordinates {
+        /// P.
+        n_regions: u32,
+        /// M.
+        n_features: u32,
+        /// The largest product.
+        largest: u64,
+    },
+    /// S is unusable.
+    #[error(
+        "max_norm = {max_norm}: max_norm / sqrt(n_regions) must be within {smallest:e} and {largest:e}; \
+         1.1 * sqrt(n_regions * n_features) needs no data",
+        smallest = Lattice::NORMS.0,
+        largest = Lattice::NORMS.1
+    )]
+    MaxNorm {
+        /// S.
+        max_norm: f64,
+    },
+    /// q is below what coins of 32 bits can have.
+    #[error("sampling_rate = {rate:e}: it must be at least 2^-32")]
+    SamplingRate {
+        /// q.
+        rate: f64,
+    },
+    /// z is out of its range.
+    #[error(
+        "noise_multiplier = {multiplier}: it must be within {smallest} and {largest}",
+        smallest = Lattice::MULTIPLIERS.0,
+        largest = Lattice::MULTIPLIERS.1
+    )]
+    NoiseMultiplier {
+        /// z.
+        multiplier: f64,
+    },
+}
+
+/// The subsampled discrete Gaussian mechanism with checked settings.
+///
+/// A slot takes part in a round with probability q, independently of all else. The vectors of those that do are put on a
+/// [`Lattice`] and clipped at norm K, summed in integers, region by region or in one total, and each coordinate of a sum
+/// carries a draw of the discrete Gaussian with σ² = ⌈(z K)²⌉. Sensitivity under zero-out adjacency: K in both shapes,
+/// since a slot adds to exactly one sum. Nothing is divided: weights and 1/q are applied to the release by whoever reads
+/// it, as post-processing. Reference: DP-FTS-DE, Algorithm 1 lines 5 to 11, with these deviations: one sum a vector
+/// instead of P weighted ones, noise on a lattice, nothing divided by q.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mechanism {
+    settings: MechanismSettings,
+    lattice: Lattice,
+    rate: CoinRate,
+    noise: DiscreteGaussian,
+    hash: [u8; 32],
+}
+
+impl Mechanism {
+    /// The largest number of coordinates of a release, P·M: 2^24.
+    pub const MAX_COORDINATES: u64 = 1 << 24;
+
+    /// Checks the settings and derives lattice, coins and noise from them.
+    ///
+    /// # Errors
+    /// If a setting is out of its range; the error names it.
+    pub fn new(settings: MechanismSettings) -> Result<Self, MechanismError> {
+        check_dimensions(settings.n_slots, settings.n_regions, settings.n_features)?;
+        let lattice = Lattice::for_norm(settings.max_norm / f64::from(settings.n_regions).sqrt())
+            .ok_or(MechanismError::MaxNorm {
+            max_norm: settings.max_norm,
+        })?;
+        // INV-7: sums of N vectors beside noise below 2^61 fit 64 bits.
+        assert!(u128::from(settings.n_slots) * u128::from(lattice.bound()) < 1 << 62);
+        let rate =
+            CoinRate::nearest(settings.sampling_rate).ok_or(MechanismError::SamplingRate {
+                rate: settings.sampling_rate.get(),
+            })?;
+        let noise = lattice
+            .variance(settings.noise_multiplier)
+            .and_then(|variance| DiscreteGaussian::new(variance).ok())
+            .ok_or(MechanismError::NoiseMultiplier {
+                multiplier: settings.noise_multiplier.get(),
+            })?;
+        let mut mechanism = Self {
+            settings,
+            lattice,
+            rate,
+            noise,
+            hash: [0; 32],
+        };
+        mechanism.hash = Sha256::digest(mechanism.to_bytes()).into();
+        Ok(mechanism)
+    }
+
+    /// The settings it was made of.
+    pub fn settings(&self) -> &MechanismSettings {
+        &self.settings
+    }
+
+    /// Where coordinates lie.
+    pub fn lattice(&self) -> &Lattice {
+        &self.lattice
+    }
+
+    /// The law of the noise on each coordinate, in units of the lattice's spacing.
+    pub fn noise(&self) -> &DiscreteGaussian {
+        &self.noise
+    }
+
+    /// σ g: standard deviation of the noise on each released value, never below z S / √P as the lattice rounds it.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a figure to weigh a release by; the noise itself is drawn in integers"
+    )]
+    pub fn noise_std(&self) -> f64 {
+        (self.noise.variance() as f64).sqrt() * self.lattice.spacing()
+    }
+
+    /// q as it is used: k / 2^32.
+    pub fn sampling_rate(&self) -> f64 {
+        self.rate.get()
+    }
+
+    pub(crate) fn coin_rate(&self) -> CoinRate {
+        self.rate
+    }
+
+    /// All public parameters in one fixed layout, little-endian.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let settings = &self.settings;
+        let mut bytes = b"fedbo mechanism 1\0".to_vec();
+        for count in [settings.n_slots, settings.n_regions, settings.n_features] {
+            bytes.extend(count.to_le_bytes());
+        }
+        bytes.extend(settings.max_norm.to_bits().to_le_bytes());
+        bytes.extend(self.rate.numerator().to_le_bytes());
+        bytes.extend(settings.noise_multiplier.get().to_bits().to_le_bytes());
+        bytes.extend(self.lattice.exponent().to_le_bytes());
+        bytes.extend(self.lattice.bound().to_le_bytes());
+        bytes.extend(self.noise.variance().to_le_bytes());
+        bytes
+    }
+
+    /// SHA-256 of [`Self::to_bytes`]: a release names the mechanism that made it.
+    pub fn hash(&self) -> [u8; 32] {
+        self.hash
+    }
+
+    /// The region of a slot: its number modulo P, whoever else is there (INV-11).
+    pub fn region_of(&self, slot: u32) -> u32 {
+        slot % self.settings.n_regions
+    }
+
+    /// What each release costs, whatever its shape: the coordinates counted are those of the longer one.
+    pub fn event(&self) -> PrivacyEvent {
+        let rate = SamplingRate::new(self.rate.get()).unwrap_or(self.settings.sampling_rate);
+        PrivacyEvent {
+            sampling: Sampling::Poisson(rate),
+            noise: Noise::DiscreteGaussian {
+                variance: self.noise.variance(),
+                bound: self.lattice.bound(),
+                n_coordinates: u64::from(self.settings.n_regions)
+                    * u64::from(self.settings.n_features),
+            },
+        }
+    }
+}
+
+/// N, P, M ≥ 1, M ≤ [`MAX_FEATURES`], P·M ≤ [`Mechanism::MAX_COORDINATES`].
+pub(crate) fn check_dimensions(
+    n_slots: u32,
+    n_regions: u32,
+    n_features: u32,
+) -> Result<(), MechanismError> {
+    for (name, value, largest) in [
+        ("n_slots", n_slots, u32::MAX),
+        ("n_regions", n_regions, u32::MAX),
+        ("n_features", n_features, MAX_FEATURES),
+    ] {
+        if value == 0 || value > largest {
+            return Err(MechanismError::Count {
+                name,
+                value,
+                largest,
+            });
+        }
+    }
+    if u64::from(n_regions) * u64::from(n_features) > Mechanism::MAX_COORDINATES {
+        return Err(MechanismError::TooManyCoordinates {
+            n_regions,
+            n_features,
+            largest: Mechanism::MAX_COORDINATES,
+        });
+    }
+    Ok(())
+}

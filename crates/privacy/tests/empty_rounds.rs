@@ -1,0 +1,142 @@
+//! Every round releases, whoever came: the same shape, size, cost and noise (INV-3, INV-4).
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy allows it in test functions only, not in what they share"
+)]
+
+mod common;
+
+use common::{float, mechanism, pre_noise, release, signed, source};
+use fedbo_privacy::mechanism::{Mechanism, ReleaseShape};
+use fedbo_testkit::statistics::check_chi_squared;
+
+const SHAPES: [ReleaseShape; 2] = [ReleaseShape::Regions, ReleaseShape::Total];
+
+/// A round with nobody, one with everybody and one whose sample is empty look alike: only the numbers differ.
+#[test]
+fn a_round_without_anybody_releases_like_any_other() {
+    for shape in SHAPES {
+        let size = |q, uploads: &common::Uploads| {
+            let mechanism = mechanism(6, 4, 9, q, 1.0);
+            let closed = {
+                let mut collecting = mechanism.begin(4, shape, &mut source(1)).unwrap();
+                for (slot, vector) in uploads {
+                    collecting.receive(*slot, vector).unwrap();
+                }
+                collecting.close()
+            };
+            assert_eq!(closed.event, mechanism.event());
+            assert_eq!((closed.release.round(), closed.release.shape()), (4, shape));
+            let bytes = closed.release.to_bytes().len();
+            assert_eq!(bytes as u64, mechanism.release_size(shape));
+            bytes
+        };
+        let everybody: Vec<(u32, Vec<f64>)> = (0..6).map(|slot| (slot, vec![1.0; 9])).collect();
+        let sizes = [
+            size(1.0, &[]),
+            size(1.0, &everybody),
+            size(2_f64.powi(-32), &everybody),
+            size(2_f64.powi(-32), &[]),
+        ];
+        assert!(sizes.windows(2).all(|pair| pair[0] == pair[1]), "{sizes:?}");
+    }
+}
+
+/// One slot; more regions than slots, so that some are empty: their sums are noise, of the same law.
+#[test]
+fn empty_regions_release_noise() {
+    let mechanism = mechanism(2, 5, 400, 1.0, 1.5);
+    let uploads = [(0, vec![0.9; 400]), (1, vec![-0.9; 400])];
+    let beneath = pre_noise(&mechanism, 0, ReleaseShape::Regions, 3, &uploads);
+    let touched = |region: usize| {
+        beneath[400 * region..400 * (region + 1)]
+            .iter()
+            .any(|k| *k != 0)
+    };
+    assert_eq!(
+        [0, 1, 2, 3, 4].map(touched),
+        [true, true, false, false, false]
+    );
+    let release = release(
+        &mechanism,
+        0,
+        ReleaseShape::Regions,
+        &mut source(3),
+        &uploads,
+    );
+    for region in [2, 3, 4] {
+        let sum = &release.sums()[400 * region..400 * (region + 1)];
+        check_noise(&mechanism, sum);
+    }
+}
+
+fn check_noise(mechanism: &Mechanism, sums: &[i64]) {
+    let variance = (1.5 * float(mechanism.lattice().bound())).powi(2);
+    let statistic = sums.iter().map(|k| signed(*k).powi(2) / variance).sum();
+    check_chi_squared(statistic, float(sums.len() as u64), 1e-6).unwrap();
+}
+
+/// The noise of a round is the same numbers whoever comes: it is drawn before, and nothing scales it afterwards. Nor is
+/// anything divided by how many came: with q = 1 the sum of n equal vectors is n times one.
+#[test]
+fn neither_noise_nor_sums_depend_on_how_many_came() {
+    let mechanism = mechanism(40, 1, 20, 1.0, 1.5);
+    let one = pre_noise(
+        &mechanism,
+        2,
+        ReleaseShape::Total,
+        8,
+        &[(0, vec![0.25; 20])],
+    );
+    assert!(one.iter().all(|k| *k == one[0] && *k != 0));
+    for n in [2, 7, 40] {
+        let uploads: Vec<(u32, Vec<f64>)> = (0..n).map(|slot| (slot, vec![0.25; 20])).collect();
+        let all = pre_noise(&mechanism, 2, ReleaseShape::Total, 8, &uploads);
+        assert!(
+            all.iter()
+                .zip(&one)
+                .all(|(all, one)| *all == i64::from(n) * one)
+        );
+    }
+    let n_one = common::mechanism(1, 1, 20, 1.0, 1.5);
+    let alone = release(&n_one, 2, ReleaseShape::Total, &mut source(8), &[]);
+    let among = release(&mechanism, 2, ReleaseShape::Total, &mut source(8), &[]);
+    assert_eq!(
+        alone.sums(),
+        among.sums(),
+        "the noise depends on the size of the roster"
+    );
+}
+
+/// The law of the noise in rounds whose sample is empty, seen over many: N = 1 and q = 1/2, so half of the rounds.
+#[test]
+fn the_noise_of_an_empty_sample_is_the_noise_of_any_round() {
+    let mechanism = mechanism(1, 1, 4, 0.5, 1.5);
+    let mut of_sample = [Vec::new(), Vec::new()];
+    for round in 0..4_000 {
+        let uploads = [(0, vec![0.5, 0.0, 0.0, 0.0])];
+        let beneath = pre_noise(&mechanism, round, ReleaseShape::Regions, 11, &uploads);
+        let full = release(
+            &mechanism,
+            round,
+            ReleaseShape::Regions,
+            &mut source(11),
+            &uploads,
+        );
+        of_sample[usize::from(beneath[0] != 0)].extend(common::difference(full.sums(), &beneath));
+    }
+    for noise in &of_sample {
+        assert!(noise.len() > 4 * 1_800);
+        check_noise(&mechanism, noise);
+    }
+}
+
+/// The cost of a release is a constant of the settings: not of the shape, the round or who came.
+#[test]
+fn every_release_costs_the_same() {
+    let mechanism = mechanism(3, 2, 4, 0.25, 1.0);
+    for (round, shape) in (0..).zip(SHAPES) {
+        let collecting = mechanism.begin(round, shape, &mut source(1)).unwrap();
+        assert_eq!(collecting.close().event, mechanism.event());
+    }
+}

@@ -1,0 +1,201 @@
+//! What a driver needs to know of a coordinator, whatever it collects and hands out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fedbo_algorithms::MessageRejected;
+use fedbo_privacy::accounting::PrivacyEvent;
+
+use crate::{AgentUpdate, Handout, MechanismFailed, Tick};
+
+/// Collects updates and hands out what agents need, round by round: a state machine that a driver feeds.
+///
+/// The driver carries out effects in the order in which they come. It calls [`Coordinator::tick`] at the latest at
+/// [`Coordinator::deadline`], and [`Coordinator::idle`] when it knows that nobody is at work.
+pub trait Coordinator {
+    /// What every agent gets when a round begins.
+    type Handout: Handout;
+
+    /// The round that is being played.
+    fn round(&self) -> u64;
+
+    /// The next instant at which [`Coordinator::tick`] has something to do.
+    fn deadline(&self) -> Option<Tick>;
+
+    /// Begins, once.
+    fn start(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
+        let _ = now;
+        Vec::new()
+    }
+
+    /// Takes one update.
+    fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Effect<Self::Handout>>;
+
+    /// Lets time pass.
+    fn tick(&mut self, now: Tick) -> Vec<Effect<Self::Handout>>;
+
+    /// Nobody is at work and nothing is on its way: a round without set instants is over, if the coordinator does not wait
+    /// for all (as a relay does). Only a driver of all agents can know this.
+    fn idle(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
+        let _ = now;
+        Vec::new()
+    }
+
+    /// Answers [`Effect::Recall`]: the stored release of the round, if there is one.
+    ///
+    /// # Errors
+    /// If this was not asked, the stored bytes are no release of this round, or the round's noise cannot be drawn. The
+    /// session cannot go on then.
+    fn recalled(
+        &mut self,
+        round: u64,
+        stored: Option<&[u8]>,
+        now: Tick,
+    ) -> Result<Vec<Effect<Self::Handout>>, RoundError> {
+        let (_, _) = (stored, now);
+        Err(RoundError::Unasked {
+            round,
+            answer: "what is stored",
+        })
+    }
+
+    /// Answers [`Effect::Commit`]: charge and bytes are durable.
+    ///
+    /// # Errors
+    /// If this was not asked. The session cannot go on then.
+    fn committed(
+        &mut self,
+        round: u64,
+        now: Tick,
+    ) -> Result<Vec<Effect<Self::Handout>>, RoundError> {
+        let _ = now;
+        Err(RoundError::Unasked {
+            round,
+            answer: "that a release is durable",
+        })
+    }
+}
+
+/// What the driver must do next.
+#[derive(Clone, PartialEq)]
+pub enum Effect<H> {
+    /// Send this to every agent.
+    Broadcast(H),
+    /// Tell the sender that its update was refused; the round goes on.
+    Refuse(UpdateRejected),
+    /// Look whether a release of this round is stored, and answer with [`Coordinator::recalled`] before anything else.
+    Recall {
+        /// The round that begins.
+        round: u64,
+    },
+    /// Make charge and bytes durable in one transaction, then answer with [`Coordinator::committed`]. Nothing of the release
+    /// may leave before (INV-1).
+    Commit {
+        /// The round that was closed.
+        round: u64,
+        /// The release, in the bytes that are kept for ever.
+        bytes: Arc<[u8]>,
+        /// What it costs; `None` where nothing is promised.
+        event: Option<PrivacyEvent>,
+    },
+}
+
+impl<H: fmt::Debug> fmt::Debug for Effect<H> {
+    /// Prints lengths only: what is not durable yet stays out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broadcast(handout) => f.debug_tuple("Broadcast").field(handout).finish(),
+            Self::Refuse(rejected) => f.debug_tuple("Refuse").field(rejected).finish(),
+            Self::Recall { round } => write!(f, "Recall {{ round: {round} }}"),
+            Self::Commit {
+                round,
+                bytes,
+                event,
+            } => write!(
+                f,
+                "Commit {{ round: {round}, {} bytes, event: {event:?} }}",
+                bytes.len()
+            ),
+        }
+    }
+}
+
+/// Why an update or a release is not used. An aggregator refuses an update for reasons that say nothing of its values; a
+/// relay, whose messages everybody sees, also names a number that is not finite.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum UpdateRejected {
+    /// The message itself is defective.
+    #[error(transparent)]
+    Message(#[from] MessageRejected),
+    /// The sender is not on the roster.
+    #[error("agent {sender} is not on the roster")]
+    UnknownSender {
+        /// Who it claims to be.
+        sender: u32,
+    },
+    /// The sender has already delivered another message for this round.
+    #[error("agent {sender}: a different message for round {round} has already arrived")]
+    Conflict {
+        /// Who sent it.
+        sender: u32,
+        /// The round.
+        round: u64,
+    },
+    /// The round has not begun, so the message cannot belong to it.
+    #[error("agent {sender}: the message is for round {round}, the session is in round {current}")]
+    Early {
+        /// Who sent it.
+        sender: u32,
+        /// The message's round.
+        round: u64,
+        /// The current round.
+        current: u64,
+    },
+    /// The round was closed without the message, which is used in no other.
+    #[error("agent {sender}: round {round} was closed before its message came")]
+    Late {
+        /// Who sent it.
+        sender: u32,
+        /// The message's round.
+        round: u64,
+    },
+    /// A release does not fit the settings of an agent, which goes on without it.
+    #[error(
+        "agent {agent}: the release of round {round} does not fit its numbers of regions and features, and is not used"
+    )]
+    Unfit {
+        /// Whose settings.
+        agent: u32,
+        /// Round of the release.
+        round: u64,
+    },
+    /// Nothing is collected in the round.
+    #[error("agent {sender}: round {round} collects no messages")]
+    NotCollected {
+        /// Who sent it.
+        sender: u32,
+        /// The message's round.
+        round: u64,
+    },
+}
+
+/// Why a coordinator cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RoundError {
+    /// The driver answered what was not asked.
+    #[error("round {round}: the coordinator was told {answer}, which it did not ask")]
+    Unasked {
+        /// The round of the answer.
+        round: u64,
+        /// What it was told.
+        answer: &'static str,
+    },
+    /// The mechanism failed.
+    #[error("round {round}: {source}")]
+    Mechanism {
+        /// The round.
+        round: u64,
+        /// The reason.
+        source: MechanismFailed,
+    },
+}

@@ -1,0 +1,128 @@
+//! What a coordinator hands out when a round begins, and who can use it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fedbo_algorithms::dp_fts_de::{Aggregate, DpFtsDe};
+use fedbo_algorithms::{Collaborator, Fts};
+
+use crate::{Broadcast, UpdateRejected};
+
+/// What every agent gets when a round begins.
+pub trait Handout: Clone {
+    /// The round that this starts: 1 is the first with a query by the algorithm, 0 the exchange before it.
+    fn round(&self) -> u64;
+
+    /// Whether the coordinator collects vectors in the round that this starts. If not, an agent draws none: its trial
+    /// done, it waits for the next handout.
+    fn wants_upload(&self) -> bool;
+
+    /// Joins another handout to this one, for an agent that acts on both at once; in whatever order they came, and
+    /// without effect if it is known already.
+    fn join(&mut self, other: Self);
+}
+
+/// A strategy that can use what a coordinator hands out.
+pub trait Takes: Collaborator {
+    /// What it can use.
+    type Handout: Handout;
+
+    /// Takes a handout, as the agent of index `own_id`. What is defective is left out and returned.
+    fn take(&mut self, handout: Self::Handout, own_id: u32) -> Vec<UpdateRejected>;
+}
+
+/// The release of one round. It exists only once it is durable, and its bytes never change (INV-1, INV-2).
+#[derive(Clone, PartialEq)]
+pub struct Release {
+    /// What it says, read from the bytes.
+    pub aggregate: Aggregate,
+    /// As it was made durable: what travels, the same in every copy.
+    pub bytes: Arc<[u8]>,
+}
+
+impl fmt::Debug for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Release {{ {:?}, {} bytes }}",
+            self.aggregate,
+            self.bytes.len()
+        )
+    }
+}
+
+/// What an [`crate::Aggregator`] hands out. Copies share the releases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggregateHandout {
+    /// The round that this starts.
+    pub round: u64,
+    /// Releases made since the handout before, in the order of rounds: none after a round without a release, several where
+    /// handouts were joined. An agent's belief rests on every release: a driver that lost a handout can make up for it by
+    /// joining a copy to the next.
+    pub releases: Vec<Arc<Release>>,
+    /// Whether vectors are collected in the round that this starts.
+    pub collects: bool,
+}
+
+impl Handout for AggregateHandout {
+    fn round(&self) -> u64 {
+        self.round
+    }
+
+    fn wants_upload(&self) -> bool {
+        self.collects
+    }
+
+    fn join(&mut self, other: Self) {
+        if other.round > self.round {
+            self.round = other.round;
+            self.collects = other.collects;
+        }
+        for release in other.releases {
+            let place = self
+                .releases
+                .binary_search_by_key(&release.aggregate.round, |known| known.aggregate.round);
+            if let Err(place) = place {
+                self.releases.insert(place, release);
+            }
+        }
+    }
+}
+
+impl Takes for Fts {
+    type Handout = Broadcast;
+
+    fn take(&mut self, broadcast: Broadcast, own_id: u32) -> Vec<UpdateRejected> {
+        for straggler in broadcast.stragglers {
+            self.forget(straggler);
+        }
+        broadcast
+            .messages
+            .iter()
+            .filter(|message| message.sender != own_id)
+            .filter_map(|message| {
+                self.receive(message.sender, message.map, &message.weights)
+                    .err()
+            })
+            .map(UpdateRejected::from)
+            .collect()
+    }
+}
+
+impl Takes for DpFtsDe {
+    type Handout = AggregateHandout;
+
+    /// Every release counts, also those of rounds that the agent missed.
+    fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
+        let mut refused = Vec::new();
+        for release in &handout.releases {
+            if !self.receive(&release.aggregate) {
+                refused.push(UpdateRejected::Unfit {
+                    agent: own_id,
+                    round: release.aggregate.round,
+                });
+            }
+        }
+        refused
+    }
+}

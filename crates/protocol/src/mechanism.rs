@@ -1,0 +1,248 @@
+//! How the vectors of a round become a release: what an aggregator asks of a mechanism, the mechanism on a lattice, and the
+//! paper's.
+
+use fedbo_algorithms::dp_fts_de::{Aggregate, AggregateContent};
+use fedbo_privacy::accounting::PrivacyEvent;
+use fedbo_privacy::mechanism::{
+    Collecting, Kind, Mechanism, NoiseError, NoiseSource, PaperCollecting, PaperError,
+    PaperMechanism, PaperRelease, ReleaseRefused, ReleaseShape, VectorRefused,
+};
+
+use crate::ReleaseSchedule;
+
+/// Makes the release of a round.
+///
+/// Randomness comes from a source that the mechanism holds, given to it by the driver.
+pub trait RoundMechanism {
+    /// A round that takes vectors.
+    type Round;
+
+    /// N: slots are numbered from 0.
+    fn n_slots(&self) -> u32;
+
+    /// M: numbers in a vector.
+    fn n_features(&self) -> usize;
+
+    /// Begins a round, before any vector of it is read.
+    ///
+    /// # Errors
+    /// If the round's randomness cannot be drawn.
+    fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed>;
+
+    /// Adds the vector of a slot.
+    ///
+    /// # Errors
+    /// For public reasons alone; the round is then as if the vector had not come.
+    fn receive(
+        &self,
+        collecting: &mut Self::Round,
+        slot: u32,
+        vector: &[f64],
+    ) -> Result<(), VectorRefused>;
+
+    /// Ends a round: always a release, also when nobody came (INV-3).
+    fn close(&mut self, collecting: Self::Round) -> Closing;
+
+    /// Reads the bytes of a round's release. Equal bytes give equal numbers.
+    ///
+    /// # Errors
+    /// If they are no release of this mechanism for this round.
+    fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed>;
+}
+
+/// A release that is not durable yet, and what it costs: one value (INV-1).
+pub struct Closing {
+    /// In a fixed layout whose size depends on public parameters alone.
+    pub bytes: Vec<u8>,
+    /// `None` where nothing is promised: noise from a seed, or none.
+    pub event: Option<PrivacyEvent>,
+}
+
+/// Why a mechanism cannot go on.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MechanismFailed {
+    /// There is no randomness.
+    #[error(transparent)]
+    Noise(#[from] NoiseError),
+    /// The bytes are no release of this mechanism.
+    #[error("the stored release cannot be used: {0}")]
+    Release(#[from] ReleaseRefused),
+    /// The paper's mechanism refused the weights of the round.
+    #[error(transparent)]
+    Paper(#[from] PaperError),
+    /// They are a release of another shape.
+    #[error(
+        "the stored release holds {found:?}, this round releases {expected:?}; use the settings it was made with"
+    )]
+    OtherShape {
+        /// What the schedule says.
+        expected: ReleaseShape,
+        /// What it is.
+        found: ReleaseShape,
+    },
+}
+
+/// Rounds of the mechanism on a lattice, with noise from `S`: the one that protects with
+/// [`SecureNoise`](fedbo_privacy::mechanism::SecureNoise), the same in a simulation with noise from a seed, whose releases
+/// have no event (INV-10).
+#[derive(Debug)]
+pub struct LatticeRounds<S> {
+    mechanism: Mechanism,
+    schedule: ReleaseSchedule,
+    source: S,
+}
+
+impl<S: NoiseSource> LatticeRounds<S> {
+    /// Rounds whose shape `schedule` says, the same schedule as the aggregator's.
+    pub fn new(mechanism: Mechanism, schedule: ReleaseSchedule, source: S) -> Self {
+        Self {
+            mechanism,
+            schedule,
+            source,
+        }
+    }
+
+    /// The public parameters.
+    pub fn mechanism(&self) -> &Mechanism {
+        &self.mechanism
+    }
+}
+
+impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
+    type Round = Collecting<S::Kind>;
+
+    fn n_slots(&self) -> u32 {
+        self.mechanism.settings().n_slots
+    }
+
+    fn n_features(&self) -> usize {
+        self.mechanism.settings().n_features as usize
+    }
+
+    fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed> {
+        let shape = self.schedule.shape(round);
+        Ok(self.mechanism.begin(round, shape, &mut self.source)?)
+    }
+
+    fn receive(
+        &self,
+        collecting: &mut Self::Round,
+        slot: u32,
+        vector: &[f64],
+    ) -> Result<(), VectorRefused> {
+        collecting.receive(slot, vector)
+    }
+
+    fn close(&mut self, collecting: Self::Round) -> Closing {
+        let closed = collecting.close();
+        Closing {
+            bytes: closed.release.to_bytes(),
+            event: S::Kind::PRIVATE.then_some(closed.event), // INV-10
+        }
+    }
+
+    fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
+        let release = self.mechanism.read::<S::Kind>(round, bytes)?;
+        let (expected, found) = (self.schedule.shape(round), release.shape());
+        if expected != found {
+            return Err(MechanismFailed::OtherShape { expected, found });
+        }
+        let content = match found {
+            ReleaseShape::Regions => {
+                let sums = 0..release.n_sums();
+                AggregateContent::RegionSums(sums.map(|region| release.values(region)).collect())
+            }
+            ReleaseShape::Total => AggregateContent::Total(release.values(0)),
+        };
+        Ok(Aggregate {
+            round,
+            content,
+            noise_std: self.mechanism.noise_std(),
+        })
+    }
+}
+
+/// Rounds of the paper's mechanism in floats, with noise from `S` and the weights of a round from `W`.
+#[derive(Debug)]
+pub struct PaperRounds<S, W> {
+    mechanism: PaperMechanism,
+    weights: W,
+    source: S,
+}
+
+impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> PaperRounds<S, W> {
+    /// Rounds with the weights φ (P rows of N, each with sum 1) that `weights` gives for a round: a public function of the
+    /// round's number alone (INV-11).
+    pub fn new(mechanism: PaperMechanism, weights: W, source: S) -> Self {
+        Self {
+            mechanism,
+            weights,
+            source,
+        }
+    }
+
+    /// The public parameters.
+    pub fn mechanism(&self) -> &PaperMechanism {
+        &self.mechanism
+    }
+}
+
+impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds<S, W> {
+    type Round = PaperCollecting<S::Kind>;
+
+    fn n_slots(&self) -> u32 {
+        self.mechanism.settings().n_slots
+    }
+
+    fn n_features(&self) -> usize {
+        self.mechanism.settings().n_features as usize
+    }
+
+    fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed> {
+        let weights = (self.weights)(round);
+        Ok(self.mechanism.begin(round, weights, &mut self.source)?)
+    }
+
+    fn receive(
+        &self,
+        collecting: &mut Self::Round,
+        slot: u32,
+        vector: &[f64],
+    ) -> Result<(), VectorRefused> {
+        collecting.receive(slot, vector)
+    }
+
+    fn close(&mut self, collecting: Self::Round) -> Closing {
+        let closed = collecting.close();
+        Closing {
+            bytes: closed.release.to_bytes(),
+            event: closed.event.filter(|_| S::Kind::PRIVATE), // INV-10
+        }
+    }
+
+    /// Where the noise differs between regions, its standard deviation is given as the root of the mean variance.
+    fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
+        let release = PaperRelease::<S::Kind>::from_bytes(bytes)?;
+        let settings = self.mechanism.settings();
+        if release.round() != round {
+            return Err(ReleaseRefused::OtherRound {
+                expected: round,
+                found: release.round(),
+            }
+            .into());
+        }
+        if release.n_regions() != settings.n_regions as usize
+            || release.n_features() != settings.n_features as usize
+        {
+            return Err(ReleaseRefused::OtherMechanism.into());
+        }
+        let stds = release.noise_stds();
+        let variance: f64 = stds.iter().map(|std| std * std).sum();
+        let rows = release.region_weights().map(<[f64]>::to_vec);
+        Ok(Aggregate {
+            round,
+            content: AggregateContent::Weighted(rows.collect()),
+            noise_std: (variance / f64::from(settings.n_regions)).sqrt(),
+        })
+    }
+}

@@ -1,0 +1,321 @@
+//! What happens in a round, in which order, and what does not.
+
+use fedbo_algorithms::MessageRejected;
+use fedbo_gp::MapHash;
+use fedbo_protocol::{
+    Aggregator, Coordinator, Effect, MechanismFailed, ReleaseSchedule, RoundError, UpdateRejected,
+};
+
+use crate::common::{
+    Counting, aggregator, commit, event, every_round, handout, map_hash, refusal, total, update,
+};
+
+fn begun(schedule: ReleaseSchedule) -> Aggregator<Counting> {
+    let mut aggregator = aggregator(schedule, None);
+    assert_eq!(aggregator.recalled(0, None, 0).unwrap(), []);
+    aggregator
+}
+
+/// Recall, then vectors, then commit, then the handout together with the next question: nothing else, and in this order.
+#[test]
+fn effects_come_in_order() {
+    let mut aggregator = begun(every_round(9));
+    for round in 0..3 {
+        assert_eq!(aggregator.round(), round);
+        assert_eq!(aggregator.receive(update(2, round, 1.0), 0), []);
+        assert_eq!(aggregator.receive(update(0, round, 10.0), 0), []);
+        let closed = aggregator.receive(update(1, round, 100.0), 0);
+        let bytes = commit(&closed, round);
+        let Effect::Commit { event: cost, .. } = &closed[0] else {
+            unreachable!()
+        };
+        assert_eq!(*cost, Some(event()));
+        let effects = aggregator.committed(round, 0).unwrap();
+        let next = handout(&effects);
+        assert_eq!((next.round, next.collects), (round + 1, true));
+        assert_eq!(total(&next), [111.0, 3.0, 0.0, 0.0]);
+        assert_eq!(next.releases[0].bytes, bytes);
+        assert_eq!(next.releases[0].aggregate.round, round);
+        assert_eq!(effects[1..], [Effect::Recall { round: round + 1 }]);
+        assert_eq!(aggregator.recalled(round + 1, None, 0).unwrap(), []);
+    }
+    assert_eq!(aggregator.mechanism().opened, [0, 1, 2, 3]);
+}
+
+/// INV-1: between closing and the driver's answer nothing makes the machine hand out, and an answer to another question is
+/// an error that changes nothing.
+#[test]
+fn nothing_leaves_before_the_commit() {
+    let mut aggregator = begun(every_round(9));
+    for sender in 0..3 {
+        aggregator.receive(update(sender, 0, 1.0), 0);
+    }
+    assert_eq!(aggregator.tick(u64::MAX), []);
+    assert_eq!(aggregator.idle(0), []);
+    assert_eq!(aggregator.start(0), []);
+    assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
+    for wrong in [
+        aggregator.committed(1, 0),
+        aggregator.recalled(0, None, 0),
+        aggregator.recalled(1, None, 0),
+    ] {
+        assert!(
+            matches!(wrong, Err(RoundError::Unasked { .. })),
+            "{wrong:?}"
+        );
+    }
+    assert_eq!(aggregator.round(), 0);
+    let effects = aggregator.committed(0, 0).unwrap();
+    assert_eq!(handout(&effects).round, 1);
+    let again = aggregator.committed(0, 0);
+    assert!(
+        matches!(again, Err(RoundError::Unasked { .. })),
+        "{again:?}"
+    );
+}
+
+/// INV-2: a stored release is handed out byte for byte; no round is opened, no vector is read and nothing is charged.
+#[test]
+fn a_stored_release_is_handed_out_as_it_is() {
+    let mut first = begun(every_round(9));
+    for sender in 0..3 {
+        first.receive(update(sender, 0, f64::from(sender)), 0);
+    }
+    let bytes = handout(&first.committed(0, 0).unwrap()).releases[0]
+        .bytes
+        .clone();
+
+    let mut second = aggregator(every_round(9), None);
+    assert_eq!(second.recalled(0, Some(&bytes), 0).unwrap(), []);
+    assert_eq!(second.receive(update(0, 0, 77.0), 0), []);
+    assert_eq!(second.receive(update(0, 0, 77.0), 0), []);
+    assert_eq!(second.receive(update(1, 0, f64::NAN), 0), []);
+    let effects = second.receive(update(2, 0, 77.0), 0);
+    let next = handout(&effects);
+    assert_eq!(next.releases[0].bytes, bytes);
+    assert_eq!(total(&next), [3.0, 3.0, 0.0, 0.0]);
+    assert_eq!(effects[1..], [Effect::Recall { round: 1 }]);
+    assert_eq!(second.mechanism().opened, [] as [u64; 0]);
+    // The round after it is played as ever, and the first vector's slot is free again.
+    second.recalled(1, None, 0).unwrap();
+    assert_eq!(second.receive(update(0, 1, 1.0), 0), []);
+    assert_eq!(second.mechanism().opened, [1]);
+}
+
+/// Stored bytes that are not this round's release end the session before a vector is taken.
+#[test]
+fn a_stored_release_of_another_round_is_an_error() {
+    let mut first = begun(every_round(9));
+    first.idle(0);
+    let bytes = handout(&first.committed(0, 0).unwrap()).releases[0]
+        .bytes
+        .clone();
+    let mut second = begun(every_round(9));
+    second.idle(0);
+    second.committed(0, 0).unwrap();
+    for stored in [&bytes[..], &bytes[..9], &[]] {
+        let error = second.recalled(1, Some(stored), 0).unwrap_err();
+        let RoundError::Mechanism { round: 1, source } = error else {
+            panic!("{error}")
+        };
+        assert!(matches!(source, MechanismFailed::Release(_)), "{source}");
+    }
+    let taken = second.receive(update(0, 1, 1.0), 0);
+    assert!(matches!(
+        refusal(&taken),
+        UpdateRejected::NotCollected { round: 1, .. }
+    ));
+}
+
+/// INV-3: a round to which nobody came, or somebody not, releases in the same size and goes on.
+#[test]
+fn empty_rounds_release() {
+    let mut aggregator = begun(every_round(9));
+    let size = commit(&aggregator.idle(0), 0).len();
+    let next = handout(&aggregator.committed(0, 0).unwrap());
+    assert_eq!(total(&next), [0.0; 4]);
+    aggregator.recalled(1, None, 0).unwrap();
+    aggregator.receive(update(1, 1, 5.0), 0);
+    assert_eq!(commit(&aggregator.idle(0), 1).len(), size);
+    let next = handout(&aggregator.committed(1, 0).unwrap());
+    assert_eq!(total(&next), [5.0, 1.0, 0.0, 0.0]);
+}
+
+/// INV-6: the first vector of a slot counts; a repeat gets the same answer whatever it holds; a late one counts in no round.
+#[test]
+fn the_first_vector_of_a_slot_counts_in_its_own_round() {
+    let mut aggregator = begun(every_round(9));
+    assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
+    assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
+    assert_eq!(aggregator.receive(update(0, 0, 500.0), 0), []);
+    commit(&aggregator.idle(0), 0);
+    // Closed, not handed out yet: late, but a repeat is still a repeat.
+    let late = aggregator.receive(update(1, 0, 500.0), 0);
+    let expected = UpdateRejected::Late {
+        sender: 1,
+        round: 0,
+    };
+    assert_eq!(refusal(&late), expected);
+    assert_eq!(aggregator.receive(update(0, 0, 500.0), 0), []);
+    let next = handout(&aggregator.committed(0, 0).unwrap());
+    assert_eq!(total(&next), [1.0, 1.0, 0.0, 0.0]);
+    aggregator.recalled(1, None, 0).unwrap();
+    assert_eq!(
+        refusal(&aggregator.receive(update(1, 0, 500.0), 0)),
+        expected
+    );
+    assert_eq!(aggregator.receive(update(0, 0, 500.0), 0), []);
+    for sender in 0..2 {
+        assert_eq!(aggregator.receive(update(sender, 1, 2.0), 0), []);
+    }
+    let closed = aggregator.receive(update(2, 1, 2.0), 0);
+    commit(&closed, 1);
+    let next = handout(&aggregator.committed(1, 0).unwrap());
+    assert_eq!(total(&next), [6.0, 3.0, 0.0, 0.0]); // nothing was carried over
+}
+
+/// Who is not on the roster, another map, another length, a round that has not begun: refused by name, while the sender can
+/// still deliver and the round waits for it.
+#[test]
+fn refusals_are_for_public_reasons() {
+    let mut aggregator = begun(every_round(9));
+    aggregator.receive(update(0, 0, 1.0), 0);
+    aggregator.receive(update(1, 0, 1.0), 0);
+    let mut other_map = update(2, 0, 1.0);
+    other_map.map = MapHash([9; 32]);
+    let mut short = update(2, 0, 1.0);
+    short.weights.pop();
+    for _twice in 0..2 {
+        for (bad, expected) in [
+            (
+                update(3, 0, 1.0),
+                UpdateRejected::UnknownSender { sender: 3 },
+            ),
+            (
+                update(u32::MAX, 0, 1.0),
+                UpdateRejected::UnknownSender { sender: u32::MAX },
+            ),
+            (
+                other_map.clone(),
+                UpdateRejected::Message(MessageRejected::WrongMap {
+                    sender: 2,
+                    found: MapHash([9; 32]),
+                    expected: map_hash(),
+                }),
+            ),
+            (
+                short.clone(),
+                UpdateRejected::Message(MessageRejected::WrongLength {
+                    sender: 2,
+                    found: 3,
+                    expected: 4,
+                }),
+            ),
+            (
+                update(2, 1, 1.0),
+                UpdateRejected::Early {
+                    sender: 2,
+                    round: 1,
+                    current: 0,
+                },
+            ),
+        ] {
+            assert_eq!(refusal(&aggregator.receive(bad, 0)), expected);
+        }
+    }
+    commit(&aggregator.receive(update(2, 0, 1.0), 0), 0);
+}
+
+/// A vector before the store has answered is refused, not kept.
+#[test]
+fn nothing_is_taken_before_the_store_has_answered() {
+    let mut aggregator = aggregator(every_round(9), None);
+    let early = aggregator.receive(update(0, 0, 1.0), 0);
+    assert!(matches!(
+        refusal(&early),
+        UpdateRejected::NotCollected { .. }
+    ));
+    assert_eq!(aggregator.idle(0), []);
+    aggregator.recalled(0, None, 0).unwrap();
+    assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
+}
+
+/// Releases in rounds 0 and 3 only: the handouts between and after carry none, want no vectors, and an upload in such a
+/// round is refused.
+#[test]
+fn rounds_follow_the_schedule() {
+    let schedule = ReleaseSchedule::new(2, 3, 2).unwrap();
+    assert_eq!(schedule.last(), 3);
+    let mut aggregator = begun(schedule);
+    let mut seen = Vec::new();
+    for round in 0..8 {
+        assert_eq!(aggregator.round(), round);
+        let effects = if schedule.releases(round) {
+            commit(&aggregator.idle(0), round);
+            aggregator.committed(round, 0).unwrap()
+        } else {
+            let refused = refusal(&aggregator.receive(update(0, round, 1.0), 0));
+            let expected = UpdateRejected::NotCollected { sender: 0, round };
+            assert_eq!(refused, expected);
+            aggregator.idle(0)
+        };
+        let next = handout(&effects);
+        seen.push((next.round, next.releases.len(), next.collects));
+        if next.collects {
+            assert_eq!(effects[1..], [Effect::Recall { round: round + 1 }]);
+            aggregator.recalled(round + 1, None, 0).unwrap();
+        } else {
+            assert_eq!(effects.len(), 1);
+        }
+    }
+    let expected = [
+        (1, 1, false),
+        (2, 0, false),
+        (3, 0, true),
+        (4, 1, false),
+        (5, 0, false),
+        (6, 0, false),
+        (7, 0, false),
+        (8, 0, false),
+    ];
+    assert_eq!(seen, expected);
+}
+
+/// A schedule out of range is refused by name.
+#[test]
+fn impossible_schedules_are_refused() {
+    for (n_releases, every, name) in [
+        (0, 1, "number of releases"),
+        (1, 0, "rounds from release to release"),
+        (u64::MAX, 2, "number of releases"),
+    ] {
+        let error = ReleaseSchedule::new(n_releases, every, 0).unwrap_err();
+        assert_eq!(error.name, name);
+    }
+    assert_eq!(
+        ReleaseSchedule::new(u64::MAX, 1, 0).unwrap().last(),
+        u64::MAX - 1
+    );
+}
+
+/// INV-4, canary: no vector, and no release before it is durable, is printed with the machine, its effects or its errors.
+#[test]
+fn debug_prints_no_number() {
+    let canary = 123_456.75;
+    let mut aggregator = begun(every_round(9));
+    aggregator.receive(update(0, 0, canary), 0);
+    let mut printed = vec![format!("{aggregator:?}")];
+    let effects = aggregator.idle(0);
+    printed.push(format!("{effects:?} {aggregator:?}"));
+    let effects = aggregator.committed(0, 0).unwrap();
+    printed.push(format!("{effects:?} {aggregator:?}"));
+    let handed = handout(&effects);
+    assert_eq!(total(&handed)[0].to_bits(), canary.to_bits()); // it is there
+    printed.push(format!("{handed:?} {:?}", handed.releases[0]));
+    let bytes = format!("{:?}", canary.to_le_bytes());
+    let bytes = bytes.trim_matches(['[', ']']);
+    assert!(format!("{:?}", handed.releases[0].bytes).contains(bytes));
+    for text in printed {
+        assert!(!text.contains("123456") && !text.contains(bytes), "{text}");
+    }
+}

@@ -1,0 +1,237 @@
+//! `tradeoff.svg` and `tradeoff.png`: where arms end against what their releases cost, as in DP-FTS-DE Fig. 3a, b, c.
+//!
+//! Decides how a summary becomes this picture. Knows nothing of accountants: a cost is a number with a name. Start at
+//! [`TradeoffSpec`], then [`Tradeoff`].
+
+mod labels;
+mod picture;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use self::picture::TradeoffPicture;
+use crate::error::ReportError;
+use crate::plot::Scale;
+use crate::plot::canvas::register_fonts;
+use crate::plot::render::{draw_error, write_png, write_svg};
+use crate::summary::{ArmSummary, Estimate, Summary};
+
+/// Names of the picture's files.
+pub const TRADEOFF_FILES: [&str; 2] = ["tradeoff.svg", "tradeoff.png"];
+
+/// How the picture is drawn; part of the summary, so that it can be drawn again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TradeoffSpec {
+    /// Title above everything; empty for none.
+    pub title: String,
+    /// Name of the vertical axis, with its unit: what the summary's metric is.
+    pub y_label: String,
+    /// The panels, row by row.
+    pub panels: Vec<TradeoffPanel>,
+}
+
+/// One system of axes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TradeoffPanel {
+    /// Title above the panel; empty for none.
+    pub title: String,
+    /// Name of the horizontal axis: the cost, with what it holds for.
+    pub x_label: String,
+    /// The horizontal axis. On a logarithmic one a cost must be above 0.
+    pub scale: Scale,
+    /// Arms that have a cost, by what varies among them: each series has a marker and a colour.
+    pub series: Vec<TradeoffSeries>,
+    /// Arms without a cost: horizontal lines, named at their ends.
+    pub levels: Vec<ArmRef>,
+}
+
+/// Arms among which one thing varies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TradeoffSeries {
+    /// What the legend says. Series of the same name look the same in all panels.
+    pub name: String,
+    /// Its arms.
+    pub points: Vec<TradeoffPoint>,
+}
+
+/// An arm that has a cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TradeoffPoint {
+    /// The arm.
+    pub arm: ArmRef,
+    /// What stands beside its marker; empty for nothing.
+    pub label: String,
+    /// Where it is on the horizontal axis.
+    pub cost: f64,
+}
+
+/// An arm of a summary.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ArmRef {
+    /// The configuration that it belongs to; empty where the summary has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub configuration: String,
+    /// Its name.
+    pub arm: String,
+}
+
+impl ArmRef {
+    /// The arm of this name in a configuration.
+    pub fn new(configuration: impl Into<String>, arm: impl Into<String>) -> Self {
+        Self {
+            configuration: configuration.into(),
+            arm: arm.into(),
+        }
+    }
+
+    fn find<'a>(&self, summary: &'a Summary) -> Option<&'a ArmSummary> {
+        let arms = if self.configuration.is_empty() {
+            &summary.arms
+        } else {
+            let mut parts = summary.configurations.iter();
+            &parts
+                .find(|part| part.experiment == self.configuration)?
+                .arms
+        };
+        arms.iter().find(|arm| arm.arm == self.arm)
+    }
+}
+
+impl Summary {
+    /// Adds the picture that `spec` asks for: to the summary, to its file and as [`TRADEOFF_FILES`] in the folder.
+    ///
+    /// # Errors
+    /// When a file cannot be written or drawn.
+    pub fn add_tradeoff(&mut self, spec: TradeoffSpec, folder: &Path) -> Result<(), ReportError> {
+        Tradeoff::of(self, &spec).write(folder)?;
+        self.tradeoff = Some(spec);
+        self.write(folder)
+    }
+}
+
+/// The picture's data: the final metric of each arm beside its cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tradeoff {
+    title: String,
+    y_label: String,
+    panels: Vec<Panel>,
+    /// Arms that were asked for and have no value, or no place on the axis.
+    n_missing: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Panel {
+    title: String,
+    x_label: String,
+    scale: Scale,
+    series: Vec<Series>,
+    levels: Vec<Level>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Series {
+    name: String,
+    marks: Vec<Mark>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Mark {
+    label: String,
+    cost: f64,
+    estimate: Estimate,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Level {
+    name: String,
+    estimate: Estimate,
+}
+
+impl Tradeoff {
+    /// The picture that `spec` asks for. Arms that the summary does not have, that never had a value, or whose cost the axis
+    /// cannot show, are left out; the picture says how many.
+    #[must_use]
+    pub fn of(summary: &Summary, spec: &TradeoffSpec) -> Self {
+        let mut n_missing = 0;
+        let mut found = |arm: &ArmRef, shown: bool| {
+            let last = arm.find(summary).and_then(|arm| arm.last);
+            let estimate = last.filter(|estimate| shown && estimate.mean.is_finite());
+            n_missing += usize::from(estimate.is_none());
+            estimate
+        };
+        let mut panels = Vec::with_capacity(spec.panels.len());
+        for panel in &spec.panels {
+            let mut series = Vec::with_capacity(panel.series.len());
+            for each in &panel.series {
+                let mut marks = Vec::with_capacity(each.points.len());
+                for point in &each.points {
+                    let on_axis = point.cost.is_finite()
+                        && (panel.scale == Scale::Linear || point.cost > 0.0);
+                    if let Some(estimate) = found(&point.arm, on_axis) {
+                        marks.push(Mark {
+                            label: point.label.clone(),
+                            cost: point.cost,
+                            estimate,
+                        });
+                    }
+                }
+                let name = each.name.clone();
+                series.push(Series { name, marks });
+            }
+            let mut levels = Vec::with_capacity(panel.levels.len());
+            for level in &panel.levels {
+                if let Some(estimate) = found(level, true) {
+                    let name = level.arm.clone();
+                    levels.push(Level { name, estimate });
+                }
+            }
+            panels.push(Panel {
+                title: panel.title.clone(),
+                x_label: panel.x_label.clone(),
+                scale: panel.scale,
+                series,
+                levels,
+            });
+        }
+        Self {
+            title: spec.title.clone(),
+            y_label: spec.y_label.clone(),
+            panels,
+            n_missing,
+        }
+    }
+
+    /// Writes [`TRADEOFF_FILES`] into the folder.
+    ///
+    /// # Errors
+    /// When a file cannot be written or drawn.
+    pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
+        let [svg, png] = TRADEOFF_FILES.map(|name| folder.join(name));
+        let picture = register_fonts()
+            .and_then(|()| TradeoffPicture::of(self))
+            .map_err(|message| draw_error(&svg, message))?;
+        write_svg(&picture, &svg)?;
+        write_png(&picture, &png)
+    }
+
+    fn estimates(&self) -> impl Iterator<Item = &Estimate> {
+        self.panels.iter().flat_map(Panel::estimates)
+    }
+}
+
+impl Panel {
+    fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.series.iter().flat_map(|series| &series.marks)
+    }
+
+    fn estimates(&self) -> impl Iterator<Item = &Estimate> {
+        let marks = self.marks().map(|mark| &mark.estimate);
+        marks.chain(self.levels.iter().map(|level| &level.estimate))
+    }
+}
+
+#[cfg(test)]
+mod tests;

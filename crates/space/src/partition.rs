@@ -1,0 +1,285 @@
+//! Sub-regions: the unit cube cut into equal hyper-rectangles.
+
+use crate::{Kind, Parameter, Space, Value};
+
+/// Why a domain cannot be cut into so many regions.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PartitionError {
+    /// There must be at least one.
+    #[error("there is no partition into 0 regions: name at least 1")]
+    None,
+    /// A region would hold no point.
+    #[error(
+        "the space cannot be cut into {n_regions} regions that each hold a point: integers are cut while each slice holds \
+         one of them, choices not at all; name fewer regions, or a number with smaller factors"
+    )]
+    TooFine {
+        /// The number asked for.
+        n_regions: u32,
+    },
+}
+
+/// P hyper-rectangles of equal size that tile `[0,1]^d`: each coordinate j is cut into c_j slices, ∏ c_j = P.
+///
+/// A slice is half-open, `[k/c, (k+1)/c)`, the last one closed, so that every point lies in exactly one region. Regions are
+/// numbered with the first coordinate slowest, as in DP-FTS-DE appendix B.2.1. The prime factors of P, largest first, go
+/// to the coordinate with the fewest slices so far: 4 regions of three coordinates are 2×2×1, as there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    cuts: Vec<u32>,
+}
+
+impl Partition {
+    /// One region: the whole cube.
+    pub fn whole(dim: usize) -> Self {
+        Self { cuts: vec![1; dim] }
+    }
+
+    /// Cuts `[0,1]^d` along any coordinate.
+    ///
+    /// # Errors
+    /// If `n_regions` is 0.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn of_cube(dim: usize, n_regions: u32) -> Result<Self, PartitionError> {
+        assert!(dim > 0, "a cube has at least one coordinate");
+        Self::along(dim, n_regions, |_, _| true)
+    }
+
+    /// Cuts a space along its floats and integers; every region holds at least one of its points.
+    ///
+    /// # Errors
+    /// If `n_regions` is 0, or a region would hold no point.
+    pub fn of_space(space: &Space, n_regions: u32) -> Result<Self, PartitionError> {
+        let parameters = space.parameters().iter();
+        let owners: Vec<&Parameter> = parameters
+            .flat_map(|parameter| std::iter::repeat_n(parameter, parameter.n_coordinates()))
+            .collect();
+        Self::along(owners.len(), n_regions, |index, cuts| {
+            (0..cuts).all(|slice| holds(owners[index], slice, cuts))
+        })
+    }
+
+    /// Cuts along coordinates; `fits` says whether a coordinate can be cut into so many slices.
+    fn along(
+        dim: usize,
+        n_regions: u32,
+        fits: impl Fn(usize, u32) -> bool,
+    ) -> Result<Self, PartitionError> {
+        if n_regions == 0 {
+            return Err(PartitionError::None);
+        }
+        let mut cuts = vec![1_u32; dim];
+        for factor in prime_factors(n_regions) {
+            let open = (0..dim).filter(|index| fits(*index, cuts[*index] * factor));
+            let Some(index) = open.min_by_key(|index| cuts[*index]) else {
+                return Err(PartitionError::TooFine { n_regions });
+            };
+            cuts[index] *= factor;
+        }
+        Ok(Self { cuts })
+    }
+
+    /// Coordinates d.
+    pub fn dim(&self) -> usize {
+        self.cuts.len()
+    }
+
+    /// P.
+    pub fn n_regions(&self) -> usize {
+        self.cuts.iter().map(|c| *c as usize).product()
+    }
+
+    /// Slices of each coordinate (d).
+    pub fn cuts(&self) -> &[u32] {
+        &self.cuts
+    }
+
+    /// The region that holds `unit` (length d). Coordinates outside `[0,1]` count as the nearest inside.
+    ///
+    /// # Panics
+    /// If `unit` has another length.
+    pub fn region_of(&self, unit: &[f64]) -> usize {
+        assert_eq!(unit.len(), self.dim(), "a point of another dimension");
+        let slices = unit.iter().zip(&self.cuts);
+        slices.fold(0, |region, (x, cuts)| {
+            region * *cuts as usize + slice_of(*x, *cuts) as usize
+        })
+    }
+
+    /// Lower and upper corners of a region (d each). A point on an upper border below 1 belongs to the next region.
+    ///
+    /// # Panics
+    /// If there is no such region.
+    pub fn bounds(&self, region: usize) -> (Vec<f64>, Vec<f64>) {
+        assert!(region < self.n_regions(), "there is no region {region}");
+        let mut rest = region;
+        let (mut lower, mut upper) = (vec![0.0; self.dim()], vec![1.0; self.dim()]);
+        for (j, cuts) in self.cuts.iter().enumerate().rev() {
+            let slice = u32::try_from(rest % *cuts as usize).unwrap_or(0); // below a u32
+            rest /= *cuts as usize;
+            (lower[j], upper[j]) = (border(slice, *cuts), border(slice + 1, *cuts));
+        }
+        (lower, upper)
+    }
+
+    /// The point of a region at relative coordinates `within` in `[0,1]^d`: affine from its lower to its upper corner, and
+    /// always inside the region, so that 1 is the last number below a border that belongs to the next one.
+    ///
+    /// # Panics
+    /// If there is no such region or `within` has another length.
+    pub fn place(&self, region: usize, within: &[f64]) -> Vec<f64> {
+        assert_eq!(within.len(), self.dim(), "a point of another dimension");
+        let (lower, upper) = self.bounds(region);
+        let corners = lower.iter().zip(&upper);
+        let place = |(u, (low, high)): (&f64, (&f64, &f64))| {
+            let last = if *high < 1.0 { high.next_down() } else { 1.0 };
+            (low + u.clamp(0.0, 1.0) * (high - low)).clamp(*low, last)
+        };
+        within.iter().zip(corners).map(place).collect()
+    }
+}
+
+/// Whether a slice of a parameter's coordinate holds the coordinate of one of its values.
+fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
+    let (low, high) = match parameter.kind() {
+        Kind::Float { .. } => return true,
+        Kind::Categorical { .. } => return cuts == 1,
+        Kind::Int { low, high, .. } => (*low, *high),
+    };
+    let at_least = |value: i64| {
+        let mut unit = Vec::with_capacity(1);
+        let known = parameter.encode(&Value::Int(value), &mut unit).is_ok();
+        known.then(|| unit[0]).filter(|x| *x >= border(slice, cuts))
+    };
+    // The least integer whose coordinate reaches the slice: coordinates grow with integers.
+    let (mut below, mut reaching) = (low, high);
+    while below < reaching {
+        let middle = below.midpoint(reaching);
+        if at_least(middle).is_some() {
+            reaching = middle;
+        } else {
+            below = middle + 1;
+        }
+    }
+    at_least(reaching).is_some_and(|x| slice_of(x, cuts) == slice)
+}
+
+/// k/c.
+fn border(k: u32, cuts: u32) -> f64 {
+    f64::from(k) / f64::from(cuts)
+}
+
+/// The slice `[k/c, (k+1)/c)` that holds x, in agreement with [`border`] to the last bit.
+fn slice_of(x: f64, cuts: u32) -> u32 {
+    let mut slice = cuts - 1;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the number of slices; NaN becomes 0"
+    )]
+    let guess = (x * f64::from(cuts)) as u32;
+    slice = slice.min(guess);
+    while slice > 0 && x < border(slice, cuts) {
+        slice -= 1;
+    }
+    while slice + 1 < cuts && x >= border(slice + 1, cuts) {
+        slice += 1;
+    }
+    slice
+}
+
+/// With multiplicity, largest first.
+fn prime_factors(n: u32) -> Vec<u32> {
+    let (mut rest, mut factors, mut divisor) = (n, Vec::new(), 2);
+    while u64::from(divisor) * u64::from(divisor) <= u64::from(rest) {
+        while rest.is_multiple_of(divisor) {
+            factors.push(divisor);
+            rest /= divisor;
+        }
+        divisor += 1;
+    }
+    if rest > 1 {
+        factors.push(rest);
+    }
+    factors.reverse();
+    factors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ParameterSpec;
+
+    #[test]
+    fn regions_are_those_of_the_paper() {
+        let two = Partition::of_cube(2, 4).unwrap();
+        let bounds: Vec<_> = (0..4).map(|i| two.bounds(i)).collect();
+        let expected = [
+            (vec![0.0, 0.0], vec![0.5, 0.5]),
+            (vec![0.0, 0.5], vec![0.5, 1.0]),
+            (vec![0.5, 0.0], vec![1.0, 0.5]),
+            (vec![0.5, 0.5], vec![1.0, 1.0]),
+        ];
+        assert_eq!(bounds, expected);
+        assert_eq!(Partition::of_cube(3, 4).unwrap().cuts(), [2, 2, 1]);
+        assert_eq!(
+            Partition::of_cube(1, 3).unwrap().bounds(1),
+            (vec![1.0 / 3.0], vec![2.0 / 3.0])
+        );
+        assert_eq!(Partition::of_cube(2, 6).unwrap().cuts(), [3, 2]);
+        assert_eq!(Partition::of_cube(2, 7).unwrap().cuts(), [7, 1]);
+    }
+
+    #[test]
+    fn a_border_belongs_to_the_upper_region_alone() {
+        for n in [1, 2, 3, 4, 6, 7, 12, 49, 97, 360] {
+            for dim in 1..4 {
+                let partition = Partition::of_cube(dim, n).unwrap();
+                assert_eq!(partition.n_regions(), n as usize);
+                for region in 0..partition.n_regions() {
+                    let (lower, upper) = partition.bounds(region);
+                    assert_eq!(partition.region_of(&lower), region);
+                    for corner in [vec![0.0; dim], vec![0.5; dim], vec![1.0; dim]] {
+                        let inside = partition.place(region, &corner);
+                        assert_eq!(partition.region_of(&inside), region, "{n} in {dim}");
+                        let fits = inside.iter().zip(lower.iter().zip(&upper));
+                        assert!(fits.into_iter().all(|(x, (l, u))| l <= x && x <= u));
+                    }
+                    if upper.iter().all(|u| *u < 1.0) {
+                        assert_ne!(partition.region_of(&upper), region);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_are_cut_while_each_slice_holds_one() {
+        let space = |spec: ParameterSpec| {
+            let choice = ParameterSpec::categorical(["a", "b"]);
+            Space::from_specs([("n", &spec), ("c", &choice)]).unwrap()
+        };
+        let three = space(ParameterSpec::int(1, 3));
+        assert_eq!(Partition::of_space(&three, 3).unwrap().cuts(), [3, 1]);
+        let error = Partition::of_space(&three, 4).unwrap_err();
+        assert_eq!(error, PartitionError::TooFine { n_regions: 4 });
+        // Of 1 to 8 on a logarithmic scale the eighth part from below holds 1 alone, the next none.
+        let log = space(ParameterSpec::log_int(1, 8));
+        for n in 1..=8 {
+            let cut = Partition::of_space(&log, n);
+            let all_hold = (0..n).all(|slice| {
+                (1..=8).any(|value| {
+                    let mut unit = Vec::new();
+                    log.parameters()[0]
+                        .encode(&Value::Int(value), &mut unit)
+                        .unwrap();
+                    slice_of(unit[0], n) == slice
+                })
+            });
+            assert_eq!(cut.is_ok(), all_hold, "{n}");
+        }
+        assert!(Partition::of_space(&log, 0).is_err());
+    }
+}
