@@ -61,7 +61,7 @@ fn audited_epsilon(mechanism: &Mechanism, n: u64) -> f64 {
         .unwrap();
     let (with, without) = (runs(true, 0, n), runs(false, 0, n));
     let guesses = Guesses::above(threshold, &with, &without);
-    println!("threshold {threshold:.1}, {guesses:?}");
+    eprintln!("threshold {threshold:.1}, {guesses:?}");
     guesses.epsilon(DELTA, ALPHA)
 }
 
@@ -78,7 +78,7 @@ fn check(n: u64, least: f64) {
     // High-precision quadrature of the privacy loss gives 3.5952 to 3.5972.
     assert!((3.5952..3.5972 * 1.005).contains(&declared), "{declared}");
     let epsilon = audited_epsilon(&mechanism, n);
-    println!("{n} runs: epsilon is at least {epsilon:.3}, the accountant says {declared:.4}");
+    eprintln!("{n} runs: epsilon is at least {epsilon:.3}, the accountant says {declared:.4}");
     assert!(
         (least * declared..=declared).contains(&epsilon),
         "{epsilon}"

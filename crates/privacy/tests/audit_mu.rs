@@ -97,7 +97,7 @@ fn check(n: u64, least: f64) {
     assert!((declared * 1.5 - 1.0).abs() < 1e-12, "{declared}");
     for shape in [ReleaseShape::Regions, ReleaseShape::Total] {
         let share = audited_mu(1.5, shape, n) / declared;
-        println!("{shape:?}: audited mu is at least {share:.4} of the declared");
+        eprintln!("{shape:?}: audited mu is at least {share:.4} of the declared");
         assert!((least..=1.0).contains(&share), "{shape:?}: {share}");
     }
 }

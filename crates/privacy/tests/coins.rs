@@ -186,12 +186,15 @@ fn both_ends_of_the_rate_work() {
 }
 
 /// Nothing in a round's noise tells who took part: for each slot, the noise of those rounds with it and of those without
-/// fall into 32 cells alike.
+/// fall into 32 cells alike. The noise is so large that its proposals use 32 bits each, as coins do: were the words the
+/// same, it would show.
 #[test]
 fn coins_are_independent_of_the_noise() {
     let (n_slots, n_rounds, q) = (16_u32, 30_000_u64, 0.25);
-    let mechanism = mechanism(n_slots, 1, 1, q, 1.0);
-    let (bound, spacing) = (mechanism.lattice().bound(), mechanism.lattice().spacing());
+    let mechanism = mechanism(n_slots, 1, 1, q, 400.0);
+    let std = 400.0 * float(mechanism.lattice().bound());
+    assert!((2_f64.powi(31)..2_f64.powi(32)).contains(&std));
+    let spacing = mechanism.lattice().spacing();
     let uploads: Vec<(u32, Vec<f64>)> = (0..n_slots)
         .map(|slot| (slot, vec![f64::from(1_u32 << slot) * spacing]))
         .collect();
@@ -209,7 +212,7 @@ fn coins_are_independent_of_the_noise() {
             release.sums()[0]
         };
         let (noise, sum) = (play(&[]), play(&uploads));
-        let place = (signed(noise) / float(bound) * 8.0 + 16.0).clamp(0.0, 31.0);
+        let place = (signed(noise) / std * 8.0 + 16.0).clamp(0.0, 31.0);
         let cell = (0_u8..32)
             .rev()
             .find(|cell| f64::from(*cell) <= place)

@@ -1,8 +1,4 @@
 //! Vectors that nobody meant to send: taken like any other, never longer than K, never a panic (INV-5, INV-7).
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
-)]
 
 mod common;
 

@@ -1,0 +1,154 @@
+//! A ledger is not lost, not mixed with other results, and not set back unnoticed.
+
+use rustix::process::Signal;
+
+use crate::common::{self, Sandbox, finished, finished_code, interrupt, json, wait_until};
+use crate::federations::{LEDGER, federation, releases};
+
+#[test]
+fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
+    let sandbox = Sandbox::new();
+    let tables = "[privacy]\nepsilon = 2.0\nreleases = 2\n";
+    let text = federation(8, 2, tables);
+    sandbox.write("f.toml", &text);
+    sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
+    let before = releases(&sandbox.path(LEDGER));
+    let refused = |file: &str, arguments: &[&str], parts: &[&str]| {
+        sandbox
+            .fedbo(&[&["run", file][..], arguments].concat())
+            .expect(2, parts);
+        assert_eq!(releases(&sandbox.path(LEDGER)), before);
+        assert_eq!(sandbox.results("results/test").len(), 1 + 8 * 4);
+    };
+    let ways = [
+        "ledger.db records what releases have cost",
+        "--resume",
+        "--spend-again",
+    ];
+    refused("f.toml", &["--overwrite"], &ways);
+    refused("f.toml", &["--overwrite", "--arms", "ts"], &ways);
+    refused("f.toml", &[], &["results of another run"]);
+    refused("f.toml", &["--spend-again"], &["--overwrite"]);
+    // Another budget, or any other change of what is public, is another study.
+    for (from, to) in [
+        ("epsilon = 2.0", "epsilon = 3.0"),
+        ("\"a7\"", "\"b7\""),
+        ("count = 20", "count = 21"),
+    ] {
+        sandbox.write("g.toml", &text.replace(from, to));
+        refused("g.toml", &["--resume"], &["cannot go on from results/test"]);
+    }
+    // A ledger without results is no free folder either.
+    let aside = sandbox.path("aside.csv");
+    std::fs::rename(sandbox.path("results/test/results.csv"), &aside).expect("results");
+    sandbox.fedbo(&["run", "f.toml"]).expect(2, &ways);
+    sandbox.write("g.toml", &text.replace("epsilon = 2.0", "epsilon = 3.0"));
+    let parts = [
+        "the ledger is of another study",
+        "budget.epsilon = 3.0 here, 2.0 in the ledger",
+    ];
+    sandbox
+        .fedbo(&["run", "g.toml", "--resume"])
+        .expect(2, &parts);
+    // Results that are lost are made again from what was released: nothing is charged.
+    sandbox
+        .fedbo(&["run", "f.toml", "--resume"])
+        .expect(0, &["spent before: "]);
+    assert_eq!(releases(&sandbox.path(LEDGER)), before);
+    assert_eq!(
+        sandbox.results("results/test"),
+        common::results(&aside),
+        "the same releases lead to the same queries"
+    );
+
+    let ran = sandbox.fedbo(&["run", "f.toml", "--overwrite", "--spend-again"]);
+    ran.expect(0, &["warning: the ledger of the results that are overwritten is kept as results/test/ledger-1.db"]);
+    assert_eq!(releases(&sandbox.path("results/test/ledger-1.db")), before);
+    assert_ne!(releases(&sandbox.path(LEDGER)), before);
+    sandbox
+        .fedbo(&["privacy", "verify", "results/test/ledger-1.db"])
+        .expect(0, &[]);
+}
+
+/// The results and the head beside it tell on a ledger that is older than they are.
+#[test]
+fn a_ledger_that_was_set_back_or_lost_is_noticed() {
+    let sandbox = Sandbox::new();
+    let tables = "[privacy]\nepsilon = 2.0\nreleases = 20\n";
+    sandbox.write("f.toml", &federation(8, 20, tables));
+    let (path, head) = (
+        sandbox.path(LEDGER),
+        sandbox.path("results/test/ledger.head"),
+    );
+    let mut child = sandbox.start(&["run", "f.toml"]);
+    wait_until(|| releases(&path).len() >= 2);
+    interrupt(&child, Signal::KILL);
+    finished_code(&mut child);
+    let files = ["ledger.db", "ledger.db-wal"].map(|name| sandbox.path("results/test").join(name));
+    let old = files
+        .clone()
+        .map(|path| std::fs::read(path).unwrap_or_default());
+    let n_old = releases(&path).len();
+    let resume = ["run", "f.toml", "--resume"];
+    sandbox.fedbo(&resume).expect(0, &[]);
+    let whole = std::fs::read(&path).expect("a ledger");
+    let noted = std::fs::read_to_string(&head).expect("a head");
+    assert!(n_old < releases(&path).len());
+
+    // Lost, with the head and without.
+    std::fs::remove_file(&path).expect("a ledger");
+    sandbox
+        .fedbo(&resume)
+        .expect(2, &["there is no such ledger"]);
+    std::fs::remove_file(&head).expect("a head");
+    sandbox
+        .fedbo(&resume)
+        .expect(2, &["there is no such ledger"]);
+    assert!(!path.exists());
+    // An older state, restored from a disk: the results know better even without the head.
+    for (path, bytes) in files.iter().zip(&old) {
+        std::fs::write(path, bytes).expect("writable");
+    }
+    let parts = [
+        format!("ledger.db holds {n_old} releases, and the results beside it rest on 20"),
+        "put back the ledger of these results".to_owned(),
+    ];
+    sandbox
+        .fedbo(&resume)
+        .expect(2, &parts.each_ref().map(String::as_str));
+    std::fs::write(&head, &noted).expect("writable");
+    sandbox
+        .fedbo(&resume)
+        .expect(2, &parts.each_ref().map(String::as_str));
+    assert_eq!(releases(&path).len(), n_old, "nothing was released anew");
+    // As it was.
+    for path in &files {
+        let _ = std::fs::remove_file(path);
+    }
+    std::fs::write(&path, &whole).expect("writable");
+    sandbox.fedbo(&resume).expect(0, &["spent before: "]);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_spent_and_the_run_goes_on() {
+    let sandbox = Sandbox::new();
+    let tables = "[privacy]\nepsilon = 2.0\nreleases = 20\n";
+    sandbox.write("f.toml", &federation(8, 20, tables));
+    let child = sandbox.start(&["run", "f.toml", "--json"]);
+    wait_until(|| releases(&sandbox.path(LEDGER)).len() >= 3);
+    interrupt(&child, Signal::INT);
+    let ran = finished(child);
+    if ran.code == Some(130) {
+        let summary = json(ran.expect(130, &["go on with: fedbo run f.toml --resume"]));
+        let n_released = releases(&sandbox.path(LEDGER)).len();
+        assert_eq!(summary["interrupted"], true);
+        let privacy = &summary["arms"][0]["privacy"];
+        assert_eq!(privacy["releases"], n_released);
+        assert_eq!(privacy["planned_releases"], 20);
+    }
+    let before = releases(&sandbox.path(LEDGER));
+    sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &[]);
+    let after = releases(&sandbox.path(LEDGER));
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(after.len(), 20);
+}
