@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::process::{cargo, root, run, target};
+use crate::verify::with_data_quietly;
 
 /// What `cargo xtask mutants` is told.
 #[derive(clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) struct Mutants {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// The package whose sources are changed.
+    /// The package whose sources are changed, where a mutant names none.
     package: String,
     mutant: Vec<Mutant>,
 }
@@ -40,6 +41,7 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Mutant {
     name: String,
+    package: Option<String>,
     /// What would be wrong.
     why: String,
     /// Below the package's folder.
@@ -49,6 +51,12 @@ struct Mutant {
     to: String,
     /// The integration test that must fail, or `doc` for the documentation's.
     test: String,
+}
+
+impl Mutant {
+    fn package(&self) -> &str {
+        self.package.as_deref().unwrap_or_default()
+    }
 }
 
 /// What became of a mutant.
@@ -70,7 +78,10 @@ impl Mutants {
     pub(crate) fn run(&self) -> Result<()> {
         let path = root().join("crates/privacy/mutants.toml");
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let list: List = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        let mut list: List = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        for mutant in &mut list.mutant {
+            mutant.package.get_or_insert_with(|| list.package.clone());
+        }
         check_names(&list.mutant)?;
         let mutants: Vec<&Mutant> = list.mutant.iter().filter(|m| self.takes(m)).collect();
         if mutants.is_empty() {
@@ -82,7 +93,7 @@ impl Mutants {
             }
             return Ok(());
         }
-        let workshop = Workshop::prepare(&list.package)?;
+        let workshop = Workshop::prepare()?;
         workshop.check_honest(&mutants)?;
         let mut failures = 0;
         for (index, mutant) in mutants.iter().enumerate() {
@@ -148,12 +159,11 @@ fedbo-space = { opt-level = 0 }
 /// A copy of the sources in which mutants are made.
 struct Workshop {
     folder: PathBuf,
-    package: String,
 }
 
 impl Workshop {
     /// Copies what differs from the last time, so that what is unchanged is not compiled again.
-    fn prepare(package: &str) -> Result<Self> {
+    fn prepare() -> Result<Self> {
         let folder = target().join("mutants").join("workspace");
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         for part in ["Cargo.toml", "Cargo.lock", "clippy.toml", "crates", "xtask"] {
@@ -162,17 +172,14 @@ impl Workshop {
         }
         fs::create_dir_all(folder.join(".cargo"))?;
         write_if_new(&folder.join(".cargo/config.toml"), CARGO_CONFIG.as_bytes())?;
-        Ok(Self {
-            folder,
-            package: package.to_owned(),
-        })
+        Ok(Self { folder })
     }
 
     /// The tests pass before anything is changed: else their failing would prove nothing.
     fn check_honest(&self, mutants: &[&Mutant]) -> Result<()> {
-        let tests: BTreeSet<&str> = mutants.iter().map(|m| m.test.as_str()).collect();
-        for test in tests {
-            let mut command = self.test(test);
+        let tests: BTreeSet<_> = mutants.iter().map(|m| (m.package(), &m.test)).collect();
+        for (package, test) in tests {
+            let mut command = self.test(package, test);
             run(command.arg("--quiet"))
                 .with_context(|| format!("{test} fails without any mutant"))?;
         }
@@ -183,7 +190,7 @@ impl Workshop {
         let path = self
             .folder
             .join("crates")
-            .join(self.package.trim_start_matches("fedbo-"))
+            .join(mutant.package().trim_start_matches("fedbo-"))
             .join(&mutant.file);
         let original = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let found = original.matches(&mutant.from).count();
@@ -201,11 +208,9 @@ impl Workshop {
 
     fn judge(&self, mutant: &Mutant) -> Result<Outcome> {
         let mut build = if mutant.test == "doc" {
-            let mut build = self.cargo("build");
-            build.args(["--package", &self.package]);
-            build
+            self.cargo("build", mutant.package())
         } else {
-            let mut build = self.test(&mutant.test);
+            let mut build = self.test(mutant.package(), &mutant.test);
             build.arg("--no-run");
             build
         };
@@ -214,7 +219,7 @@ impl Workshop {
             let reason = String::from_utf8_lossy(&built.stderr).into_owned();
             return Ok(Outcome::Broken(reason));
         }
-        let mut test = self.test(&mutant.test);
+        let mut test = self.test(mutant.package(), &mutant.test);
         let passed = test.stdin(Stdio::null()).output()?.status.success();
         Ok(if passed {
             Outcome::Survived
@@ -223,9 +228,8 @@ impl Workshop {
         })
     }
 
-    fn test(&self, test: &str) -> Command {
-        let mut command = self.cargo("test");
-        command.args(["--package", &self.package]);
+    fn test(&self, package: &str, test: &str) -> Command {
+        let mut command = self.cargo("test", package);
         match test {
             "doc" => command.arg("--doc"),
             test => command.args(["--test", test]),
@@ -234,13 +238,12 @@ impl Workshop {
     }
 
     /// Never the tree's own target folder: there a mutant could be taken for the honest package.
-    fn cargo(&self, verb: &str) -> Command {
-        let mut command = cargo([verb]);
+    fn cargo(&self, verb: &str, package: &str) -> Command {
+        let mut command = with_data_quietly(cargo([verb, "--package", package]));
         command
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", target().join("mutants").join("target"))
-            .env("RUST_BACKTRACE", "0")
-            .env_remove("RUSTFLAGS");
+            .env("RUST_BACKTRACE", "0");
         command
     }
 }

@@ -91,14 +91,19 @@ fn long_forms_below(folder: &Path) -> Result<Vec<String>> {
             names.extend(long_forms_below(&path)?);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-            let after = source.split(LONG_FORM).skip(1);
-            names.extend(after.filter_map(|text| {
-                let signature = text.split_once("fn ")?.1;
-                Some(signature.split_once('(')?.0.to_owned())
-            }));
+            names.extend(long_forms_in(&source));
         }
     }
     Ok(names)
+}
+
+/// The names of the tests after each [`LONG_FORM`] of a source.
+fn long_forms_in(source: &str) -> Vec<String> {
+    let name = |text: &str| {
+        let signature = text.split_once("fn ")?.1;
+        Some(signature.split_once('(')?.0.to_owned())
+    };
+    source.split(LONG_FORM).skip(1).filter_map(name).collect()
 }
 
 fn folders(parent: &Path) -> Result<Vec<PathBuf>> {
@@ -136,20 +141,45 @@ fn component(name: &str, verb: &str) -> Result<()> {
 }
 
 /// Tells the tests where the published data are, and the user where they are looked for.
-fn with_data(mut command: Command) -> Command {
-    if let Some(folder) = std::env::var_os("FEDBO_DATA") {
-        eprintln!("xtask: data from FEDBO_DATA={}", folder.to_string_lossy());
-        return command;
-    }
-    match root().join("../shared/data").canonicalize() {
-        Ok(folder) => {
-            eprintln!("xtask: data from {}", folder.display());
-            command.env("FEDBO_DATA", folder);
-        }
-        Err(_) => eprintln!(
+fn with_data(command: Command) -> Command {
+    match data_folder() {
+        Some(folder) => eprintln!("xtask: data from {}", folder.display()),
+        None => eprintln!(
             "xtask: no data: FEDBO_DATA is not set and ../shared/data does not exist; the tests that compare with \
              published data will fail"
         ),
     }
+    with_data_quietly(command)
+}
+
+/// The same without a word.
+pub(crate) fn with_data_quietly(mut command: Command) -> Command {
+    if let Some(folder) = data_folder() {
+        command.env("FEDBO_DATA", folder);
+    }
     command
+}
+
+/// FEDBO_DATA, or ../shared/data where that exists.
+fn data_folder() -> Option<PathBuf> {
+    std::env::var_os("FEDBO_DATA")
+        .map(PathBuf::from)
+        .or_else(|| root().join("../shared/data").canonicalize().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_forms_are_found_and_tests_that_others_start_are_not() {
+        let source = format!(
+            "#[test]\n#[ignore = \"started by another test\"]\nfn held() {{}}\n\
+             #[test]\n{LONG_FORM}\nfn audited() {{}}\n{LONG_FORM}\nfn tossed() -> R {{}}\n#[test]\nfn plain() {{}}"
+        );
+        assert_eq!(long_forms_in(&source), ["audited", "tossed"]);
+        let privacy = long_forms_below(&root().join("crates/privacy")).unwrap();
+        let audit = "the_audited_mu_is_the_declared_one_in_a_million_trials";
+        assert!(privacy.iter().any(|name| name == audit), "{privacy:?}");
+    }
 }

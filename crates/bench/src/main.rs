@@ -16,6 +16,7 @@ mod measure;
 mod memory;
 mod message;
 mod privacy_accounting;
+mod private_round;
 mod scaling;
 mod thompson_step;
 
@@ -97,6 +98,18 @@ enum Bench {
         #[command(flatten)]
         effort: Effort,
     },
+    /// Rounds of a whole private federation in one process, objectives apart
+    PrivateRound {
+        /// Agents
+        #[arg(long, default_value_t = 29)]
+        agents: u32,
+        /// Rounds
+        #[arg(long, default_value_t = 60)]
+        rounds: u64,
+        /// Threads
+        #[arg(long, default_value_t = 1)]
+        threads: usize,
+    },
     /// How cost grows with observations and with features
     Scaling {
         /// Largest number of observations and of features
@@ -173,6 +186,14 @@ fn main() -> Result<()> {
         Bench::PrivacyAccounting { effort } => (
             "privacy_accounting",
             privacy_accounting::rows(&effort.limits())?,
+        ),
+        Bench::PrivateRound {
+            agents,
+            rounds,
+            threads,
+        } => (
+            "private_round",
+            private_round::rows(agents, rounds, threads)?,
         ),
         Bench::Scaling { largest, effort } => {
             ("scaling", scaling::rows(largest, &effort.limits())?)

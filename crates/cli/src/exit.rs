@@ -99,6 +99,7 @@ impl Exit {
             | RunError::UnknownArm { .. }
             | RunError::RepeatedArm { .. }
             | RunError::LedgerExists { .. }
+            | RunError::LedgerMissing { .. }
             | RunError::LedgerSetBack { .. }
             | RunError::NoStart { .. }
             | RunError::AnotherRun { .. }

@@ -125,9 +125,40 @@ fn json_is_on_standard_output_alone() {
     let ran = sandbox.fedbo(&["plot", "results/test", "--json"]);
     let files: serde_json::Value = serde_json::from_str(&ran.expect(0, &[]).stdout).expect("JSON");
     assert_eq!(files["files"][1], "results/test/curves.png");
+    assert_eq!(files["files"][2], serde_json::Value::Null);
     let ran = sandbox.fedbo(&["experiment", "list", "--json"]);
     let list: serde_json::Value = serde_json::from_str(&ran.expect(0, &[]).stdout).expect("JSON");
     assert_eq!(list[0]["name"], "fts-synthetic");
+}
+
+/// The trade-off's data are in the summary: `plot` draws it again, and only where the summary asks for it.
+#[test]
+fn a_tradeoff_is_drawn_again_from_the_summary() {
+    let sandbox = Sandbox::new();
+    let agents = [("a", PARABOLA), ("b", PARABOLA)];
+    sandbox.write("f.toml", &federation(1, "", &agents));
+    let ran = sandbox.fedbo(&["run", "f.toml", "--quiet", "--arms", "fts,ts"]);
+    ran.expect(0, &[]);
+    let path = sandbox.path("results/test/summary.json");
+    let text = std::fs::read_to_string(&path).expect("a summary");
+    let mut summary: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let fts = serde_json::json!({ "arm": { "arm": "fts" }, "label": "dear", "cost": 3.0 });
+    summary["tradeoff"] = serde_json::json!({ "panels": [{
+        "series": [{ "name": "of one kind", "points": [fts] }],
+        "levels": [{ "arm": "ts" }],
+    }]});
+    std::fs::write(&path, summary.to_string()).expect("a writable file");
+    let ran = sandbox.fedbo(&["plot", "results/test"]);
+    ran.expect(0, &[]);
+    let files: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(
+        files[2..],
+        ["results/test/tradeoff.svg", "results/test/tradeoff.png"]
+    );
+    let svg = std::fs::read_to_string(sandbox.path(files[2])).expect("the picture");
+    for text in ["of one kind", "dear", ">\nts\n<"] {
+        assert!(svg.contains(text), "{text} is not in {svg}");
+    }
 }
 
 #[test]

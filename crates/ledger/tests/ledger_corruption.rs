@@ -27,6 +27,9 @@ fn flipped(bytes: &[u8], byte: usize, bit: usize) -> Vec<u8> {
     bytes
 }
 
+/// Bytes of a file before its first table: versions and settings of SQLite.
+const HEAD: usize = 100;
+
 /// How the bits of a file are flipped.
 struct Flips {
     /// Which bits of a byte, by its place and value.
@@ -54,7 +57,9 @@ fn flip_file(flips: &Flips) -> (usize, usize) {
                         "a change of content is noticed"
                     );
                     if (flips.opens)(byte) {
-                        assert_eq!(store.judge_by_opening(), judged);
+                        let opened = store.judge_by_opening();
+                        // A flip in SQLite's own head may make a file that can be read, but not be written.
+                        assert!(opened == judged || (opened.is_none() && byte < HEAD));
                     }
                     n_flips += 1;
                     n_unnoticed += usize::from(judged.is_some());
@@ -95,15 +100,16 @@ fn content(file: &[u8]) -> Vec<bool> {
     is_content
 }
 
-/// One bit of every byte; of the zeros, most of which are room that is not in use, one in eight.
+/// Every bit of the head, one bit of every other byte; of the zeros, most of which are room that is not in use, one in eight.
 #[test]
 fn a_flipped_bit_of_the_file_is_refused_or_changes_nothing() {
     let (n_flips, n_unnoticed) = flip_file(&Flips {
         bits_of: |byte, value| match value == 0 && byte % 8 != 3 {
+            _ if byte < HEAD => (0..8).collect(),
             true => Vec::new(),
             false => vec![byte * 5 % 8],
         },
-        opens: |byte| byte % 32 == 3,
+        opens: |byte| byte < HEAD || byte % 32 == 3,
     });
     assert!(n_flips - n_unnoticed > 2000, "{n_unnoticed} of {n_flips}");
 }

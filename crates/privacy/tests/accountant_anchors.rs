@@ -117,7 +117,7 @@ fn renyi_bounds_pld(n_settings: u32, first: u32) {
         state ^= state << 17;
         (state >> 11) as f64 / (1_u64 << 53) as f64
     };
-    for _ in 0..n_settings {
+    for setting_idx in 0..n_settings {
         let q = if uniform() < 0.1 {
             1.0
         } else {
@@ -130,22 +130,25 @@ fn renyi_bounds_pld(n_settings: u32, first: u32) {
         let setting = format!("q {q} z {z} T {rounds} delta {delta:e}: {pld} {renyi} {moments}");
         assert!(pld <= renyi * (1.0 + 1e-4) + 1e-9, "{setting}");
         assert!(renyi <= moments, "{setting}");
+        if n_settings > 1000 && setting_idx % 10 != 0 {
+            continue;
+        }
         let mut accountant = PldAccountant::new();
         accountant.compose(&event(q, z), rounds).unwrap();
         let bracket = accountant
             .epsilon_bracket(Delta::new(delta).unwrap())
             .unwrap();
         assert!(bracket.lower <= bracket.upper, "{setting}: {bracket:?}");
-        // Rounded the other way it is no bound, but not far off either.
+        // Rounded the other way it is no bound, but not far off.
         assert!(
-            bracket.upper <= 1.05 * bracket.lower + 1e-3,
+            bracket.upper <= 1.03 * bracket.lower + 1e-3,
             "{setting}: {bracket:?}"
         );
         // ε and δ are each other's inverses, to the accuracy of the bounds.
         if pld > 0.0 {
             let back = accountant.delta(pld).unwrap();
             assert!(
-                back <= 1.05 * delta && back >= 0.9 * delta,
+                back <= 1.01 * delta && back >= 0.97 * delta,
                 "{setting}: back {back:e}"
             );
         }

@@ -145,8 +145,8 @@ fn one_sampled_release_is_its_hockey_stick_divergence() {
                 remove.max(add)
             };
             if epsilon > 0.0 {
-                // To 0.5 %, and where ε itself is next to nothing to 5e−5.
-                tight(epsilon, delta, (5e-5 / epsilon).clamp(5e-3, 1.0), truth);
+                // To 0.3 %, and where ε itself is next to nothing to 1e−6.
+                tight(epsilon, delta, (1e-6 / epsilon).clamp(3e-3, 1.0), truth);
             } else {
                 assert!(truth(0.0) <= delta);
             }

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     StudyGrowth,
     /// Growth of cost.
     Scaling,
+    /// A round of the private mechanism.
+    Aggregation,
     /// Peak memory of a federation.
     Memory,
     /// The criterion benchmarks of `fedbo-gp`.
@@ -35,6 +37,7 @@ impl Kind {
             Self::AskTell => "optuna_asktell",
             Self::StudyGrowth => "study_growth",
             Self::Scaling => "scaling",
+            Self::Aggregation => "aggregation",
             Self::Memory => "memory",
             Self::Micro => "micro",
         }
@@ -106,6 +109,7 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
     let largest = if quick { "500" } else { "2000" };
     let scaling = ["scaling", "--largest", largest];
     cells.push(alone(Kind::Scaling, "scaling", &scaling));
+    cells.push(alone(Kind::Aggregation, "aggregation", &["aggregation"]));
     cells.push(alone(Kind::Memory, "memory", &["memory"]));
     cells.push(alone(Kind::Micro, "micro", &[]));
     cells

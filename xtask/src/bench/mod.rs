@@ -22,7 +22,7 @@ pub(crate) type Row = serde_json::Map<String, Value>;
 /// What `cargo xtask bench` is told.
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// Only cells whose name contains this: thompson_step/d3, hyperfit/se/t200, message, scaling, memory, micro
+    /// Only cells whose name contains this: thompson_step/d3, hyperfit/se/t200, message, scaling, aggregation, memory, micro
     filter: Option<String>,
     /// Few cells and few repetitions: a look, not a measurement
     #[arg(long)]
@@ -146,7 +146,7 @@ fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
 fn write(folder: &Path, done: &[Measured<'_>], peers: &Peers) -> Result<()> {
     for kind in Kind::COMPARED
         .into_iter()
-        .chain([Kind::Scaling, Kind::Memory])
+        .chain([Kind::Scaling, Kind::Aggregation, Kind::Memory])
     {
         let of_kind = || done.iter().filter(|m| m.cell.kind == kind);
         let ours: Vec<&Row> = of_kind().flat_map(|m| &m.ours).collect();

@@ -53,7 +53,12 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             .for_each(|measured| compare(measured, &mut table));
         table.print();
     }
-    for kind in [Kind::Scaling, Kind::StudyGrowth, Kind::Memory] {
+    for kind in [
+        Kind::Scaling,
+        Kind::StudyGrowth,
+        Kind::Aggregation,
+        Kind::Memory,
+    ] {
         let rows: Vec<&Row> = done
             .iter()
             .filter(|m| m.cell.kind == kind)
@@ -61,6 +66,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             .collect();
         match kind {
             _ if rows.is_empty() => {}
+            Kind::Aggregation => aggregation(&rows),
             Kind::Memory => memory(&rows),
             other => scaling(other.bench(), &rows),
         }
@@ -234,6 +240,40 @@ fn scaling(bench: &str, rows: &[&Row]) {
         }
         table.print();
     }
+}
+
+fn aggregation(rows: &[&Row]) {
+    println!(
+        "\naggregation: a round of the private mechanism beside adding up the same numbers; `stream` adds them in eight sums"
+    );
+    let head = [
+        "vectors",
+        "agents",
+        "M",
+        "round",
+        "begin",
+        "sum",
+        "stream",
+        "round / sum",
+        "round / stream",
+    ];
+    let mut table = Table::new(&head);
+    for row in rows {
+        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
+        let seconds = |key: &str| number(row, key).map_or("-".into(), time);
+        table.row([
+            text(row, "vectors"),
+            shown("agents"),
+            shown("M"),
+            seconds("seconds"),
+            seconds("begin_s"),
+            seconds("sum_s"),
+            seconds("stream_s"),
+            shown("ratio_sum"),
+            shown("ratio_stream"),
+        ]);
+    }
+    table.print();
 }
 
 fn memory(rows: &[&Row]) {

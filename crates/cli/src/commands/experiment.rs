@@ -30,7 +30,8 @@ pub(crate) struct List {
 
 /// Run an experiment with its control arms
 ///
-/// Writes results.csv, summary.json, curves.svg and curves.png, and prints the tables.
+/// Writes results.csv, summary.json, curves.svg and curves.png, and prints the tables. Where arms have a cost, tradeoff.svg
+/// and tradeoff.png show where they end against it.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     /// Its name, see `fedbo experiment list`
@@ -165,8 +166,13 @@ impl Run {
         }
         if !self.quiet {
             console::note(&format!(
-                "results are in {}: results.csv, summary.json, curves.svg, curves.png",
-                out.display()
+                "results are in {}: results.csv, summary.json, curves.svg, curves.png{}",
+                out.display(),
+                if finding.summary.tradeoff.is_some() {
+                    ", tradeoff.svg, tradeoff.png"
+                } else {
+                    ""
+                }
             ));
         }
         Ok(Exit::Done)

@@ -1,7 +1,7 @@
 //! What a run says and charges in each mode.
 
 use crate::common::{Sandbox, json};
-use crate::federations::{LEDGER, federation, releases, statement};
+use crate::federations::{LEDGER, constant, federation, releases, statement};
 
 #[test]
 fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
@@ -280,4 +280,30 @@ fn the_example_runs() {
     sandbox
         .fedbo(&["privacy", "verify", "example"])
         .expect(0, &[]);
+}
+
+/// Where agents follow releases alone, a placebo leads them to the same queries whatever their objectives are.
+#[test]
+fn a_placebo_holds_nothing_of_anybody() {
+    let sandbox = Sandbox::new();
+    let tables = "[dp-fts-de]\nlocal_prob = 0.0\nstandardize = false\n[privacy]\nepsilon = 8.0\nsimulate = true\n";
+    let text = constant(tables, 8);
+    let queries = |text: &str, arm: &str| -> Vec<String> {
+        sandbox.write("f.toml", text);
+        let arguments = ["run", "f.toml", "--quiet", "--overwrite", "--arms", arm];
+        sandbox.fedbo(&arguments).expect(0, &[]);
+        let rows = sandbox.results("results/test");
+        let without_value = |row: &String| row.split(',').take(8).collect::<Vec<_>>().join(",");
+        rows.iter().skip(1).map(without_value).collect()
+    };
+    let other = text.replace("\"0.", "\"-9.");
+    assert_ne!(text, other);
+    assert_eq!(queries(&text, "placebo"), queries(&other, "placebo"));
+    assert!(
+        queries(&text, "placebo")
+            .iter()
+            .any(|row| row.contains(",region:"))
+    );
+    // So it can fail: what agents do send leads them elsewhere.
+    assert_ne!(queries(&text, "dp-fts-de"), queries(&other, "dp-fts-de"));
 }

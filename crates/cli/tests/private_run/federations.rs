@@ -37,7 +37,7 @@ pub(crate) fn constant(tables: &str, n_agents: usize) -> String {
 }
 
 /// The value that an agent's objective always has.
-pub(crate) fn canary(agent: usize) -> f64 {
+fn canary(agent: usize) -> f64 {
     0.731_946_285_307_1 + 0.013_579_246_801_3 * agent as f64
 }
 

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use crate::common::{self, Sandbox, finished, finished_code, interrupt, json, wait_until};
-use crate::federations::{LEDGER, federation, releases};
+use crate::federations::{LEDGER, constant, federation, releases};
 
 #[test]
 fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
@@ -97,13 +97,15 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
 
     // Lost, with the head and without.
     std::fs::remove_file(&path).expect("a ledger");
-    sandbox
-        .fedbo(&resume)
-        .expect(2, &["there is no such ledger"]);
+    sandbox.fedbo(&resume).expect(
+        2,
+        &["ledger.db is missing, and the results beside it rest on what it charged"],
+    );
     std::fs::remove_file(&head).expect("a head");
-    sandbox
-        .fedbo(&resume)
-        .expect(2, &["there is no such ledger"]);
+    sandbox.fedbo(&resume).expect(
+        2,
+        &["ledger.db is missing, and the results beside it rest on what it charged"],
+    );
     assert!(!path.exists());
     // An older state, restored from a disk: the results know better even without the head.
     for (path, bytes) in files.iter().zip(&old) {
@@ -151,4 +153,25 @@ fn ctrl_c_keeps_what_was_spent_and_the_run_goes_on() {
     let after = releases(&sandbox.path(LEDGER));
     assert_eq!(after[..before.len()], before);
     assert_eq!(after.len(), 20);
+}
+
+/// Whose first trial never began has spent nothing, and may change its mind.
+#[test]
+fn a_ledger_without_charges_is_in_nobodys_way() {
+    let sandbox = Sandbox::new();
+    let text = |epsilon: f64| {
+        let tables = format!("[privacy]\nepsilon = {epsilon}\n");
+        constant(&tables, 2).replacen("\"echo\"", "\"sleep\", \"60\", \"echo\"", 1)
+    };
+    sandbox.write("f.toml", &text(2.0));
+    let mut child = sandbox.start(&["run", "f.toml"]);
+    wait_until(|| sandbox.path("results/test/results.csv").exists());
+    interrupt(&child, Signal::KILL);
+    finished_code(&mut child);
+    assert_eq!(releases(&sandbox.path(LEDGER)), []);
+    std::fs::remove_file(sandbox.path("results/test/results.csv")).expect("it was there");
+    sandbox.write("f.toml", &text(3.0).replace("\"sleep\", \"60\", ", ""));
+    sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
+    assert_eq!(releases(&sandbox.path(LEDGER)).len(), 5);
+    assert_eq!(releases(&sandbox.path("results/test/ledger-1.db")), []);
 }

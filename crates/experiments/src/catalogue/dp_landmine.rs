@@ -106,7 +106,7 @@ pub(super) fn run(
         seed: options.seed,
         direction: Direction::Maximize,
         metric: Metric::Best,
-        checkpoints: vec![10, 20, 40],
+        checkpoints: vec![5, 10, 20, 40],
         pairs: Vec::new(),
         clusters: Clusters::Units,
         private: false,
@@ -207,7 +207,7 @@ fn member(
     })
 }
 
-/// Fig. 3a with our results, and the same for the setting that helps. Costs are those that the schedules would have with
+/// Fig. 3a with our results, and the same for our setting. Costs are those that the schedules would have with
 /// secure noise: what was run here was a simulation.
 fn tradeoff(arms: &[Arm]) -> anyhow::Result<TradeoffSpec> {
     let series = |panel: &'static str, name: &str, cost: &dyn Fn(&Arm) -> Cost| {
@@ -247,11 +247,11 @@ fn tradeoff(arms: &[Arm]) -> anyhow::Result<TradeoffSpec> {
                 levels: levels(panel::NOISE),
             },
             TradeoffPanel {
-                title: "a setting that helps".into(),
+                title: "our setting".into(),
                 x_label: "epsilon by PLD, delta = 1e-5".into(),
                 scale: Scale::Log,
-                series: vec![series(panel::HELPFUL, "few releases of means", &pld)?],
-                levels: levels(panel::HELPFUL),
+                series: vec![series(panel::OURS, "few releases of means", &pld)?],
+                levels: levels(panel::OURS),
             },
         ],
     })

@@ -114,7 +114,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "dp-landmine",
-            about: "DP-FTS-DE Fig. 3a, 3d, 11: 29 landmine fields tune their SVMs; what q and z do, and a setting that helps",
+            about: "DP-FTS-DE Fig. 3a, 3d, 11: 29 landmine fields tune their SVMs; what q and z do, and small budgets",
             needs_data: true,
             default_runs: 10,
             run: dp_landmine::run,

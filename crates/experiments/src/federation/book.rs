@@ -7,7 +7,8 @@ use fedbo_report::{ResultsWriter, Row, check_folder};
 
 use super::checked::{Arm, Federation};
 use super::replay::{Recorded, Staging};
-use super::run::{Existing, RunError, RunOptions, RunProgress};
+use super::run::{Existing, RunOptions, RunProgress};
+use super::run_error::RunError;
 use crate::session::{Observer, TrialRecord};
 use crate::tally::Tally;
 

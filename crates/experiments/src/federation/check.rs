@@ -1,21 +1,17 @@
 //! Checks a `federation.toml`: every value, in words that name the key, what stands there and the way out.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+mod fts;
+mod objectives;
 
-use fedbo_algorithms::{
-    AgentSampling, FtsSettings, LocalProb, Maximizer, MessageNoise, MessageSettings, Repeats,
-    ThompsonSettings,
-};
+use std::collections::BTreeSet;
+
+use fedbo_algorithms::{FtsSettings, Maximizer, Repeats, ThompsonSettings};
 use fedbo_config::{
-    Check, CommandKeys, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, WordOrNumbers,
-    default_lengthscale,
+    Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, default_lengthscale,
 };
 use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
-use fedbo_objective::CommandSpec;
 use fedbo_optim::MultiStart;
-use fedbo_problems::{Problem, ProblemSpec, problem};
-use fedbo_space::{Direction, Kind, Parameter, Space};
+use fedbo_space::Direction;
 
 use super::checked::{AgentObjective, Algorithm, Collaboration, Federation, FederationAgent};
 use super::dp_fts_de::{Around, Distributed};
@@ -298,204 +294,6 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// An agent's built-in problem; none if it has a command.
-    fn problem(
-        &self,
-        index: usize,
-        agent: &AgentTable,
-        seed: u64,
-    ) -> Result<Option<Arc<dyn Problem>>, FileError> {
-        let index = index.to_string();
-        let at = |key| ["agents", index.as_str(), key];
-        let label = format!("agent {:?}", agent.name.as_deref().unwrap_or_default());
-        let of_command = [
-            ("directory", agent.directory.is_some()),
-            ("timeout_s", agent.timeout_s.is_some()),
-        ];
-        let of_problem = [
-            ("silo", agent.silo.is_some()),
-            ("n_silos", agent.n_silos.is_some()),
-            ("field", agent.field.is_some()),
-            ("dim", agent.dim.is_some()),
-            ("noise_std", agent.noise_std.is_some()),
-            ("data", agent.data.is_some()),
-        ];
-        let unused = |keys: &[(&'static str, bool)], owner: &str| {
-            keys.iter()
-                .find(|(_, given)| *given)
-                .map_or(Ok(()), |(key, _)| {
-                    let message =
-                        format!("{label}: {key} has no effect without a {owner}; remove it");
-                    Err(self.file.error(&at(key), message))
-                })
-        };
-        match (&agent.command, &agent.problem) {
-            (Some(_), Some(_)) => {
-                let message =
-                    format!("{label} has both a command and a problem; remove one of them");
-                Err(self.file.error(&at("problem"), message))
-            }
-            (None, None) => {
-                let message = format!(
-                    "{label} has nothing to tune; give it command = [\"program\", ..] or problem = \"..\""
-                );
-                Err(self.file.error(&["agents", index.as_str()], message))
-            }
-            (Some(_), None) => unused(&of_problem, "problem").map(|()| None),
-            (None, Some(name)) => {
-                unused(&of_command, "command")?;
-                let spec = ProblemSpec {
-                    name: name.clone(),
-                    dim: agent.dim,
-                    noise_std: agent.noise_std,
-                    silo: agent.silo,
-                    n_silos: agent.n_silos,
-                    field: agent.field,
-                    data: agent
-                        .data
-                        .as_ref()
-                        .map(|data| self.file.folder().join(data)),
-                    // A seed is an option of noisy problems only.
-                    seed: agent.noise_std.map(|_| seed),
-                };
-                let found = problem(&spec);
-                found
-                    .map(Some)
-                    .map_err(|error| self.file.error(&at("problem"), format!("{label}: {error}")))
-            }
-        }
-    }
-
-    fn space(
-        &self,
-        file: &FederationFile,
-        problems: &[Option<Arc<dyn Problem>>],
-    ) -> Result<Space, FileError> {
-        let label = |index: usize| {
-            let name = file.agents[index].name.as_deref().unwrap_or_default();
-            format!("agent {name:?}")
-        };
-        if file.space.is_empty() {
-            let mut own: Option<(usize, &Space)> = None;
-            for (index, problem) in problems.iter().enumerate() {
-                let Some(problem) = problem else {
-                    let remedy = format!(
-                        "{} runs a command, so add a table [space.NAME] for each parameter",
-                        label(index)
-                    );
-                    return Err(self.file.missing_error(&["space"], remedy));
-                };
-                match own {
-                    None => own = Some((index, problem.space())),
-                    Some((first, space)) if space != problem.space() => {
-                        let message = format!(
-                            "{} and {} have problems with different spaces ({} and {}); a federation has one space",
-                            label(first),
-                            label(index),
-                            parameter_names(space),
-                            parameter_names(problem.space())
-                        );
-                        let index = index.to_string();
-                        return Err(self.file.error(&["agents", &index, "problem"], message));
-                    }
-                    Some(_) => {}
-                }
-            }
-            let (_, space) = own.unwrap_or_else(|| unreachable!("there is at least one agent"));
-            return Ok(space.clone());
-        }
-        let space = self.check.space(&["space"], &file.space)?;
-        for (index, problem) in problems.iter().enumerate() {
-            if let Some(problem) = problem {
-                self.understood(&label(index), problem.as_ref(), &space)?;
-            }
-        }
-        Ok(space)
-    }
-
-    /// Checks that a problem can evaluate every point of a space.
-    fn understood(
-        &self,
-        label: &str,
-        problem: &dyn Problem,
-        space: &Space,
-    ) -> Result<(), FileError> {
-        let own = problem.space();
-        let refuse = |path: &[&str], what: String| {
-            let message = format!(
-                "{label}: problem {} {what}; its own parameters are {} (leave [space] out to use them)",
-                problem.name(),
-                parameter_ranges(own)
-            );
-            Err(self.file.error(path, message))
-        };
-        for needed in own.parameters() {
-            if !space.parameters().iter().any(|p| p.name() == needed.name()) {
-                return refuse(&["space"], format!("needs parameter {}", needed.name()));
-            }
-        }
-        for given in space.parameters() {
-            let path = ["space", given.name()];
-            let Some(needed) = own.parameters().iter().find(|p| p.name() == given.name()) else {
-                return refuse(&path, format!("has no parameter {}", given.name()));
-            };
-            let inside = match (range(needed), range(given)) {
-                (Some((low, high)), Some((from, to))) => low <= from && to <= high,
-                _ => needed == given,
-            };
-            if !inside {
-                let what = format!("cannot evaluate all of space.{}", given.name());
-                return refuse(&path, what);
-            }
-        }
-        Ok(())
-    }
-
-    fn directions(
-        &self,
-        agents: &[AgentTable],
-        problems: &[Option<Arc<dyn Problem>>],
-        given: Option<Direction>,
-    ) -> Result<(), FileError> {
-        let word = |direction| match direction {
-            Direction::Maximize => "maximize",
-            Direction::Minimize => "minimize",
-        };
-        for (agent, problem) in agents.iter().zip(problems) {
-            let Some(problem) = problem else { continue };
-            if given.unwrap_or(Direction::Maximize) != problem.direction() {
-                let wanted = word(problem.direction());
-                let stands = match given {
-                    Some(given) => format!("federation.direction = {:?}", word(given)),
-                    None => "federation.direction is not given, which means \"maximize\"".into(),
-                };
-                let message = format!(
-                    "{stands}, but problem {} of agent {:?} is one to {wanted}; set direction = \"{wanted}\"",
-                    problem.name(),
-                    agent.name.as_deref().unwrap_or_default()
-                );
-                return Err(self.file.error(&["federation", "direction"], message));
-            }
-        }
-        Ok(())
-    }
-
-    fn command(
-        &self,
-        index: usize,
-        agent: &AgentTable,
-        space: &Space,
-    ) -> Result<CommandSpec, FileError> {
-        let index = index.to_string();
-        let owner = format!("agent {:?}", agent.name.as_deref().unwrap_or_default());
-        let keys = CommandKeys {
-            command: agent.command.as_deref().unwrap_or_default(),
-            directory: agent.directory.as_deref(),
-            timeout_s: agent.timeout_s,
-        };
-        self.check.command(&["agents", &index], &owner, keys, space)
-    }
-
     fn features(&self, given: &FeaturesTable, dim: usize) -> Result<FeatureDescription, FileError> {
         let n_features = self.check.count(
             &["features", "count"],
@@ -522,108 +320,18 @@ impl Parts<'_> {
         };
         let path = ["features", "kernel"];
         let family = self.check.family(&path, given.kernel.as_deref())?;
+        let known = [
+            ("random", FeatureSampling::Random),
+            ("quasi-random", FeatureSampling::QuasiRandom),
+        ];
+        let path = ["features", "sampling"];
+        let sampling = self.check.word(&path, given.sampling.as_deref(), &known)?;
         Ok(FeatureDescription {
             n_features,
             dim,
             family: family.unwrap_or(Family::SquaredExponential),
             lengthscale,
-            sampling: FeatureSampling::Random,
+            sampling: sampling.unwrap_or_default(),
         })
     }
-
-    fn local_prob(&self, given: &FtsTable) -> Result<LocalProb, FileError> {
-        let path = ["fts", "local_prob"];
-        let schedule = match &given.local_prob {
-            None => LocalProb::InverseSqrt,
-            Some(WordOrNumbers::Number(p)) => LocalProb::Constant(*p),
-            Some(WordOrNumbers::List(list)) => LocalProb::List(list.clone()),
-            Some(WordOrNumbers::Word(word)) => {
-                let word: String = word.chars().filter(|c| !c.is_whitespace()).collect();
-                let known = [
-                    ("1-1/sqrt(t)", LocalProb::InverseSqrt),
-                    ("1-1/t^2", LocalProb::InverseSquare),
-                ];
-                let found = known.into_iter().find(|(name, _)| *name == word);
-                let expected =
-                    "\"1-1/sqrt(t)\", \"1-1/t^2\", a probability, or a list of probabilities";
-                found
-                    .ok_or_else(|| self.file.value_error(&path, expected))?
-                    .1
-            }
-        };
-        self.check.setting(&path, schedule.validate())
-    }
-
-    fn agent_sampling(
-        &self,
-        given: &FtsTable,
-        n_agents: usize,
-    ) -> Result<AgentSampling, FileError> {
-        let path = ["fts", "agent_sampling"];
-        let expected = format!(
-            "\"learned\", \"uniform\", or a list of {n_agents} weights, one an agent in the file's order"
-        );
-        let sampling = match &given.agent_sampling {
-            None => AgentSampling::Learned {
-                sharpness: given.sharpness.unwrap_or(2.0),
-            },
-            Some(WordOrNumbers::Word(word)) if word == "learned" => AgentSampling::Learned {
-                sharpness: given.sharpness.unwrap_or(2.0),
-            },
-            Some(WordOrNumbers::Word(word)) if word == "uniform" => AgentSampling::Uniform,
-            Some(WordOrNumbers::List(list)) if list.len() == n_agents => {
-                AgentSampling::Given(list.clone())
-            }
-            Some(_) => return Err(self.file.value_error(&path, expected)),
-        };
-        let learned = matches!(sampling, AgentSampling::Learned { .. });
-        if given.sharpness.is_some() && !learned {
-            let message =
-                "fts.sharpness has no effect unless agent_sampling = \"learned\"; remove it";
-            return Err(self.file.error(&["fts", "sharpness"], message));
-        }
-        let path = if learned { ["fts", "sharpness"] } else { path };
-        self.check.setting(&path, sampling.validate())
-    }
-
-    fn message(&self, given: &FtsTable) -> Result<MessageSettings, FileError> {
-        let standard = MessageSettings::default();
-        let noise_variance = given
-            .message_noise
-            .map_or(standard.noise_variance, MessageNoise::Given);
-        let settings = MessageSettings {
-            noise_variance,
-            standardize: given.standardize.unwrap_or(standard.standardize),
-            ..standard
-        };
-        self.check
-            .setting(&["fts", "message_noise"], settings.validate())
-    }
-}
-
-/// Bounds of a parameter that is a number.
-fn range(parameter: &Parameter) -> Option<(f64, f64)> {
-    match parameter.kind() {
-        Kind::Float { low, high, .. } => Some((*low, *high)),
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "bounds are checked to lie within ±2^53"
-        )]
-        Kind::Int { low, high, .. } => Some((*low as f64, *high as f64)),
-        Kind::Categorical { .. } => None,
-    }
-}
-
-fn parameter_names(space: &Space) -> String {
-    let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
-    names.join(", ")
-}
-
-fn parameter_ranges(space: &Space) -> String {
-    let shown = |parameter: &Parameter| match range(parameter) {
-        Some((low, high)) => format!("{} in [{low}, {high}]", parameter.name()),
-        None => parameter.name().to_owned(),
-    };
-    let shown: Vec<String> = space.parameters().iter().map(shown).collect();
-    shown.join(", ")
 }

@@ -17,8 +17,9 @@ use fedbo_streams::Seed;
 use super::checked::Arm;
 use super::exploration::Exploration;
 use super::file::{DpFtsDeTable, FederationFile};
-use super::privacy::{PrivacyMode, PrivacyPlan, Protection, ReleaseMechanism, Releases, Setting};
+use super::privacy::{PrivacyMode, PrivacyPlan, Protection, Releases, Setting};
 use super::public_config::PublicConfig;
+use super::release_mechanism::ReleaseMechanism;
 
 /// How the agents work together.
 #[derive(Clone, Debug)]
@@ -55,6 +56,7 @@ impl Distributed {
         let privacy = file.privacy.clone().unwrap_or_default();
         let exploration = file.exploration.clone().unwrap_or_default();
         let exploration = Exploration::of(&exploration, check, around.space, around.n_agents)?;
+        memory_suffices(&exploration, &around)?;
         let papers = PrivacyMode::of(&privacy, check)?.is_papers();
         let local_prob = local_prob(&table, check, papers)?;
         let message = message(&table, check, papers)?;
@@ -166,6 +168,28 @@ impl Distributed {
             seed,
         )
     }
+}
+
+/// Every agent of a process keeps a sum a region: refuses what cannot fit.
+fn memory_suffices(exploration: &Exploration, around: &Around<'_>) -> Result<(), FileError> {
+    const BYTES_MAX: f64 = 4.0e9;
+    let (n_agents, n_regions) = (around.n_agents, exploration.n_regions());
+    // The sums, and as much while a release is being taken in.
+    let bytes = 2.0 * 8.0 * n_agents as f64 * n_regions as f64 * around.n_features as f64;
+    if bytes <= BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "{n_agents} agents that keep {} numbers for each of {n_regions} regions would need about {:.0} GB of memory in one process, \
+         which stops at {:.0}; lower exploration.regions or features.count",
+        around.n_features,
+        bytes / 1e9,
+        BYTES_MAX / 1e9
+    );
+    Err(around
+        .check
+        .file
+        .error(&["exploration", "regions"], message))
 }
 
 fn local_prob(

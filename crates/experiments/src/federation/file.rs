@@ -74,6 +74,8 @@ pub struct FeaturesTable {
     pub lengthscale: Option<LengthscaleEntry>,
     /// `squared-exponential` (default), `matern-5/2` or `matern-3/2`.
     pub kernel: Option<String>,
+    /// How frequencies are drawn: `random` (default), or `quasi-random`, with which fewer features are enough in few dimensions.
+    pub sampling: Option<String>,
 }
 
 /// `[fts]`

@@ -10,11 +10,14 @@ mod checked;
 mod dp_fts_de;
 mod exploration;
 mod file;
+mod outcome;
 mod pricing;
 mod privacy;
 mod public_config;
+mod release_mechanism;
 mod replay;
 mod run;
+mod run_error;
 mod settings_record;
 mod study_ledger;
 
@@ -25,7 +28,7 @@ pub use file::{
 };
 pub use privacy::PrivacyPlan;
 pub use run::{
-    AgentFailures, ArmStart, Existing, Quiet, RunError, RunOptions, RunProgress, RunReport,
-    run_federation,
+    AgentFailures, ArmStart, Existing, Quiet, RunOptions, RunProgress, RunReport, run_federation,
 };
+pub use run_error::RunError;
 pub use study_ledger::{HEAD_FILE, LEDGER_FILE};

@@ -8,8 +8,7 @@ use fedbo_privacy::accounting::{
     SamplingRate,
 };
 use fedbo_privacy::mechanism::{
-    Mechanism, MechanismError, MechanismSettings, PaperError, PaperMechanism, PaperSampling,
-    PaperSettings, WeightMax,
+    Mechanism, MechanismSettings, PaperMechanism, PaperSampling, PaperSettings, WeightMax,
 };
 use fedbo_protocol::ReleaseSchedule;
 
@@ -17,6 +16,7 @@ use super::exploration::Exploration;
 use super::file::PrivacyTable;
 use super::pricing::{Pricing, Unpriced, rounded_up};
 use super::public_config::PublicConfig;
+use super::release_mechanism::{MechanismRefused, ReleaseMechanism};
 
 /// Releases by default, where they are charged: one that says much is worth more than many that say little.
 const N_RELEASES: u64 = 5;
@@ -27,47 +27,6 @@ pub(super) struct Releases {
     pub(super) mechanism: ReleaseMechanism,
     pub(super) schedule: ReleaseSchedule,
     pub(super) protection: Protection,
-}
-
-/// What turns vectors into a release.
-#[derive(Clone, Debug)]
-pub(super) enum ReleaseMechanism {
-    /// Region sums on the lattice.
-    Lattice(Mechanism),
-    /// The paper's weighted averages, in floats; without noise also FTS-DE's.
-    Paper(PaperMechanism),
-}
-
-impl ReleaseMechanism {
-    /// q, by which sums are divided.
-    pub(super) fn sampling_rate(&self) -> f64 {
-        match self {
-            Self::Lattice(mechanism) => mechanism.sampling_rate(),
-            Self::Paper(mechanism) => mechanism.settings().sampling.rate().get(),
-        }
-    }
-
-    /// What a release costs; none without noise.
-    fn event(&self) -> Option<PrivacyEvent> {
-        match self {
-            Self::Lattice(mechanism) => Some(mechanism.event()),
-            Self::Paper(mechanism) => mechanism.event(),
-        }
-    }
-
-    /// S and z.
-    fn norm_and_noise(&self) -> (f64, f64) {
-        match self {
-            Self::Lattice(mechanism) => {
-                let settings = mechanism.settings();
-                (settings.max_norm, settings.noise_multiplier.get())
-            }
-            Self::Paper(mechanism) => {
-                let settings = mechanism.settings();
-                (settings.max_norm, settings.noise_multiplier)
-            }
-        }
-    }
 }
 
 /// What is promised of releases.
@@ -484,34 +443,6 @@ impl Setting<'_> {
                 .check
                 .file
                 .error(&[table, key], format!("[{table}] {message}")),
-        }
-    }
-}
-
-/// Why there is no such mechanism.
-#[derive(Debug, thiserror::Error)]
-enum MechanismRefused {
-    #[error(transparent)]
-    Noise(#[from] InvalidParameter),
-    #[error(transparent)]
-    Lattice(#[from] MechanismError),
-    #[error(transparent)]
-    Paper(#[from] PaperError),
-}
-
-impl MechanismRefused {
-    /// The key that is at fault.
-    fn key(&self) -> &'static str {
-        match self {
-            Self::Noise(_) => "noise_multiplier",
-            Self::Lattice(error) | Self::Paper(PaperError::Dimensions(error)) => match error {
-                MechanismError::MaxNorm { .. } => "max_norm",
-                MechanismError::SamplingRate { .. } => "sampling_rate",
-                MechanismError::NoiseMultiplier { .. } => "noise_multiplier",
-                MechanismError::Count { .. } | MechanismError::TooManyCoordinates { .. } => "count",
-            },
-            Self::Paper(PaperError::Number { name, .. }) => name,
-            Self::Paper(_) => "mode",
         }
     }
 }

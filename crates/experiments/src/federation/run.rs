@@ -6,28 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fedbo_algorithms::StrategyError;
-use fedbo_config::FileError;
-use fedbo_gp::GpError;
-use fedbo_ledger::{LedgerError, Statement};
-use fedbo_objective::{CommandError, Outcome};
-use fedbo_protocol::{AgentError, UpdateRejected};
+use fedbo_ledger::Statement;
+use fedbo_objective::Outcome;
+use fedbo_protocol::UpdateRejected;
+use fedbo_report::{FolderLock, PrivacySpent, Row, Summary};
 use fedbo_space::Direction;
 
 use super::arm;
 use super::book::Book;
-use super::checked::{Arm, Collaboration, Federation, names};
+use super::checked::{Arm, Collaboration, Federation};
+use super::outcome::{failures, report};
 use super::privacy::PrivacyPlan;
 use super::replay::Recorded;
+use super::run_error::RunError;
 use super::study_ledger::{self, StudyLedger};
-use crate::session::{Ended, SessionError};
-use fedbo_report::{
-    Clusters, Figure, FigureSpec, FolderLock, Metric, PanelBy, PrivacySpent, ReportError, Row,
-    Scale, Summary, SummaryRequest, summarize,
-};
-
-/// Most agents that get a panel each.
-const PANELS_MAX: usize = 12;
+use crate::session::Ended;
 
 /// What to do about results that stand in the folder already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,117 +132,6 @@ pub struct AgentFailures {
     pub n_failed: usize,
     /// The reason of the last one.
     pub last: String,
-}
-
-/// Why a run could not go on. What was finished before is in the results folder.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// An arm in which agents learn from each other has one agent.
-    #[error(
-        "arm {arm} needs at least 2 agents that learn from each other; add an [[agents]] table, or run ts"
-    )]
-    TooFewAgents {
-        /// The arm.
-        arm: Arm,
-    },
-    /// The file has no such arm.
-    #[error("arm {arm} is none of this file's, which are {}", names(known))]
-    UnknownArm {
-        /// The arm.
-        arm: Arm,
-        /// What there is.
-        known: [Arm; 3],
-    },
-    /// An arm is named twice.
-    #[error("arm {arm} is named twice; name each arm once")]
-    RepeatedArm {
-        /// The arm.
-        arm: Arm,
-    },
-    /// The results to go on from are those of another file or command.
-    #[error("cannot go on from {}: {message}", path.display())]
-    AnotherRun {
-        /// The results.
-        path: PathBuf,
-        /// The difference.
-        message: String,
-    },
-    /// The budget pays for no release at all.
-    #[error(transparent)]
-    NotPaid(FileError),
-    /// A folder's ledger would be overwritten, or mixed with another run's results.
-    #[error(
-        "{} records what releases have cost, which stays spent whatever becomes of it; go on with --resume, choose another \
-         folder with --out DIR, or give --overwrite --spend-again, which keeps it under another name and spends anew", path.display()
-    )]
-    LedgerExists {
-        /// The ledger.
-        path: PathBuf,
-    },
-    /// The ledger ends before what is known to have been released.
-    #[error(
-        "{} holds {found} releases, and the results beside it rest on {expected}: it was set back or replaced, so what was \
-         spent is not known from it; put back the ledger of these results, as it was last", path.display()
-    )]
-    LedgerSetBack {
-        /// The ledger.
-        path: PathBuf,
-        /// Releases in it.
-        found: u64,
-        /// Releases that there were at least.
-        expected: u64,
-    },
-    /// The ledger cannot be used, or refuses.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// No initial point was found in an agent's region.
-    #[error(
-        "agent {agent:?}: no point of its region was found to begin with; set exploration.start = \"anywhere\", or fewer regions"
-    )]
-    NoStart {
-        /// The agent's name.
-        agent: String,
-    },
-    /// The results folder cannot be used.
-    #[error(transparent)]
-    Report(#[from] ReportError),
-    /// A command that was there when the file was checked is not there any more.
-    #[error("agent {agent:?}: {source}")]
-    Command {
-        /// The agent's name.
-        agent: String,
-        /// What is wrong with it.
-        source: CommandError,
-    },
-    /// The shared features cannot be drawn.
-    #[error("the shared features cannot be drawn: {0}")]
-    Features(GpError),
-    /// An agent's strategy cannot be built.
-    #[error(transparent)]
-    Strategy(#[from] StrategyError),
-    /// An agent failed.
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    /// Threads cannot be started.
-    #[error("cannot start worker threads: {0}")]
-    Threads(String),
-    /// Something that should not happen.
-    #[error(transparent)]
-    Other(anyhow::Error),
-}
-
-impl From<SessionError> for RunError {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::Agent(error) => Self::Agent(error),
-            // What our own observer or ledger answered comes back as it was.
-            SessionError::Observer(error) | SessionError::Store { source: error, .. } => {
-                error.downcast::<Self>().unwrap_or_else(Self::Other)
-            }
-            other => Self::Other(other.into()),
-        }
-    }
 }
 
 /// Runs the arms of a federation and writes `results.csv` as it goes, then `summary.json` and the pictures.
@@ -378,12 +260,15 @@ fn make_way(
     if goes_on || !study_ledger::is_present(folder) {
         return Ok(());
     }
-    let may_go = options.spend_again || !study_ledger::has_charges(folder);
-    if options.existing != Existing::Overwrite || !may_go {
+    // One that has charged nothing, as of a run that did not come to its first release, is in nobody's way.
+    let has_charges = study_ledger::has_charges(folder);
+    if has_charges && !(options.existing == Existing::Overwrite && options.spend_again) {
         let path = folder.join(study_ledger::LEDGER_FILE);
         return Err(RunError::LedgerExists { path });
     }
-    progress.ledger_kept(&study_ledger::set_aside(folder)?);
+    if let (Some(kept), true) = (study_ledger::set_aside(folder)?, has_charges) {
+        progress.ledger_kept(&kept);
+    }
     Ok(())
 }
 
@@ -416,90 +301,4 @@ fn spent(plan: &PrivacyPlan, statement: &Statement) -> PrivacySpent {
         budget_epsilon: statement.budget.epsilon(),
         ledger_head: statement.head.to_string(),
     }
-}
-
-/// Writes the summary and the pictures.
-fn report(
-    federation: &Federation,
-    options: &RunOptions,
-    arms: &[Arm],
-    rows: &[Row],
-    wall_seconds: BTreeMap<String, f64>,
-    ended: Ended,
-    privacy: Option<PrivacySpent>,
-) -> Result<Summary, RunError> {
-    let by_regret = federation.knows_regret();
-    let metric = if by_regret {
-        Metric::Regret
-    } else {
-        Metric::Best
-    };
-    // Agents differ more than arms do: a mean over agents is drawn only where there are too many of them.
-    let by_agent = federation.agents.len() <= PANELS_MAX;
-    let figure = FigureSpec {
-        title: federation.name.clone(),
-        x_label: "queries of each agent".to_owned(),
-        y_label: match (by_regret, by_agent) {
-            (true, _) => "simple regret".to_owned(),
-            (false, true) => "best value so far".to_owned(),
-            (false, false) => "best value so far, mean over agents".to_owned(),
-        },
-        scale: if by_regret { Scale::Log } else { Scale::Linear },
-        panel_by: if by_agent {
-            PanelBy::Agent
-        } else {
-            PanelBy::None
-        },
-        ..FigureSpec::default()
-    };
-    let (first, controls) = arms
-        .split_first()
-        .unwrap_or_else(|| unreachable!("there is at least one arm"));
-    let rounds = i64::try_from(federation.rounds).unwrap_or(i64::MAX);
-    let mut checkpoints = vec![rounds / 6, rounds / 3];
-    checkpoints.retain(|iteration| *iteration > 0);
-    checkpoints.dedup();
-    let request = SummaryRequest {
-        experiment: federation.name.clone(),
-        seed: federation.seed,
-        direction: federation.direction,
-        metric,
-        checkpoints,
-        pairs: controls
-            .iter()
-            .map(|control| (first.name().to_owned(), control.name().to_owned()))
-            .collect(),
-        // Agents that learn from each other are one value together: a single run has no standard error.
-        clusters: Clusters::Runs,
-        private: privacy.is_some(),
-        privacy: privacy
-            .map(|spent| (Arm::DpFtsDe.name().to_owned(), spent))
-            .into_iter()
-            .collect(),
-        wall_seconds,
-        figure: Some(figure.clone()),
-    };
-    let mut summary = summarize(rows, &request);
-    summary.interrupted = ended == Ended::Interrupted;
-    if federation.is_simulation() {
-        summary.private = Some(false); // INV-10
-    }
-    summary.write(&options.out)?;
-    Figure::from_rows(rows, metric, &figure).write(&options.out)?;
-    Ok(summary)
-}
-
-fn failures(names: &[String], rows: &[Row]) -> Vec<AgentFailures> {
-    let of = |name: &String| {
-        let own = || rows.iter().filter(|row| row.agent == *name);
-        let last = own().rfind(|row| row.is_failed())?;
-        let reason = last.status.strip_prefix("failed: ").unwrap_or(&last.status);
-        Some(AgentFailures {
-            agent: name.clone(),
-            n_trials: own().count(),
-            n_failed: own().filter(|row| row.is_failed()).count(),
-            last: reason.to_owned(),
-        })
-    };
-    names.iter().filter_map(of).collect()
 }

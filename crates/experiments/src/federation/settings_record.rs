@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::file::FederationFile;
-use super::run::RunError;
+use super::run_error::RunError;
 use fedbo_report::{ReportError, write_whole};
 
 /// Name of the record in the results folder.

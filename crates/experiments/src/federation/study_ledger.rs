@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use fedbo_ledger::{Charter, Head, Ledger, LedgerError, Statement};
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_protocol::ReleaseSchedule;
-use fedbo_report::write_whole;
+use fedbo_report::{ReportError, write_whole};
 
 use super::privacy::PrivacyPlan;
-use super::run::RunError;
+use super::run_error::RunError;
 use crate::release_store::ReleaseStore;
 
 /// Name of the ledger in the results folder.
@@ -49,6 +49,7 @@ impl StudyLedger {
             Err(LedgerError::Absent { .. }) if known.is_none() && n_released == 0 => {
                 Ledger::create(&path, charter)?
             }
+            Err(LedgerError::Absent { .. }) => return Err(RunError::LedgerMissing { path }),
             opened => opened?,
         };
         let contains = match &known {
@@ -118,7 +119,7 @@ fn read_head(path: &Path) -> Result<Option<Head>, RunError> {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => {
             let path = path.to_owned();
-            return Err(fedbo_report::ReportError::Read { path, cause }.into());
+            return Err(ReportError::Read { path, cause }.into());
         }
     };
     text.parse().map(Some).map_err(|_| RunError::AnotherRun {
@@ -130,57 +131,67 @@ fn read_head(path: &Path) -> Result<Option<Head>, RunError> {
 
 /// Whether a folder holds a ledger, or what is left of one.
 pub(super) fn is_present(folder: &Path) -> bool {
-    let ledger = folder.join(LEDGER_FILE);
-    let log = folder.join(format!("{LEDGER_FILE}-wal"));
-    [ledger, log]
+    let log = format!("{LEDGER_FILE}-wal");
+    [LEDGER_FILE, log.as_str(), HEAD_FILE]
         .iter()
-        .any(|path| std::fs::symlink_metadata(path).is_ok())
+        .any(|name| exists(&folder.join(name)))
 }
 
-/// Whether the ledger in a folder has charged anything. One that cannot be read is taken to have.
+fn exists(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
+
+/// Whether the ledger in a folder has charged anything, by itself or by the head beside it. One that cannot be read is taken to
+/// have.
 pub(super) fn has_charges(folder: &Path) -> bool {
     let statement = fedbo_ledger::read(&folder.join(LEDGER_FILE));
-    !matches!(statement, Ok(statement) if statement.n_releases() == 0)
+    let noted = read_head(&folder.join(HEAD_FILE));
+    let is_empty = matches!(statement, Ok(statement) if statement.n_releases() == 0)
+        && matches!(noted, Ok(noted) if noted.is_none_or(|head| head.seq == 0));
+    !is_empty
 }
 
-/// Keeps a folder's ledger under the next free name `ledger-1.db`, `ledger-2.db`, …, so that what was spent stays on record.
-pub(super) fn set_aside(folder: &Path) -> Result<PathBuf, RunError> {
-    let log = folder.join(format!("{LEDGER_FILE}-wal"));
-    if std::fs::symlink_metadata(folder.join(LEDGER_FILE)).is_err() {
+/// Keeps a folder's ledger under the next free name `ledger-1.db`, `ledger-2.db`, …, so that what was spent stays on record;
+/// that name, or none if the ledger was lost before.
+pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>, RunError> {
+    let ledger = folder.join(LEDGER_FILE);
+    let beside = |path: &Path, ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let log = beside(&ledger, "-wal");
+    let mut kept = None;
+    if exists(&ledger) {
+        let named = |number: u64| folder.join(format!("ledger-{number}.db"));
+        let place = (1..).map(named).find(|path| !exists(path));
+        let place = place.unwrap_or_else(|| unreachable!("there are more numbers than files"));
+        // The ledger first: without its log it may be older than it was, and the log that is left keeps a new one from being
+        // begun.
+        for ending in ["", "-wal", "-shm"] {
+            let (from, to) = (beside(&ledger, ending), beside(&place, ending));
+            changed(&from, std::fs::rename(&from, &to))?;
+        }
+        kept = Some(place);
+    } else if exists(&log) {
         return Err(RunError::AnotherRun {
             path: log,
             message: "it is the log of a ledger that is not there; if that was moved, give the log its name with -wal at the end"
                 .to_owned(),
         });
     }
-    let named = |number: u64| folder.join(format!("ledger-{number}.db"));
-    let is_free = |path: &Path| std::fs::symlink_metadata(path).is_err();
-    let place = (1..).map(named).find(|path| is_free(path));
-    let place = place.unwrap_or_else(|| unreachable!("there are more numbers than files"));
-    let moved = |ending: &str| {
-        let beside = |path: &Path| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(ending);
-            PathBuf::from(name)
-        };
-        let (from, to) = (beside(&folder.join(LEDGER_FILE)), beside(&place));
-        match std::fs::rename(&from, &to) {
-            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-                Err(fedbo_report::ReportError::Write { path: from, cause })
-            }
-            _ => Ok(()),
-        }
-    };
-    // The ledger first: without its log it is older than it was, and the log that is left keeps a new one from being begun.
-    for ending in ["", "-wal", "-shm"] {
-        moved(ending)?;
-    }
     let head = folder.join(HEAD_FILE);
-    match std::fs::remove_file(&head) {
+    changed(&head, std::fs::remove_file(&head))?;
+    Ok(kept)
+}
+
+/// What is not there need not be moved.
+fn changed(path: &Path, answer: std::io::Result<()>) -> Result<(), RunError> {
+    match answer {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-            return Err(fedbo_report::ReportError::Write { path: head, cause }.into());
+            let path = path.to_owned();
+            Err(ReportError::Write { path, cause }.into())
         }
-        _ => {}
+        _ => Ok(()),
     }
-    Ok(place)
 }

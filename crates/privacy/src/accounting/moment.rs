@@ -10,13 +10,11 @@ use super::subsampled::{Direction, Subsampled};
 /// More nodes are not taken.
 const MAX_NODES: f64 = 50_000.0;
 
-/// ln E exp(θ L) of one release, with mean and variance of L under the law tilted by exp(θ L).
+/// ln E exp(θ L) of one release, with the variance of L under the law tilted by exp(θ L).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moment {
     /// K(θ) = ln E exp(θ L), rounded up: (α − 1) times the Rényi divergence of order α = θ + 1.
     pub(super) log: f64,
-    /// K'(θ), an estimate.
-    pub(super) mean: f64,
     /// K''(θ), an estimate.
     pub(super) variance: f64,
 }
@@ -27,7 +25,6 @@ pub(super) fn total(parts: &[Subsampled], direction: Direction, theta: f64) -> M
     for part in parts {
         let one = moment(part, direction, theta);
         sum.log += part.count * one.log;
-        sum.mean += part.count * one.mean;
         sum.variance += part.count * one.variance;
     }
     sum
@@ -46,7 +43,6 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
     if q >= 1.0 {
         return Moment {
             log: unsampled * (1.0 + 4.0 * f64::EPSILON),
-            mean: (theta + 0.5) * precision,
             variance: precision,
         };
     }
@@ -89,7 +85,6 @@ fn by_convexity(q: f64, theta: f64, unsampled: f64, precision: f64) -> Moment {
     };
     Moment {
         log: log + 8.0 * f64::EPSILON * (1.0 + unsampled.abs()),
-        mean: (theta + 0.5) * precision,
         variance: precision,
     }
 }
@@ -180,7 +175,6 @@ impl Grid {
 
     /// The moment, and its excess over 1 as a sum of terms that are never negative: E[r^β − 1 − β(r − 1)], r = P/Q, E r = 1.
     fn sum(&self, part: &Subsampled, direction: Direction, theta: f64) -> (Moment, f64) {
-        let sign = direction.sign();
         // r^β Q is exp(θ L) times the law that the outcome is drawn from.
         let power = match direction {
             Direction::Remove => theta + 1.0,
@@ -205,7 +199,6 @@ impl Grid {
         let log = (sum * self.step).ln() + largest;
         let found = Moment {
             log,
-            mean: sign * mean,
             variance: (second / sum - mean * mean).max(0.0),
         };
         let excess = if moderate {

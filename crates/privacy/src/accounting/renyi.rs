@@ -59,7 +59,7 @@ impl Accountant for RenyiAccountant {
         let parts = self.events.parts()?;
         let defect = self.events.defect();
         let log_delta = delta.get().ln() - defect;
-        let both = Direction::BOTH.map(|way| best_order(&parts, way, log_delta).epsilon);
+        let both = Direction::BOTH.map(|way| smallest_epsilon(&parts, way, log_delta));
         if both.iter().all(|epsilon| epsilon.is_finite()) {
             Ok(rounded_up(both[0].max(both[1]).max(0.0) + 2.0 * defect))
         } else {
@@ -95,17 +95,8 @@ pub(super) fn rounded_up(value: f64) -> f64 {
     }
 }
 
-/// The order with the smallest ε at some δ.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Best {
-    /// α − 1.
-    pub(super) theta: f64,
-    /// ε, which may be negative: then (0, δ) holds.
-    pub(super) epsilon: f64,
-}
-
-/// Minimizes ε over the order, one direction alone.
-pub(super) fn best_order(parts: &[Subsampled], direction: Direction, log_delta: f64) -> Best {
+/// The smallest ε over the order, one direction alone. It may be negative: then (0, δ) holds.
+pub(super) fn smallest_epsilon(parts: &[Subsampled], direction: Direction, log_delta: f64) -> f64 {
     let of = |parts: &[Subsampled], theta: f64| {
         converted(total(parts, direction, theta).log, theta, log_delta)
     };
@@ -114,10 +105,7 @@ pub(super) fn best_order(parts: &[Subsampled], direction: Direction, log_delta: 
     let variance = total(&classes, direction, 0.0).variance.max(1e-290);
     let guess = (2.0 * (-log_delta).max(0.1) / variance).sqrt();
     let theta = smallest(|log_theta| of(&classes, log_theta.exp()), guess);
-    Best {
-        theta,
-        epsilon: of(parts, theta),
-    }
+    of(parts, theta)
 }
 
 /// The smallest ln δ at `epsilon` over the order, one direction alone; at most 0.
@@ -145,7 +133,7 @@ pub(super) fn log_delta(moment: f64, theta: f64, epsilon: f64) -> f64 {
 
 /// The θ with the smallest value at its logarithm: downhill from `guess` in steps of a factor 2, then by golden sections. Every value
 /// is a bound, so that a minimum that was missed costs tightness alone.
-fn smallest(at: impl Fn(f64) -> f64, guess: f64) -> f64 {
+pub(super) fn smallest(at: impl Fn(f64) -> f64, guess: f64) -> f64 {
     let (lowest, highest) = (ORDERS.0.ln(), ORDERS.1.ln());
     let mut step = std::f64::consts::LN_2;
     let start = guess.ln().clamp(lowest, highest);

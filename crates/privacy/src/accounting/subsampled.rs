@@ -69,6 +69,16 @@ impl Subsampled {
         0.5 + u * self.multiplier * self.multiplier
     }
 
+    /// Where the law that is drawn from has all but exp(−reach²/2) of its mass in each tail.
+    pub(super) fn within(&self, direction: Direction, reach: f64) -> (f64, f64) {
+        let tail = reach * self.multiplier;
+        match direction {
+            Direction::Remove if self.rate >= 1.0 => (1.0 - tail, 1.0 + tail),
+            Direction::Remove => (-tail, 1.0 + tail),
+            Direction::Add => (-tail, tail),
+        }
+    }
+
     /// ln of the density of Q at x.
     pub(super) fn log_density(&self, x: f64) -> f64 {
         let scaled = x / self.multiplier;

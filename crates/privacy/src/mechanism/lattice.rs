@@ -96,7 +96,7 @@ impl Lattice {
     /// the mask (INV-5).
     ///
     /// # Panics
-    /// If Σ k² > K² after all: the process stops before anything is sent (INV-7).
+    /// If r² Σ v² or Σ k² is above K² after all: the process stops before anything is sent (INV-7).
     pub(crate) fn add(&self, vector: &[f64], mask: i64, scaled: &mut [i32], sums: &mut [i64]) {
         let squares = pulp::Arch::new().dispatch(Add {
             exponent: self.exponent,
@@ -141,10 +141,14 @@ impl pulp::WithSimd for Add<'_> {
         }
         let root = squares.isqrt();
         let length = root + u64::from(root * root < squares);
-        let factor = ((self.bound << FACTOR_BITS) / length.max(1)).min(1 << FACTOR_BITS) as u32; // ≤ 2^31
+        let factor = ((self.bound << FACTOR_BITS) / length.max(1)).min(1 << FACTOR_BITS); // at most 2^31
+        // INV-7, before anything is added: r² Σ v² ≤ K².
+        let clipped = u128::from(factor * factor) * u128::from(squares);
+        let limit = u128::from(self.bound * self.bound) << (2 * FACTOR_BITS);
+        assert!(clipped <= limit, "a clipped vector is too long");
         let mut squares = 0;
         for (sum, v) in self.sums.iter_mut().zip(self.scaled.iter_mut()) {
-            let k = shortened(*v, factor);
+            let k = shortened(*v, factor as u32);
             squares += square(k);
             *sum = sum.wrapping_add(i64::from(k) & self.mask); // cannot wrap: below 2^61 + N K < 2^63
         }

@@ -39,12 +39,18 @@ pub enum Secure {}
 
 /// Noise from a seed: nothing about it is private (INV-10).
 ///
-/// A simulated release is of another type than a secure one:
+/// A simulated release is of another type than a secure one. With `Secure` in the place of `Simulated` this compiles:
 ///
 /// ```compile_fail,E0308
 /// use fedbo_privacy::mechanism::{Release, Secure, Simulated};
 /// fn publish(_: Release<Secure>) {}
 /// fn rehearse(release: Release<Simulated>) { publish(release) }
+/// ```
+///
+/// ```
+/// use fedbo_privacy::mechanism::{Release, Secure};
+/// fn publish(_: Release<Secure>) {}
+/// fn release(release: Release<Secure>) { publish(release) }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simulated {}
@@ -70,11 +76,16 @@ pub trait NoiseSource: sealed::Keys {
 
 /// 32 fresh bytes of the operating system for each round, expanded by ChaCha20 and cleared after use (INV-8).
 ///
-/// There is no seed to give, nothing to save and nothing to copy (INV-10):
+/// There is no seed to give, nothing to save and nothing to copy (INV-10); without `Clone` this compiles:
 ///
 /// ```compile_fail,E0277
 /// fn copies<T: Clone>(_: T) {}
 /// copies(fedbo_privacy::mechanism::SecureNoise::new());
+/// ```
+///
+/// ```
+/// fn takes<T>(_: T) {}
+/// takes(fedbo_privacy::mechanism::SecureNoise::new());
 /// ```
 #[derive(Debug)]
 pub struct SecureNoise(());

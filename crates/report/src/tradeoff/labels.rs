@@ -27,6 +27,25 @@ impl Area {
         width.max(0.0) * height.max(0.0)
     }
 
+    /// The point of it that is nearest to another.
+    pub(super) fn nearest(self, (x, y): (f64, f64)) -> (f64, f64) {
+        (
+            x.clamp(self.left, self.right),
+            y.clamp(self.top, self.bottom),
+        )
+    }
+
+    /// What lies between it and a point.
+    fn tie(self, (x, y): (f64, f64)) -> Self {
+        let (near_x, near_y) = self.nearest((x, y));
+        Self {
+            left: x.min(near_x) - 1.0,
+            top: y.min(near_y) - 1.0,
+            right: x.max(near_x) + 1.0,
+            bottom: y.max(near_y) + 1.0,
+        }
+    }
+
     fn size(self) -> f64 {
         (self.right - self.left) * (self.bottom - self.top)
     }
@@ -56,13 +75,12 @@ pub(super) fn beside_markers(
     thin: &[Area],
 ) -> Vec<Area> {
     let mut placed: Vec<Area> = Vec::with_capacity(wanted.len());
+    // From markers to their names, where lines may tie them together.
+    let mut ties: Vec<Area> = Vec::with_capacity(wanted.len());
     for name in wanted {
         let cost = |area: Area| {
-            let covered: f64 = solid
-                .iter()
-                .chain(&placed)
-                .map(|other| area.overlap(*other))
-                .sum();
+            let others = solid.iter().chain(&placed).chain(&ties);
+            let covered: f64 = others.map(|other| area.overlap(*other)).sum();
             let crossed: f64 = thin.iter().map(|other| area.overlap(*other)).sum();
             let beyond = area.size() - area.overlap(panel);
             BEYOND * beyond + COVERED * covered + CROSSED * crossed
@@ -74,7 +92,10 @@ pub(super) fn beside_markers(
                 best = Some((cost, area));
             }
         }
-        placed.extend(best.map(|(_, area)| area));
+        if let Some((_, area)) = best {
+            placed.push(area);
+            ties.push(area.tie(name.at));
+        }
     }
     placed
 }
@@ -178,6 +199,24 @@ mod tests {
             let others = placed[..index].iter().chain(&markers);
             for other in others {
                 assert!(area.overlap(*other) < 1e-9, "{area:?} on {other:?}");
+            }
+        }
+    }
+
+    /// Markers one above the other beside the border: the lower names keep off the line that ties the upper one.
+    #[test]
+    fn names_avoid_the_ties_of_others() {
+        let wanted = [(8.0, 60.0), (16.0, 60.0), (24.0, 60.0)].map(|at| Wanted {
+            at,
+            width: 60.0,
+            height: 12.0,
+        });
+        let markers = wanted.map(|name| Area::around(name.at, 5.0, 5.0));
+        let placed = beside_markers(&wanted, PANEL, &markers, &[]);
+        for (later, area) in placed.iter().enumerate() {
+            for earlier in 0..later {
+                let tie = placed[earlier].tie(wanted[earlier].at);
+                assert!(area.overlap(tie) < 1e-9, "{placed:?}");
             }
         }
     }

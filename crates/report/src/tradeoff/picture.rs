@@ -321,10 +321,7 @@ impl View<'_> {
         let labels = beside_markers(&wanted, area, &solid, &thin);
         for (((mark, style), at), label) in marks.iter().zip(&places).zip(&labels) {
             // A name that had to go further away is tied to its marker.
-            let beside = (
-                at.0.clamp(label.left, label.right),
-                at.1.clamp(label.top, label.bottom),
-            );
+            let beside = label.nearest(*at);
             let far = (beside.0 - at.0).hypot(beside.1 - at.1) > 2.5 * size;
             if far && !mark.label.is_empty() {
                 canvas.line(&[*at, beside], GREY, 0.75, &[])?;

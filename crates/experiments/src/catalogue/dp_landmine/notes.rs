@@ -58,7 +58,7 @@ pub(super) fn notes(
 fn beside_the_authors(published: &[Published], arms: &[Arm], summary: &Summary) -> Vec<String> {
     let mut notes =
         vec!["1 - AUC after 60 queries, ours (mean ± s.e.) and the authors':".to_owned()];
-    let of_paper = arms.iter().filter(|arm| arm.panels[0] != panel::HELPFUL);
+    let of_paper = arms.iter().filter(|arm| arm.panels[0] != panel::OURS);
     for arm in of_paper {
         let theirs = published
             .iter()
@@ -152,7 +152,8 @@ const WHY_THEY_DIFFER: [&str; 4] = [
     "Our objective is the AUC of the decision value; the authors rank by Platt-scaled probabilities, whose sign flips in about \
      13 % of evaluations, so their search sees some fields upside down. Levels are therefore not comparable, differences are.",
     "Their TS starts from 10 points anywhere, their DP-FTS-DE from 10 points in the agent's quarter: compare with ts regional.",
-    "One placebo stands for all of q and z: zeros are sent, and where pure noise is largest does not depend on its size.",
+    "One placebo stands for all of q and z, and one for all budgets: zeros are sent, and where pure noise is largest does not \
+     depend on its size.",
     "1 - p_t = 1/t uses 4.7 releases in 60 queries, half of them among the first three: whatever a release says, an agent asks \
      for it rarely.",
 ];

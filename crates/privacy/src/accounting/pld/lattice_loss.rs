@@ -277,15 +277,7 @@ fn intervals(
     reach: f64,
 ) -> Vec<Interval> {
     let (z, sign) = (part.multiplier, direction.sign());
-    // Where the law that is drawn from has its mass: N(0, z²), N(1, z²) or both.
-    let lowest = match direction {
-        Direction::Remove if part.rate >= 1.0 => 1.0 - reach * z,
-        _ => -reach * z,
-    };
-    let highest = match direction {
-        Direction::Remove => 1.0 + reach * z,
-        Direction::Add => reach * z,
-    };
+    let (lowest, highest) = part.within(direction, reach);
     let (start, end) = match direction {
         Direction::Remove => (lowest, highest),
         Direction::Add => (highest, lowest),

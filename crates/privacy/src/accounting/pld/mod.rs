@@ -3,16 +3,18 @@
 mod composed_loss;
 mod fft;
 mod lattice_loss;
+mod sketch;
 mod window;
 
 use super::accountant::{Accountant, AccountantKind, Unproved, UnsupportedEvent};
 use super::composition::{Composition, Representative, gathered};
 use super::event::{Delta, PrivacyEvent};
-use super::renyi::{best_order, rounded_up, smallest_delta};
+use super::renyi::{rounded_up, smallest_delta, smallest_epsilon};
 use super::subsampled::{Direction, Subsampled};
 use composed_loss::{ComposedLoss, Summand, compose};
 use fft::Fft;
 use lattice_loss::{LatticeLoss, Rounding};
+use sketch::Sketch;
 use window::Window;
 
 /// Different pairs (q, z) that are composed one by one; more are gathered in classes.
@@ -70,35 +72,35 @@ impl PldAccountant {
         let few = gathered(&parts, FEW_CLASSES, Representative::Mean);
         let defect = self.events.defect();
         let log_delta = delta.get().ln() - defect;
-        let renyi = |way| best_order(&all, way, log_delta).epsilon;
+        let renyi = |way| smallest_epsilon(&all, way, log_delta);
+        let reach = reach(&all, log_delta);
         let mut largest = 0.0_f64;
         for way in Direction::BOTH {
-            let best = best_order(&parts, way, log_delta);
-            // What is proved without composing distributions; often enough to see that the other direction costs more.
-            let known = best.epsilon.min(largest_loss(&parts, way));
-            if known <= largest {
+            let limit = largest_loss(&parts, way);
+            // What is proved without composing distributions is often enough to see that the first direction costs more.
+            if way == Direction::Add && renyi(way).min(limit) <= largest {
                 continue;
             }
+            let sketch = Sketch::new(&few, way, reach);
             let within = |window: &Window| {
-                let law = composed(&parts, window, rounding, log_delta);
+                let law = composed(&parts, window, rounding, reach);
                 law.and_then(|law| law.epsilon(log_delta))
             };
-            let mut expected = best.epsilon;
-            let mut epsilon = within(&Window::new(&few, way, best.theta, expected));
+            let window = Window::at_delta(&sketch, log_delta);
+            let (mut expected, mut epsilon) = (window.epsilon, within(&window));
             for _ in 0..3 {
-                // Where the Rényi bound is far off, so were the tilt and the lattice.
+                // Where the order's bound is far off, so were the tilt and the lattice.
                 let Some(found) = epsilon.filter(|found| (1e-12..0.7 * expected).contains(found))
                 else {
                     break;
                 };
                 expected = found;
-                let better = within(&Window::around(&few, way, expected));
+                let better = within(&Window::at_epsilon(&sketch, expected));
                 epsilon = better.map_or(epsilon, |better| match rounding {
                     Rounding::Up => Some(better.min(found)),
                     Rounding::Down => Some(better.max(found)),
                 });
             }
-            let limit = largest_loss(&parts, way);
             let mut epsilon = epsilon.map_or(limit, |epsilon| epsilon.min(limit));
             if parts.len() < all.len() && rounding == Rounding::Up {
                 // Classes are coarse where many rates meet many multipliers; the Rényi bound needs none.
@@ -133,19 +135,22 @@ fn largest_loss(parts: &[Subsampled], direction: Direction) -> f64 {
     }
 }
 
+/// How many standard deviations are looked at: what lies beyond, exp(−reach²/2) for each release, is e^−16 of δ together.
+fn reach(parts: &[Subsampled], log_delta: f64) -> f64 {
+    let n_releases: f64 = parts.iter().map(|part| part.count).sum();
+    (2.0 * (n_releases.ln() - log_delta + 16.0)).sqrt()
+}
+
 /// One direction composed on a lattice that fits its window; none if that is not made of numbers.
 fn composed(
     parts: &[Subsampled],
     window: &Window,
     rounding: Rounding,
-    log_delta: f64,
+    reach: f64,
 ) -> Option<ComposedLoss> {
     if !window.is_finite() {
         return None;
     }
-    let n_releases: f64 = parts.iter().map(|part| part.count).sum();
-    // Tails to infinity: exp(−reach²/2) each, e^−16 of δ together.
-    let reach = (2.0 * (n_releases.ln() - log_delta + 16.0)).sqrt();
     let len = window.len();
     let step = window.width() / len as f64;
     let (way, theta) = (window.direction, window.theta);
@@ -199,15 +204,21 @@ impl Accountant for PldAccountant {
             if epsilon >= largest_loss(&parts, way) || known <= largest {
                 continue;
             }
-            let window = Window::around(&few, way, epsilon);
             let at = |scale: f64| {
-                let law = composed(&parts, &window, Rounding::Up, scale);
+                let reach = reach(&parts, scale);
+                let window = Window::at_epsilon(&Sketch::new(&few, way, reach), epsilon);
+                let law = composed(&parts, &window, Rounding::Up, reach);
                 law.and_then(|law| law.log_delta(epsilon))
             };
-            let mut found = at(window.log_delta);
-            if let Some(far) = found.filter(|&found| found < window.log_delta - 3.0) {
-                // The Rényi bound was far off: less is to be left to infinity.
-                found = at((far - 10.0).max(-700.0));
+            let mut scale = known.max(-700.0);
+            let mut found = at(scale);
+            for _ in 0..3 {
+                // Where the Rényi bound is far off, less is to be left to infinity.
+                let Some(lower) = found.filter(|&found| found < scale - 3.0) else {
+                    break;
+                };
+                scale = (lower - 3.0).max(-700.0);
+                found = at(scale).map(|again| again.min(lower));
             }
             let Some(log_delta) = found else {
                 return Ok(most);

@@ -1,8 +1,8 @@
 //! Where to look at the sum of losses, and how finely.
 
-use super::super::moment::{Moment, total};
-use super::super::renyi::log_delta;
-use super::super::subsampled::{Direction, Subsampled};
+use super::super::renyi::{converted, smallest};
+use super::super::subsampled::Direction;
+use super::sketch::Sketch;
 
 /// How much of ε rounding to the lattice may cost, about.
 const TOLERANCE: f64 = 1e-4;
@@ -13,17 +13,14 @@ const DIGITS: f64 = 28.0;
 /// Length of the transform: at least and at most.
 const LENGTHS: (f64, f64) = (1024.0, 1_048_576.0);
 
-/// Larger tilts gain nothing: exponents θ ε would lose the digits that they are to keep.
-fn largest_tilt(epsilon: f64) -> f64 {
-    1e6 / epsilon.max(1e-9)
-}
-
-/// A tilt and a part of the line, in one direction.
+/// A tilt and a part of the line, in one direction. No choice of them makes a result wrong, only loose.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) direction: Direction,
     /// θ.
     pub(super) theta: f64,
+    /// ε in the middle, an estimate.
+    pub(super) epsilon: f64,
     /// Its lower end.
     pub(super) bottom: f64,
     top: f64,
@@ -31,21 +28,52 @@ pub(super) struct Window {
     fine: f64,
     /// Tilts that bound the mass above and below.
     pub(super) chernoff: (f64, f64),
-    /// ln of an estimate of δ in the middle.
-    pub(super) log_delta: f64,
+}
+
+/// Larger tilts gain nothing: exponents θ ε would lose the digits that they are to keep.
+fn largest_tilt(epsilon: f64) -> f64 {
+    1e6 / epsilon.max(1e-9)
 }
 
 impl Window {
-    /// Tilted by `theta`, for results about `epsilon`.
-    pub(super) fn new(
-        parts: &[Subsampled],
-        direction: Direction,
-        theta: f64,
-        epsilon: f64,
-    ) -> Self {
+    /// For ε at this δ: the tilt of the order with the smallest bound on ε.
+    pub(super) fn at_delta(sketch: &Sketch, log_delta: f64) -> Self {
+        let at = |log_theta: f64| {
+            let theta = log_theta.exp();
+            converted(sketch.moment(theta).log, theta, log_delta)
+        };
+        // What a Gaussian loss of the same variance would take.
+        let variance = sketch.moment(0.0).variance.max(1e-290);
+        let theta = smallest(at, (2.0 * (-log_delta).max(0.1) / variance).sqrt());
+        let epsilon = converted(sketch.moment(theta).log, theta, log_delta);
+        Self::new(sketch, theta, epsilon)
+    }
+
+    /// For δ at this ε: tilted so that the mean is `epsilon`, or not at all if it is above without.
+    pub(super) fn at_epsilon(sketch: &Sketch, epsilon: f64) -> Self {
+        let mean = |theta: f64| sketch.moment(theta).mean;
+        if mean(0.0) >= epsilon {
+            return Self::new(sketch, 0.0, epsilon);
+        }
+        let (mut low, mut high) = (0.0, 1.0);
+        while mean(high) < epsilon && high < largest_tilt(epsilon) {
+            high *= 4.0;
+        }
+        for _ in 0..40 {
+            let middle = 0.5 * (low + high);
+            if mean(middle) < epsilon {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Self::new(sketch, low, epsilon)
+    }
+
+    fn new(sketch: &Sketch, theta: f64, epsilon: f64) -> Self {
         let theta = theta.min(largest_tilt(epsilon));
-        let here = total(parts, direction, theta);
-        let moved = |by: f64| total(parts, direction, theta + by).log - here.log;
+        let here = sketch.moment(theta);
+        let moved = |by: f64| sketch.moment(theta + by).log - here.log;
         // Chernoff bounds Pr[L ≥ l] ≤ exp(K(θ + s) − K(θ) − s l), and the same below, at the best of a few s.
         let guess = (2.0 * DIGITS / here.variance.max(1e-290)).sqrt();
         let (mut top, mut bottom) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -61,47 +89,21 @@ impl Window {
                 (bottom, chernoff.1) = (below, s);
             }
         }
-        let n_releases: f64 = parts.iter().map(|part| part.count).sum();
         // Rounding adds (θ + θ²) h²/12 to each ln E exp(θ L) while h(1 + θ) is small, and h to a loss at most.
-        let wanted = TOLERANCE * epsilon.max(1e-3 * (top - bottom)) / n_releases;
+        let wanted = TOLERANCE * epsilon.max(1e-3 * (top - bottom)) / sketch.n_releases();
         let fine = (12.0 * wanted / (1.0 + theta))
             .sqrt()
             .min(1.0 / (1.0 + theta))
             .max(wanted);
         Self {
-            direction,
+            direction: sketch.direction,
             theta,
+            epsilon,
             bottom,
             top,
             fine,
             chernoff,
-            log_delta: log_delta(here.log, theta, epsilon).max(-700.0),
         }
-    }
-
-    /// Where the tilted mean is `epsilon`, or untilted if the mean is above it.
-    pub(super) fn around(parts: &[Subsampled], direction: Direction, epsilon: f64) -> Self {
-        let mean = |theta: f64| -> Moment { total(parts, direction, theta) };
-        if mean(0.0).mean >= epsilon {
-            return Self {
-                log_delta: -1.0,
-                ..Self::new(parts, direction, 0.0, epsilon)
-            };
-        }
-        let mut high = 1.0;
-        while mean(high).mean < epsilon && high < largest_tilt(epsilon) {
-            high *= 4.0;
-        }
-        let mut low = 0.0;
-        for _ in 0..40 {
-            let middle = 0.5 * (low + high);
-            if mean(middle).mean < epsilon {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        Self::new(parts, direction, low, epsilon)
     }
 
     /// Whether all of it are numbers.

@@ -1,0 +1,155 @@
+//! Whole rounds of DP-FTS-DE with all agents in one process: everything but the objectives.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::Result;
+use fedbo_algorithms::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_algorithms::{Domain, LocalProb, MessageSettings, ThompsonSettings};
+use fedbo_experiments::{Forgetful, Member, Observer, TrialRecord, run_session};
+use fedbo_gp::FeatureMap;
+use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
+use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise};
+use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
+use fedbo_space::{Direction, ParameterSpec, Partition, Point, Space, Value};
+use fedbo_streams::{Purpose, Seed};
+use serde_json::{Value as Json, json};
+
+use crate::measure::rounded;
+use crate::memory::peak_mib;
+use crate::message::feature_map;
+
+const N_REGIONS: u32 = 4;
+const N_FEATURES: usize = 100;
+const N_INITIAL: usize = 10;
+const RATE: f64 = 0.35;
+
+/// A smooth hill, in no time.
+struct Hill;
+
+impl Objective for Hill {
+    fn evaluate(&self, point: &Point, _trial: TrialId) -> Outcome {
+        let at = |name| point.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+        let (x, z) = (at("x1") - 0.3, at("x2") - 0.7);
+        Outcome::Value((-4.0 * (x * x + z * z)).exp())
+    }
+}
+
+/// Remembers when waves ended.
+struct Waves {
+    begin: Instant,
+    ends_s: Vec<f64>,
+}
+
+impl Observer for Waves {
+    fn wave_ended(&mut self, records: &[TrialRecord]) -> Result<()> {
+        if !records.is_empty() {
+            self.ends_s.push(self.begin.elapsed().as_secs_f64());
+        }
+        Ok(())
+    }
+}
+
+/// One row: two dimensions, 100 features, 4 regions, 10 initial points an agent, hyperparameters fitted on the default
+/// schedule, a release in every round (q = 0.35, z = 1, secure noise), 1 − p_t = 1/t. On one thread unless told otherwise.
+pub(crate) fn rows(n_agents: u32, n_rounds: u64, n_threads: usize) -> Result<Vec<Json>> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(n_threads)
+        .build()?;
+    let before = peak_mib()?;
+    let map = Arc::new(feature_map(N_FEATURES, 2)?);
+    let mut members = members(n_agents, n_rounds, &map)?;
+    let mechanism = Mechanism::new(MechanismSettings {
+        n_slots: n_agents,
+        n_regions: N_REGIONS,
+        n_features: u32::try_from(N_FEATURES)?,
+        max_norm: 22.0,
+        sampling_rate: SamplingRate::new(RATE)?,
+        noise_multiplier: NoiseMultiplier::new(1.0)?,
+    })?;
+    let uniform_from = Emphasis::REAL.uniform_from().unwrap_or(u64::MAX);
+    let schedule = ReleaseSchedule::new(n_rounds, 1, uniform_from)?;
+    let rounds = LatticeRounds::new(mechanism, schedule, SecureNoise::new());
+    let mut coordinator = Aggregator::new(rounds, schedule, map.hash(), None);
+    let mut waves = Waves {
+        begin: Instant::now(),
+        ends_s: Vec::new(),
+    };
+    pool.install(|| {
+        let (store, stop) = (&mut Forgetful, AtomicBool::new(false));
+        run_session(
+            &mut members,
+            Vec::new(),
+            &mut coordinator,
+            store,
+            &mut waves,
+            &stop,
+        )
+    })?;
+    // From the end of the initial points, so that a round is proposal, evaluation, message and release.
+    let start = waves.ends_s[N_INITIAL - 1];
+    let seconds = waves.ends_s.last().copied().unwrap_or(start) - start;
+    let per_round = seconds / n_rounds as f64;
+    Ok(vec![json!({
+        "peer": "fedbo",
+        "agents": n_agents,
+        "rounds": n_rounds,
+        "threads": n_threads,
+        "seconds": rounded(seconds, 3),
+        "round_s": rounded(per_round, 6),
+        "agent_round_s": rounded(per_round / f64::from(n_agents), 9),
+        "start_mib": rounded(before, 1),
+        "peak_mib": rounded(peak_mib()?, 1),
+    })])
+}
+
+fn members(n_agents: u32, n_rounds: u64, map: &Arc<FeatureMap>) -> Result<Vec<Member<DpFtsDe>>> {
+    let unit = ParameterSpec::float(0.0, 1.0);
+    let space = Space::from_specs([("x1", &unit), ("x2", &unit)])?;
+    let partition = Partition::of_space(&space, N_REGIONS)?;
+    let size =
+        |region: u32| (n_agents / N_REGIONS + u32::from(region < n_agents % N_REGIONS)) as usize;
+    let settings = DpFtsDeSettings {
+        own: ThompsonSettings::default_for(2),
+        local_prob: LocalProb::Power(1.0),
+        trust: Trust::Schedule,
+        message: MessageSettings::default(),
+        partition: partition.clone(),
+        region_sizes: (0..N_REGIONS).map(size).collect(),
+        emphasis: Emphasis::REAL,
+        sampling_rate: RATE,
+        memory: Memory::Latest,
+    };
+    let (seed, objective): (Seed, Arc<dyn Objective>) = (Seed::new(1), Arc::new(Hill));
+    let decoder_space = space.clone();
+    let decoder: fedbo_experiments::Decoder =
+        Arc::new(move |unit: &[f64]| decoder_space.decode(unit));
+    let mut members = Vec::with_capacity(n_agents as usize);
+    for id in 0..n_agents {
+        let own_seed = seed.child(Purpose::Agent, u64::from(id));
+        let domain = Domain::Space(space.clone());
+        let strategy = DpFtsDe::new(domain, settings.clone(), Arc::clone(map), own_seed)?;
+        let mut stream = own_seed.stream(Purpose::InitialDesign, 0, 0);
+        let mut point = || {
+            partition.place(
+                (id % N_REGIONS) as usize,
+                &[stream.uniform(), stream.uniform()],
+            )
+        };
+        let plan = AgentPlan {
+            id,
+            history: Vec::new(),
+            initial: (0..N_INITIAL).map(|_| point()).collect(),
+            n_rounds,
+        };
+        members.push(Member {
+            agent: Agent::new(strategy, plan, seed)?,
+            objective: Arc::clone(&objective),
+            decoder: Arc::clone(&decoder),
+            direction: Direction::Maximize,
+        });
+    }
+    Ok(members)
+}

@@ -1,0 +1,238 @@
+//! What each agent tunes, and the space that all of them share.
+
+use std::sync::Arc;
+
+use fedbo_config::{CommandKeys, FileError};
+use fedbo_objective::CommandSpec;
+use fedbo_problems::{Problem, ProblemSpec, problem};
+use fedbo_space::{Direction, Kind, Parameter, Space};
+
+use super::Parts;
+use crate::federation::file::{AgentTable, FederationFile};
+
+impl Parts<'_> {
+    /// An agent's built-in problem; none if it has a command.
+    pub(super) fn problem(
+        &self,
+        index: usize,
+        agent: &AgentTable,
+        seed: u64,
+    ) -> Result<Option<Arc<dyn Problem>>, FileError> {
+        let index = index.to_string();
+        let at = |key| ["agents", index.as_str(), key];
+        let label = format!("agent {:?}", agent.name.as_deref().unwrap_or_default());
+        let of_command = [
+            ("directory", agent.directory.is_some()),
+            ("timeout_s", agent.timeout_s.is_some()),
+        ];
+        let of_problem = [
+            ("silo", agent.silo.is_some()),
+            ("n_silos", agent.n_silos.is_some()),
+            ("field", agent.field.is_some()),
+            ("dim", agent.dim.is_some()),
+            ("noise_std", agent.noise_std.is_some()),
+            ("data", agent.data.is_some()),
+        ];
+        let unused = |keys: &[(&'static str, bool)], owner: &str| {
+            keys.iter()
+                .find(|(_, given)| *given)
+                .map_or(Ok(()), |(key, _)| {
+                    let message =
+                        format!("{label}: {key} has no effect without a {owner}; remove it");
+                    Err(self.file.error(&at(key), message))
+                })
+        };
+        match (&agent.command, &agent.problem) {
+            (Some(_), Some(_)) => {
+                let message =
+                    format!("{label} has both a command and a problem; remove one of them");
+                Err(self.file.error(&at("problem"), message))
+            }
+            (None, None) => {
+                let message = format!(
+                    "{label} has nothing to tune; give it command = [\"program\", ..] or problem = \"..\""
+                );
+                Err(self.file.error(&["agents", index.as_str()], message))
+            }
+            (Some(_), None) => unused(&of_problem, "problem").map(|()| None),
+            (None, Some(name)) => {
+                unused(&of_command, "command")?;
+                let spec = ProblemSpec {
+                    name: name.clone(),
+                    dim: agent.dim,
+                    noise_std: agent.noise_std,
+                    silo: agent.silo,
+                    n_silos: agent.n_silos,
+                    field: agent.field,
+                    data: agent
+                        .data
+                        .as_ref()
+                        .map(|data| self.file.folder().join(data)),
+                    // A seed is an option of noisy problems only.
+                    seed: agent.noise_std.map(|_| seed),
+                };
+                let found = problem(&spec);
+                found
+                    .map(Some)
+                    .map_err(|error| self.file.error(&at("problem"), format!("{label}: {error}")))
+            }
+        }
+    }
+
+    pub(super) fn space(
+        &self,
+        file: &FederationFile,
+        problems: &[Option<Arc<dyn Problem>>],
+    ) -> Result<Space, FileError> {
+        let label = |index: usize| {
+            let name = file.agents[index].name.as_deref().unwrap_or_default();
+            format!("agent {name:?}")
+        };
+        if file.space.is_empty() {
+            let mut own: Option<(usize, &Space)> = None;
+            for (index, problem) in problems.iter().enumerate() {
+                let Some(problem) = problem else {
+                    let remedy = format!(
+                        "{} runs a command, so add a table [space.NAME] for each parameter",
+                        label(index)
+                    );
+                    return Err(self.file.missing_error(&["space"], remedy));
+                };
+                match own {
+                    None => own = Some((index, problem.space())),
+                    Some((first, space)) if space != problem.space() => {
+                        let message = format!(
+                            "{} and {} have problems with different spaces ({} and {}); a federation has one space",
+                            label(first),
+                            label(index),
+                            parameter_names(space),
+                            parameter_names(problem.space())
+                        );
+                        let index = index.to_string();
+                        return Err(self.file.error(&["agents", &index, "problem"], message));
+                    }
+                    Some(_) => {}
+                }
+            }
+            let (_, space) = own.unwrap_or_else(|| unreachable!("there is at least one agent"));
+            return Ok(space.clone());
+        }
+        let space = self.check.space(&["space"], &file.space)?;
+        for (index, problem) in problems.iter().enumerate() {
+            if let Some(problem) = problem {
+                self.understood(&label(index), problem.as_ref(), &space)?;
+            }
+        }
+        Ok(space)
+    }
+
+    /// Checks that a problem can evaluate every point of a space.
+    fn understood(
+        &self,
+        label: &str,
+        problem: &dyn Problem,
+        space: &Space,
+    ) -> Result<(), FileError> {
+        let own = problem.space();
+        let refuse = |path: &[&str], what: String| {
+            let message = format!(
+                "{label}: problem {} {what}; its own parameters are {} (leave [space] out to use them)",
+                problem.name(),
+                parameter_ranges(own)
+            );
+            Err(self.file.error(path, message))
+        };
+        for needed in own.parameters() {
+            if !space.parameters().iter().any(|p| p.name() == needed.name()) {
+                return refuse(&["space"], format!("needs parameter {}", needed.name()));
+            }
+        }
+        for given in space.parameters() {
+            let path = ["space", given.name()];
+            let Some(needed) = own.parameters().iter().find(|p| p.name() == given.name()) else {
+                return refuse(&path, format!("has no parameter {}", given.name()));
+            };
+            let inside = match (range(needed), range(given)) {
+                (Some((low, high)), Some((from, to))) => low <= from && to <= high,
+                _ => needed == given,
+            };
+            if !inside {
+                let what = format!("cannot evaluate all of space.{}", given.name());
+                return refuse(&path, what);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn directions(
+        &self,
+        agents: &[AgentTable],
+        problems: &[Option<Arc<dyn Problem>>],
+        given: Option<Direction>,
+    ) -> Result<(), FileError> {
+        let word = |direction| match direction {
+            Direction::Maximize => "maximize",
+            Direction::Minimize => "minimize",
+        };
+        for (agent, problem) in agents.iter().zip(problems) {
+            let Some(problem) = problem else { continue };
+            if given.unwrap_or(Direction::Maximize) != problem.direction() {
+                let wanted = word(problem.direction());
+                let stands = match given {
+                    Some(given) => format!("federation.direction = {:?}", word(given)),
+                    None => "federation.direction is not given, which means \"maximize\"".into(),
+                };
+                let message = format!(
+                    "{stands}, but problem {} of agent {:?} is one to {wanted}; set direction = \"{wanted}\"",
+                    problem.name(),
+                    agent.name.as_deref().unwrap_or_default()
+                );
+                return Err(self.file.error(&["federation", "direction"], message));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn command(
+        &self,
+        index: usize,
+        agent: &AgentTable,
+        space: &Space,
+    ) -> Result<CommandSpec, FileError> {
+        let index = index.to_string();
+        let owner = format!("agent {:?}", agent.name.as_deref().unwrap_or_default());
+        let keys = CommandKeys {
+            command: agent.command.as_deref().unwrap_or_default(),
+            directory: agent.directory.as_deref(),
+            timeout_s: agent.timeout_s,
+        };
+        self.check.command(&["agents", &index], &owner, keys, space)
+    }
+}
+
+/// Bounds of a parameter that is a number.
+fn range(parameter: &Parameter) -> Option<(f64, f64)> {
+    match parameter.kind() {
+        Kind::Float { low, high, .. } => Some((*low, *high)),
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "bounds are checked to lie within ±2^53"
+        )]
+        Kind::Int { low, high, .. } => Some((*low as f64, *high as f64)),
+        Kind::Categorical { .. } => None,
+    }
+}
+
+fn parameter_names(space: &Space) -> String {
+    let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
+    names.join(", ")
+}
+
+fn parameter_ranges(space: &Space) -> String {
+    let shown = |parameter: &Parameter| match range(parameter) {
+        Some((low, high)) => format!("{} in [{low}, {high}]", parameter.name()),
+        None => parameter.name().to_owned(),
+    };
+    let shown: Vec<String> = space.parameters().iter().map(shown).collect();
+    shown.join(", ")
+}

@@ -1,0 +1,73 @@
+//! What turns vectors into a release, or why there is no such thing.
+
+use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
+use fedbo_privacy::mechanism::{Mechanism, MechanismError, PaperError, PaperMechanism};
+
+/// What turns vectors into a release.
+#[derive(Clone, Debug)]
+pub(super) enum ReleaseMechanism {
+    /// Region sums on the lattice.
+    Lattice(Mechanism),
+    /// The paper's weighted averages, in floats; without noise also FTS-DE's.
+    Paper(PaperMechanism),
+}
+
+impl ReleaseMechanism {
+    /// q, by which sums are divided.
+    pub(super) fn sampling_rate(&self) -> f64 {
+        match self {
+            Self::Lattice(mechanism) => mechanism.sampling_rate(),
+            Self::Paper(mechanism) => mechanism.settings().sampling.rate().get(),
+        }
+    }
+
+    /// What a release costs; none without noise.
+    pub(super) fn event(&self) -> Option<PrivacyEvent> {
+        match self {
+            Self::Lattice(mechanism) => Some(mechanism.event()),
+            Self::Paper(mechanism) => mechanism.event(),
+        }
+    }
+
+    /// S and z.
+    pub(super) fn norm_and_noise(&self) -> (f64, f64) {
+        match self {
+            Self::Lattice(mechanism) => {
+                let settings = mechanism.settings();
+                (settings.max_norm, settings.noise_multiplier.get())
+            }
+            Self::Paper(mechanism) => {
+                let settings = mechanism.settings();
+                (settings.max_norm, settings.noise_multiplier)
+            }
+        }
+    }
+}
+
+/// Why there is no such mechanism.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MechanismRefused {
+    #[error(transparent)]
+    Noise(#[from] InvalidParameter),
+    #[error(transparent)]
+    Lattice(#[from] MechanismError),
+    #[error(transparent)]
+    Paper(#[from] PaperError),
+}
+
+impl MechanismRefused {
+    /// The key that is at fault.
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            Self::Noise(_) => "noise_multiplier",
+            Self::Lattice(error) | Self::Paper(PaperError::Dimensions(error)) => match error {
+                MechanismError::MaxNorm { .. } => "max_norm",
+                MechanismError::SamplingRate { .. } => "sampling_rate",
+                MechanismError::NoiseMultiplier { .. } => "noise_multiplier",
+                MechanismError::Count { .. } | MechanismError::TooManyCoordinates { .. } => "count",
+            },
+            Self::Paper(PaperError::Number { name, .. }) => name,
+            Self::Paper(_) => "mode",
+        }
+    }
+}

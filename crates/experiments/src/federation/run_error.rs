@@ -1,0 +1,134 @@
+//! Why a run could not go on.
+
+use std::path::PathBuf;
+
+use fedbo_algorithms::StrategyError;
+use fedbo_config::FileError;
+use fedbo_gp::GpError;
+use fedbo_ledger::LedgerError;
+use fedbo_objective::CommandError;
+use fedbo_protocol::AgentError;
+use fedbo_report::ReportError;
+
+use super::checked::{Arm, names};
+use crate::session::SessionError;
+
+/// Why a run could not go on. What was finished before is in the results folder.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An arm in which agents learn from each other has one agent.
+    #[error(
+        "arm {arm} needs at least 2 agents that learn from each other; add an [[agents]] table, or run ts"
+    )]
+    TooFewAgents {
+        /// The arm.
+        arm: Arm,
+    },
+    /// The file has no such arm.
+    #[error("arm {arm} is none of this file's, which are {}", names(known))]
+    UnknownArm {
+        /// The arm.
+        arm: Arm,
+        /// What there is.
+        known: [Arm; 3],
+    },
+    /// An arm is named twice.
+    #[error("arm {arm} is named twice; name each arm once")]
+    RepeatedArm {
+        /// The arm.
+        arm: Arm,
+    },
+    /// The results to go on from are those of another file or command.
+    #[error("cannot go on from {}: {message}", path.display())]
+    AnotherRun {
+        /// The results.
+        path: PathBuf,
+        /// The difference.
+        message: String,
+    },
+    /// The budget pays for no release at all.
+    #[error(transparent)]
+    NotPaid(FileError),
+    /// A folder's ledger would be overwritten, or mixed with another run's results.
+    #[error(
+        "{} records what releases have cost, which stays spent whatever becomes of it; go on with --resume, choose another \
+         folder with --out DIR, or give --overwrite --spend-again, which keeps it under another name and spends anew", path.display()
+    )]
+    LedgerExists {
+        /// The ledger.
+        path: PathBuf,
+    },
+    /// The ledger of the results in the folder is not there.
+    #[error(
+        "{} is missing, and the results beside it rest on what it charged; put it back, with the file of the same name ending in \
+         -wal if there was one, or begin anew in another folder with --out DIR", path.display()
+    )]
+    LedgerMissing {
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// The ledger ends before what is known to have been released.
+    #[error(
+        "{} holds {found} releases, and the results beside it rest on {expected}: it was set back or replaced, so what was \
+         spent is not known from it; put back the ledger of these results, as it was last", path.display()
+    )]
+    LedgerSetBack {
+        /// The ledger.
+        path: PathBuf,
+        /// Releases in it.
+        found: u64,
+        /// Releases that there were at least.
+        expected: u64,
+    },
+    /// The ledger cannot be used, or refuses.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// No initial point was found in an agent's region.
+    #[error(
+        "agent {agent:?}: no point of its region was found to begin with; set exploration.start = \"anywhere\", or fewer regions"
+    )]
+    NoStart {
+        /// The agent's name.
+        agent: String,
+    },
+    /// The results folder cannot be used.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// A command that was there when the file was checked is not there any more.
+    #[error("agent {agent:?}: {source}")]
+    Command {
+        /// The agent's name.
+        agent: String,
+        /// What is wrong with it.
+        source: CommandError,
+    },
+    /// The shared features cannot be drawn.
+    #[error("the shared features cannot be drawn: {0}")]
+    Features(GpError),
+    /// An agent's strategy cannot be built.
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+    /// An agent failed.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// Threads cannot be started.
+    #[error("cannot start worker threads: {0}")]
+    Threads(String),
+    /// Something that should not happen.
+    #[error(transparent)]
+    Other(anyhow::Error),
+}
+
+impl From<SessionError> for RunError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Agent(error) => Self::Agent(error),
+            // What our own observer or ledger answered comes back as it was.
+            SessionError::Observer(error) | SessionError::Store { source: error, .. } => {
+                error.downcast::<Self>().unwrap_or_else(Self::Other)
+            }
+            other => Self::Other(other.into()),
+        }
+    }
+}
