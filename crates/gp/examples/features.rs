@@ -3,7 +3,6 @@
 //! `cargo run --release -p fedbo-gp --example features` prints the root mean square of φ(x)·φ(x') − k(x, x') over pairs of
 //! points at most two length scales apart and over all pairs, for 20 maps of each kind.
 #![expect(clippy::print_stdout, reason = "an example that prints a table")]
-#![expect(clippy::cast_precision_loss, reason = "counts of pairs")]
 
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, GpError, Kernel, LengthscaleLaw,

@@ -17,6 +17,10 @@ pub(crate) enum Kind {
     Scaling,
     /// A round of the private mechanism.
     Aggregation,
+    /// Rounds of a whole private federation.
+    PrivateRound,
+    /// ε by each accountant.
+    PrivacyAccounting,
     /// Peak memory of a federation.
     Memory,
     /// The criterion benchmarks of `fedbo-gp`.
@@ -38,6 +42,8 @@ impl Kind {
             Self::StudyGrowth => "study_growth",
             Self::Scaling => "scaling",
             Self::Aggregation => "aggregation",
+            Self::PrivateRound => "private_round",
+            Self::PrivacyAccounting => "privacy_accounting",
             Self::Memory => "memory",
             Self::Micro => "micro",
         }
@@ -110,6 +116,21 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
     let scaling = ["scaling", "--largest", largest];
     cells.push(alone(Kind::Scaling, "scaling", &scaling));
     cells.push(alone(Kind::Aggregation, "aggregation", &["aggregation"]));
+    cells.push(alone(
+        Kind::PrivateRound,
+        "private_round/a29",
+        &["private_round"],
+    ));
+    let crowd = ["private_round", "--agents", "10000", "--rounds", "40"];
+    let crowd: Vec<&str> = crowd.into_iter().chain(["--threads", "2"]).collect();
+    if !quick {
+        cells.push(alone(Kind::PrivateRound, "private_round/a10000", &crowd));
+    }
+    cells.push(alone(
+        Kind::PrivacyAccounting,
+        "privacy_accounting",
+        &["privacy_accounting"],
+    ));
     cells.push(alone(Kind::Memory, "memory", &["memory"]));
     cells.push(alone(Kind::Micro, "micro", &[]));
     cells

@@ -99,7 +99,7 @@ impl Bench {
         let program = target().join("release").join("fedbo-bench");
         let mut command = Command::new(program);
         command.current_dir(root()).args(&cell.arguments);
-        if self.quick && cell.kind != Kind::Memory {
+        if self.quick && ![Kind::Memory, Kind::PrivateRound].contains(&cell.kind) {
             command.args(["--draws", "30", "--budget", "2"]);
         }
         if let Some(data) = peers::data_folder() {
@@ -144,10 +144,13 @@ fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
 
 /// Writes `fedbo-<bench>.json`, and `peers-<bench>.json` where the peers ran beside us.
 fn write(folder: &Path, done: &[Measured<'_>], peers: &Peers) -> Result<()> {
-    for kind in Kind::COMPARED
-        .into_iter()
-        .chain([Kind::Scaling, Kind::Aggregation, Kind::Memory])
-    {
+    for kind in Kind::COMPARED.into_iter().chain([
+        Kind::Scaling,
+        Kind::Aggregation,
+        Kind::PrivateRound,
+        Kind::PrivacyAccounting,
+        Kind::Memory,
+    ]) {
         let of_kind = || done.iter().filter(|m| m.cell.kind == kind);
         let ours: Vec<&Row> = of_kind().flat_map(|m| &m.ours).collect();
         let run_here = of_kind().filter(|m| m.cell.runs_peers() && peers.in_same_run());

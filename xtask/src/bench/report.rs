@@ -57,6 +57,8 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
         Kind::Scaling,
         Kind::StudyGrowth,
         Kind::Aggregation,
+        Kind::PrivateRound,
+        Kind::PrivacyAccounting,
         Kind::Memory,
     ] {
         let rows: Vec<&Row> = done
@@ -67,6 +69,8 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
         match kind {
             _ if rows.is_empty() => {}
             Kind::Aggregation => aggregation(&rows),
+            Kind::PrivateRound => private_round(&rows),
+            Kind::PrivacyAccounting => privacy_accounting(&rows),
             Kind::Memory => memory(&rows),
             other => scaling(other.bench(), &rows),
         }
@@ -271,6 +275,68 @@ fn aggregation(rows: &[&Row]) {
             seconds("stream_s"),
             shown("ratio_sum"),
             shown("ratio_stream"),
+        ]);
+    }
+    table.print();
+}
+
+fn private_round(rows: &[&Row]) {
+    println!(
+        "\nprivate_round: all agents of a private federation in one process, objectives apart; 10 initial points each"
+    );
+    let head = [
+        "agents",
+        "rounds",
+        "threads",
+        "seconds",
+        "round",
+        "agent and round",
+        "peak MiB",
+    ];
+    let mut table = Table::new(&head);
+    for row in rows {
+        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
+        let seconds = |key: &str| number(row, key).map_or("-".into(), time);
+        table.row([
+            shown("agents"),
+            shown("rounds"),
+            shown("threads"),
+            shown("seconds"),
+            seconds("round_s"),
+            seconds("agent_round_s"),
+            shown("peak_mib"),
+        ]);
+    }
+    table.print();
+}
+
+fn privacy_accounting(rows: &[&Row]) {
+    println!(
+        "\nprivacy_accounting: seconds for an epsilon by each accountant, and for the noise that has it"
+    );
+    let head = [
+        "accountant",
+        "q",
+        "z",
+        "rounds",
+        "delta",
+        "epsilon",
+        "epsilon in",
+        "noise in",
+    ];
+    let mut table = Table::new(&head);
+    for row in rows {
+        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
+        let seconds = |key: &str| number(row, key).map_or("-".into(), time);
+        table.row([
+            text(row, "accountant"),
+            shown("q"),
+            shown("z"),
+            shown("T"),
+            number(row, "delta").map_or("-".into(), |v| format!("{v:.3e}")),
+            number(row, "epsilon").map_or("-".into(), |v| format!("{v:.4}")),
+            seconds("seconds"),
+            seconds("noise_s"),
         ]);
     }
     table.print();

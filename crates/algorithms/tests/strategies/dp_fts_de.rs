@@ -493,7 +493,7 @@ fn a_message_may_hold_the_posteriors_mean_or_nothing() {
         .unwrap();
     assert_eq!(mean, again);
     let sampler = with(MessageContent::Posterior);
-    let mut average = vec![0.0; N_FEATURES];
+    let mut average = [0.0; N_FEATURES];
     let mut stream = test_stream(4);
     for _ in 0..4000 {
         let draw = sampler.weight_sample(&mut stream).unwrap();
