@@ -101,6 +101,7 @@ impl Exit {
             | RunError::LedgerExists { .. }
             | RunError::LedgerMissing { .. }
             | RunError::LedgerSetBack { .. }
+            | RunError::HeadMissing { .. }
             | RunError::NoStart { .. }
             | RunError::AnotherRun { .. }
             | RunError::Command { .. } => Some(Self::Input),

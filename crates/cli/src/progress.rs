@@ -130,25 +130,23 @@ impl RunProgress for RunDisplay {
         ));
     }
 
-    /// What is not promised comes before what is (threat model, section 5).
+    /// What is not promised comes before what is, also where nothing else is shown.
     fn charging(&self, plan: &PrivacyPlan, spent: &Statement) {
-        if self.mode != Mode::Nothing {
-            console::note(
-                "not promised: anything about the trials in results.csv, their times, or who takes part. This process sees every \
-                 agent's vectors as they are and is trusted with them (mode central)",
-            );
-            if let Some(claim) = plan.claim() {
-                let parameters = plan
-                    .parameters()
-                    .map(|(key, value)| format!("{key} {}", number(value)));
-                console::note(&format!(
-                    "promised: the releases together are differentially private for each agent: {claim}, with {}",
-                    parameters.join(", ")
-                ));
-            }
-            if spent.n_releases() > 0 {
-                console::note(&format!("spent before: {}", spent.claim));
-            }
+        console::note(
+            "not promised: anything about the trials in results.csv, their times, or who takes part. This process sees every \
+             agent's vectors as they are and is trusted with them (mode central)",
+        );
+        if let Some(claim) = plan.claim() {
+            let parameters = plan
+                .parameters()
+                .map(|(key, value)| format!("{key} {}", number(value)));
+            console::note(&format!(
+                "promised: the releases together are differentially private for each agent: {claim}, with {}",
+                parameters.join(", ")
+            ));
+        }
+        if spent.n_releases() > 0 {
+            console::note(&format!("spent before: {}", spent.claim));
         }
         if let Some(claim) = plan.claim()
             && claim.epsilon > EPSILON_WARNED

@@ -106,8 +106,9 @@ pub struct SummaryRequest {
     pub pairs: Vec<(String, String)>,
     /// What counts as one value.
     pub clusters: Clusters,
-    /// Whether what the agents sent was protected by differential privacy. Plain FTS is not private.
-    pub private: bool,
+    /// Whether what the agents sent was protected by differential privacy: no for a simulation, none where that is not in
+    /// question. Plain FTS is not private.
+    pub private: Option<bool>,
     /// Privacy spent, by arm; empty when nothing was.
     pub privacy: BTreeMap<String, PrivacySpent>,
     /// Wall-clock seconds by arm, where measured.
@@ -353,7 +354,7 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
         direction: request.direction,
         metric: request.metric,
         clusters: request.clusters,
-        private: request.private.then_some(true),
+        private: request.private,
         interrupted: false,
         arms,
         differences,
@@ -492,7 +493,7 @@ mod tests {
             checkpoints: vec![1],
             pairs: vec![("fts".to_owned(), "ts".to_owned())],
             clusters: Clusters::Units,
-            private: false,
+            private: None,
             privacy: BTreeMap::new(),
             wall_seconds: BTreeMap::new(),
             figure: None,

@@ -378,7 +378,7 @@ mod tests {
             checkpoints: vec![10],
             pairs,
             clusters: Clusters::Units,
-            private: false,
+            private: None,
             privacy: BTreeMap::new(),
             wall_seconds: BTreeMap::new(),
             figure: None,

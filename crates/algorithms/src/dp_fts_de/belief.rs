@@ -125,7 +125,7 @@ impl Belief {
         sums.for_each(|(sum, w)| *sum = kept * *sum + coefficient * w);
         self.mass[region] = kept * self.mass[region] + coefficient;
         self.noise[region] =
-            kept * kept * self.noise[region] + coefficient * coefficient * variance;
+            kept * kept * self.noise[region] + coefficient * (coefficient * variance);
     }
 
     /// The weights of each region's function (P×M); none before the first release.

@@ -131,6 +131,47 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     sandbox.fedbo(&resume).expect(0, &["spent before: "]);
 }
 
+/// Where the results are lost as well, the summary of the run remembers what was spent: no flag begins anew silently.
+#[test]
+fn a_summary_remembers_what_was_spent() {
+    let sandbox = Sandbox::new();
+    let tables = "[privacy]\nepsilon = 2.0\nreleases = 2\n";
+    sandbox.write("f.toml", &federation(8, 2, tables));
+    sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
+    let file = |name: &str| sandbox.path("results/test").join(name);
+    let whole = std::fs::read(file("ledger.db")).expect("a ledger");
+    let head = std::fs::read(file("ledger.head")).expect("a head");
+    let aside = sandbox.path("aside.csv");
+    std::fs::rename(file("results.csv"), &aside).expect("results");
+    for name in ["ledger.db", "ledger.head"] {
+        std::fs::remove_file(file(name)).expect("a file");
+    }
+    let missing = ["ledger.db is missing, and the results beside it rest on what it charged"];
+    sandbox
+        .fedbo(&["run", "f.toml", "--resume"])
+        .expect(2, &missing);
+    let records = ["ledger.db records what releases have cost"];
+    sandbox.fedbo(&["run", "f.toml"]).expect(2, &records);
+    sandbox
+        .fedbo(&["run", "f.toml", "--overwrite"])
+        .expect(2, &records);
+    assert!(!file("ledger.db").exists());
+    // The ledger alone, without its head: it cannot be told whether it was set back.
+    std::fs::write(file("ledger.db"), &whole).expect("writable");
+    let parts = [
+        "ledger.head is missing beside a ledger with 2 releases",
+        "SEQ:HASH",
+    ];
+    sandbox
+        .fedbo(&["run", "f.toml", "--resume"])
+        .expect(2, &parts);
+    std::fs::write(file("ledger.head"), &head).expect("writable");
+    sandbox
+        .fedbo(&["run", "f.toml", "--resume"])
+        .expect(0, &["spent before: "]);
+    assert_eq!(sandbox.results("results/test"), common::results(&aside));
+}
+
 #[test]
 fn ctrl_c_keeps_what_was_spent_and_the_run_goes_on() {
     let sandbox = Sandbox::new();

@@ -109,7 +109,7 @@ pub(super) fn run(
         checkpoints: vec![5, 10, 20, 40],
         pairs: Vec::new(),
         clusters: Clusters::Units,
-        private: false,
+        private: Some(false),
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
         figure: Some(figure),

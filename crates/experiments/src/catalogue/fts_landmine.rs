@@ -193,7 +193,7 @@ pub(super) fn run(
         checkpoints: vec![5, 10, 20, 50],
         pairs: Vec::new(),
         clusters: Clusters::Designs(N_DESIGNS),
-        private: false,
+        private: None,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
         figure: Some(figure),

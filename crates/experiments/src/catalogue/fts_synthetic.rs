@@ -157,7 +157,7 @@ pub(super) fn run(
         checkpoints: vec![5, 10, 20],
         pairs: Vec::new(),
         clusters: Clusters::Units,
-        private: false,
+        private: None,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
         figure: Some(figure),

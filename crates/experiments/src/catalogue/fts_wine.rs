@@ -91,7 +91,7 @@ pub(super) fn run(
         checkpoints: vec![3, 5, 10, 20],
         pairs: Vec::new(),
         clusters: Clusters::Runs,
-        private: false,
+        private: None,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
         figure: Some(figure),

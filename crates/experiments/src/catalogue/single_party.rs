@@ -110,7 +110,7 @@ pub(super) fn run(
         checkpoints: vec![10, 20],
         pairs: Vec::new(),
         clusters: Clusters::Units,
-        private: false,
+        private: None,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
         figure: Some(figure),

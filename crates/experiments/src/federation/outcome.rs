@@ -68,7 +68,11 @@ pub(super) fn report(
             .collect(),
         // Agents that learn from each other are one value together: a single run has no standard error.
         clusters: Clusters::Runs,
-        private: privacy.is_some(),
+        private: if federation.is_simulation() {
+            Some(false) // INV-10
+        } else {
+            privacy.is_some().then_some(true)
+        },
         privacy: privacy
             .map(|spent| (Arm::DpFtsDe.name().to_owned(), spent))
             .into_iter()
@@ -78,9 +82,6 @@ pub(super) fn report(
     };
     let mut summary = summarize(rows, &request);
     summary.interrupted = ended == Ended::Interrupted;
-    if federation.is_simulation() {
-        summary.private = Some(false); // INV-10
-    }
     summary.write(&options.out)?;
     Figure::from_rows(rows, metric, &figure).write(&options.out)?;
     Ok(summary)

@@ -62,11 +62,27 @@ pub enum RunError {
     /// The ledger of the results in the folder is not there.
     #[error(
         "{} is missing, and the results beside it rest on what it charged; put it back, with the file of the same name ending in \
-         -wal if there was one, or begin anew in another folder with --out DIR", path.display()
+         -wal if there was one{}, or begin anew in another folder with --out DIR, which spends anew", path.display(),
+         aside.as_ref().map_or_else(String::new, |aside| format!(
+             " ({} was set aside by --overwrite; if these are its results, give it back its name)", aside.display()
+         ))
     )]
     LedgerMissing {
         /// Where it was.
         path: PathBuf,
+        /// The last one that was set aside.
+        aside: Option<PathBuf>,
+    },
+    /// What tells whether the ledger was set back is not there.
+    #[error(
+        "{} is missing beside a ledger with {found} releases, so it cannot be told whether that was set back; put the file back, or \
+         write into it the last head that you know, SEQ:HASH, as `fedbo privacy statement` printed it", path.display()
+    )]
+    HeadMissing {
+        /// The file.
+        path: PathBuf,
+        /// Releases in the ledger.
+        found: u64,
     },
     /// The ledger ends before what is known to have been released.
     #[error(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fedbo_ledger::{Charter, Head, Ledger, LedgerError, Statement};
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_protocol::ReleaseSchedule;
-use fedbo_report::{ReportError, write_whole};
+use fedbo_report::{ReportError, SUMMARY_FILE, Summary, write_whole};
 
 use super::privacy::PrivacyPlan;
 use super::run_error::RunError;
@@ -40,27 +40,38 @@ impl StudyLedger {
     ) -> Result<Self, RunError> {
         let path = folder.join(LEDGER_FILE);
         let head_file = folder.join(HEAD_FILE);
-        let known = read_head(&head_file)?;
+        let known = remembered(folder)?;
+        let n_remembered = known.iter().map(|head| head.seq).max().unwrap_or(0);
         let n_released = (0..schedule.n_releases())
             .take_while(|index| index * schedule.every() < n_rounds)
             .count() as u64;
         let charter: &Charter = &plan.charter;
         let ledger = match Ledger::open(&path, charter) {
-            Err(LedgerError::Absent { .. }) if known.is_none() && n_released == 0 => {
+            Err(LedgerError::Absent { .. }) if known.is_empty() && n_released == 0 => {
                 Ledger::create(&path, charter)?
             }
-            Err(LedgerError::Absent { .. }) => return Err(RunError::LedgerMissing { path }),
+            Err(LedgerError::Absent { .. }) => {
+                let aside = kept_aside(folder).pop();
+                return Err(RunError::LedgerMissing { path, aside });
+            }
             opened => opened?,
         };
-        let contains = match &known {
-            Some(known) => ledger.contains(known)?,
-            None => true,
-        };
+        let mut contains = true;
+        for head in &known {
+            contains &= ledger.contains(head)?;
+        }
         if !contains || ledger.releases() < n_released {
             return Err(RunError::LedgerSetBack {
                 path,
                 found: ledger.releases(),
-                expected: n_released.max(known.map_or(0, |known| known.seq)),
+                expected: n_released.max(n_remembered),
+            });
+        }
+        // Written when the ledger is begun: where there are releases it was lost, and with it the way to see a set-back.
+        if ledger.releases() > 0 && !exists(&head_file) {
+            return Err(RunError::HeadMissing {
+                path: head_file,
+                found: ledger.releases(),
             });
         }
         let n_left = schedule.n_releases().saturating_sub(ledger.releases());
@@ -129,12 +140,30 @@ fn read_head(path: &Path) -> Result<Option<Head>, RunError> {
     })
 }
 
+/// Where the ledger of a folder ended, as the files beside it remember: the head file, and the summary of finished runs.
+fn remembered(folder: &Path) -> Result<Vec<Head>, RunError> {
+    let mut heads: Vec<Head> = read_head(&folder.join(HEAD_FILE))?.into_iter().collect();
+    // A summary that cannot be read remembers nothing; it is written anew at the end of the run.
+    if let Ok(summary) = Summary::read(folder) {
+        let of_arms = summary.arms.iter().filter_map(|arm| arm.privacy.as_ref());
+        heads.extend(of_arms.filter_map(|spent| spent.ledger_head.parse::<Head>().ok()));
+    }
+    Ok(heads)
+}
+
 /// Whether a folder holds a ledger, or what is left of one.
 pub(super) fn is_present(folder: &Path) -> bool {
     let log = format!("{LEDGER_FILE}-wal");
     [LEDGER_FILE, log.as_str(), HEAD_FILE]
         .iter()
         .any(|name| exists(&folder.join(name)))
+        || !remembered(folder).is_ok_and(|heads| heads.is_empty())
+}
+
+/// Ledgers that were set aside, oldest first.
+fn kept_aside(folder: &Path) -> Vec<PathBuf> {
+    let named = |number: u64| folder.join(format!("ledger-{number}.db"));
+    (1..).map(named).take_while(|path| exists(path)).collect()
 }
 
 fn exists(path: &Path) -> bool {
@@ -145,9 +174,8 @@ fn exists(path: &Path) -> bool {
 /// have.
 pub(super) fn has_charges(folder: &Path) -> bool {
     let statement = fedbo_ledger::read(&folder.join(LEDGER_FILE));
-    let noted = read_head(&folder.join(HEAD_FILE));
     let is_empty = matches!(statement, Ok(statement) if statement.n_releases() == 0)
-        && matches!(noted, Ok(noted) if noted.is_none_or(|head| head.seq == 0));
+        && remembered(folder).is_ok_and(|heads| heads.iter().all(|head| head.seq == 0));
     !is_empty
 }
 
@@ -180,8 +208,10 @@ pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>, RunError> {
                 .to_owned(),
         });
     }
-    let head = folder.join(HEAD_FILE);
-    changed(&head, std::fs::remove_file(&head))?;
+    for name in [HEAD_FILE, SUMMARY_FILE] {
+        let path = folder.join(name);
+        changed(&path, std::fs::remove_file(&path))?;
+    }
     Ok(kept)
 }
 

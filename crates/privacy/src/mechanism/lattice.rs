@@ -22,7 +22,7 @@ pub struct Lattice {
 
 impl Lattice {
     /// The smallest and the largest S / √P.
-    pub const NORMS: (f64, f64) = (1e-200, 1e200);
+    pub const NORMS: (f64, f64) = (1e-100, 1e100);
 
     /// The smallest and the largest z: 2^−10 and 2^16.
     pub const MULTIPLIERS: (f64, f64) = (1.0 / 1024.0, 65_536.0);

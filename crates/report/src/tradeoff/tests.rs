@@ -30,7 +30,7 @@ fn summary(rows: &[Row]) -> Summary {
         checkpoints: Vec::new(),
         pairs: Vec::new(),
         clusters: Clusters::Units,
-        private: false,
+        private: None,
         privacy: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
         figure: None,

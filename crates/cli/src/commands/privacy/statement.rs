@@ -154,6 +154,15 @@ impl Document {
     }
 }
 
+/// The largest number of six digits that is not above `value`: what remains is never overstated.
+fn rounded_down(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10.0_f64.powf(5.0 - value.log10().floor());
+    (value * scale).floor() / scale
+}
+
 fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
     console::result(&format!("study {}", statement.name))?;
     console::result(&statement.claim.to_string())?;
@@ -164,7 +173,7 @@ fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
     console::result(&format!(
         "budget: epsilon = {}, of which {} remains{further}\n\n",
         statement.budget.epsilon(),
-        number(statement.remaining())
+        number(rounded_down(statement.remaining()))
     ))?;
     if !statement.charges.is_empty() {
         let charges = || statement.charges.iter();
