@@ -109,6 +109,9 @@ enum Bench {
         /// Threads
         #[arg(long, default_value_t = 1)]
         threads: usize,
+        /// Hyperparameters as given, own functions from 100 features: the authors' round between two fits
+        #[arg(long)]
+        fixed: bool,
     },
     /// How cost grows with observations and with features
     Scaling {
@@ -191,9 +194,10 @@ fn main() -> Result<()> {
             agents,
             rounds,
             threads,
+            fixed,
         } => (
             "private_round",
-            private_round::rows(agents, rounds, threads)?,
+            private_round::rows(agents, rounds, threads, fixed)?,
         ),
         Bench::Scaling { largest, effort } => {
             ("scaling", scaling::rows(largest, &effort.limits())?)

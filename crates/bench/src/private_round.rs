@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use fedbo_algorithms::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
-use fedbo_algorithms::{Domain, LocalProb, MessageSettings, ThompsonSettings};
+use fedbo_algorithms::{
+    Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
+};
 use fedbo_experiments::{Forgetful, Member, Observer, TrialRecord, run_session};
 use fedbo_gp::FeatureMap;
 use fedbo_objective::{Objective, Outcome, TrialId};
@@ -54,13 +56,20 @@ impl Observer for Waves {
 
 /// One row: two dimensions, 100 features, 4 regions, 10 initial points an agent, hyperparameters fitted on the default
 /// schedule, a release in every round (q = 0.35, z = 1, secure noise), 1 − p_t = 1/t. On one thread unless told otherwise.
-pub(crate) fn rows(n_agents: u32, n_rounds: u64, n_threads: usize) -> Result<Vec<Json>> {
+///
+/// `fixed` is a round between two fits with own functions drawn from 100 features, as in the authors' code.
+pub(crate) fn rows(
+    n_agents: u32,
+    n_rounds: u64,
+    n_threads: usize,
+    fixed: bool,
+) -> Result<Vec<Json>> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(n_threads)
         .build()?;
     let before = peak_mib()?;
     let map = Arc::new(feature_map(N_FEATURES, 2)?);
-    let mut members = members(n_agents, n_rounds, &map)?;
+    let mut members = members(n_agents, n_rounds, fixed, &map)?;
     let mechanism = Mechanism::new(MechanismSettings {
         n_slots: n_agents,
         n_regions: N_REGIONS,
@@ -97,6 +106,7 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64, n_threads: usize) -> Result<Vec
         "agents": n_agents,
         "rounds": n_rounds,
         "threads": n_threads,
+        "hyperparameters": if fixed { "fixed" } else { "fitted" },
         "seconds": rounded(seconds, 3),
         "round_s": rounded(per_round, 6),
         "agent_round_s": rounded(per_round / f64::from(n_agents), 9),
@@ -105,14 +115,25 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64, n_threads: usize) -> Result<Vec
     })])
 }
 
-fn members(n_agents: u32, n_rounds: u64, map: &Arc<FeatureMap>) -> Result<Vec<Member<DpFtsDe>>> {
+fn members(
+    n_agents: u32,
+    n_rounds: u64,
+    fixed: bool,
+    map: &Arc<FeatureMap>,
+) -> Result<Vec<Member<DpFtsDe>>> {
     let unit = ParameterSpec::float(0.0, 1.0);
     let space = Space::from_specs([("x1", &unit), ("x2", &unit)])?;
     let partition = Partition::of_space(&space, N_REGIONS)?;
     let size =
         |region: u32| (n_agents / N_REGIONS + u32::from(region < n_agents % N_REGIONS)) as usize;
+    let mut own = ThompsonSettings::default_for(2);
+    if fixed {
+        let given = own.surrogate.initial().clone();
+        own.surrogate.hyperparameters = HyperparameterPolicy::Fixed(given);
+        own.surrogate.sampler = OwnSampler::Features(N_FEATURES);
+    }
     let settings = DpFtsDeSettings {
-        own: ThompsonSettings::default_for(2),
+        own,
         local_prob: LocalProb::Power(1.0),
         trust: Trust::Schedule,
         message: MessageSettings::default(),

@@ -121,6 +121,11 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
         "private_round/a29",
         &["private_round"],
     ));
+    cells.push(alone(
+        Kind::PrivateRound,
+        "private_round/a29/fixed",
+        &["private_round", "--fixed"],
+    ));
     let crowd = ["private_round", "--agents", "10000", "--rounds", "40"];
     let crowd: Vec<&str> = crowd.into_iter().chain(["--threads", "2"]).collect();
     if !quick {

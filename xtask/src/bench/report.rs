@@ -286,6 +286,7 @@ fn private_round(rows: &[&Row]) {
     );
     let head = [
         "agents",
+        "hyperparameters",
         "rounds",
         "threads",
         "seconds",
@@ -299,6 +300,7 @@ fn private_round(rows: &[&Row]) {
         let seconds = |key: &str| number(row, key).map_or("-".into(), time);
         table.row([
             shown("agents"),
+            text(row, "hyperparameters"),
             shown("rounds"),
             shown("threads"),
             shown("seconds"),

@@ -162,6 +162,7 @@ fn with_content(approach: &Approach, content: MessageContent) -> Approach {
 fn ours(noise_multiplier: f64) -> Approach {
     Approach {
         n_regions: 4,
+        sampling: FeatureSampling::QuasiRandom,
         local_prob: LocalProb::Power(1.0),
         message: MessageSettings {
             content: MessageContent::Mean,
@@ -379,9 +380,9 @@ fn arms() -> anyhow::Result<Vec<Arm>> {
             },
         ),
         (
-            "quasi-random features",
+            "random features",
             Approach {
-                sampling: FeatureSampling::QuasiRandom,
+                sampling: FeatureSampling::Random,
                 ..best.clone()
             },
         ),
