@@ -25,7 +25,7 @@ fn with_norm(max_norm: f64, n_regions: u32, z: f64) -> Result<Mechanism, Mechani
 #[test]
 fn the_bound_is_the_clipping_norm_in_units_of_a_power_of_two() {
     for n_regions in [1, 2, 4, 7] {
-        for max_norm in [1e-190, 0.1, 1.0, 1.999_999, 2.0, 11.0, 22.0, 1e5, 1e190] {
+        for max_norm in [1e-90, 0.1, 1.0, 1.999_999, 2.0, 11.0, 22.0, 1e5, 1e90] {
             let mechanism = with_norm(max_norm, n_regions, 1.0).unwrap();
             let lattice = mechanism.lattice();
             let clip = max_norm / f64::from(n_regions).sqrt();
@@ -35,7 +35,7 @@ fn the_bound_is_the_clipping_norm_in_units_of_a_power_of_two() {
             assert_eq!(lattice.spacing().to_bits() << 12, 0, "not a power of two");
         }
     }
-    for max_norm in [0.0, -1.0, 1e-201, 1e201, f64::NAN, f64::INFINITY] {
+    for max_norm in [0.0, -1.0, 1e-101, 1e101, f64::NAN, f64::INFINITY] {
         let error = with_norm(max_norm, 1, 1.0).unwrap_err();
         assert!(matches!(error, MechanismError::MaxNorm { .. }), "{error}");
     }
