@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::Result;
-use fedbo_algorithms::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_algorithms::dp_fts_de::{
+    DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust, region_sizes,
+};
 use fedbo_algorithms::{
     Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
 };
@@ -124,8 +126,6 @@ fn members(
     let unit = ParameterSpec::float(0.0, 1.0);
     let space = Space::from_specs([("x1", &unit), ("x2", &unit)])?;
     let partition = Partition::of_space(&space, N_REGIONS)?;
-    let size =
-        |region: u32| (n_agents / N_REGIONS + u32::from(region < n_agents % N_REGIONS)) as usize;
     let mut own = ThompsonSettings::default_for(2);
     if fixed {
         let given = own.surrogate.initial().clone();
@@ -138,7 +138,7 @@ fn members(
         trust: Trust::Schedule,
         message: MessageSettings::default(),
         partition: partition.clone(),
-        region_sizes: (0..N_REGIONS).map(size).collect(),
+        region_sizes: region_sizes(n_agents as usize, N_REGIONS as usize),
         emphasis: Emphasis::REAL,
         sampling_rate: RATE,
         memory: Memory::Latest,

@@ -135,6 +135,29 @@ impl Emphasis {
         let sum = ratio * own as f64 + (all - own) as f64;
         (ratio / sum, 1.0 / sum)
     }
+
+    /// φ_n^(i) in the release of `round`, P rows of N with sum 1, for agents assigned as [`region_sizes`] says.
+    pub fn agent_weights(&self, round: u64, n_agents: usize, n_regions: usize) -> Vec<Vec<f64>> {
+        let row = |(region, size): (usize, usize)| {
+            let (inside, outside) = self.weights(round, size, n_agents);
+            let of = |agent: usize| match agent % n_regions == region {
+                true => inside,
+                false => outside,
+            };
+            (0..n_agents).map(of).collect()
+        };
+        let sizes = region_sizes(n_agents, n_regions);
+        sizes.into_iter().enumerate().map(row).collect()
+    }
+}
+
+/// Agents assigned to each of P regions (P): agent n explores region n mod P, which follows from its number alone.
+///
+/// # Panics
+/// If there is no region.
+pub fn region_sizes(n_agents: usize, n_regions: usize) -> Vec<usize> {
+    let size = |region| n_agents / n_regions + usize::from(region < n_agents % n_regions);
+    (0..n_regions).map(size).collect()
 }
 
 #[cfg(test)]
@@ -178,6 +201,25 @@ mod tests {
         let (inside, outside) = Emphasis::REAL.weights(0, 7, 29);
         assert!((inside - 1.0 / 7.0).abs() < 1e-6 && outside < 1e-7); // as the authors' code has it
         assert_eq!(Emphasis::REAL.weights(50, 7, 29), (1.0 / 29.0, 1.0 / 29.0));
+    }
+
+    #[test]
+    fn agents_are_dealt_out_to_regions_and_weigh_1_in_each() {
+        assert_eq!(region_sizes(29, 4), [8, 7, 7, 7]);
+        assert_eq!(region_sizes(2, 3), [1, 1, 0]);
+        for round in [0, 7, 20] {
+            let rows = Emphasis::SYNTHETIC.agent_weights(round, 7, 3);
+            for (region, row) in rows.iter().enumerate() {
+                assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-14);
+                let own = row[region]; // agent n = region is the region's first
+                let expected = Emphasis::SYNTHETIC.weights(round, [3, 2, 2][region], 7);
+                for (agent, weight) in row.iter().enumerate() {
+                    let at_home = agent % 3 == region;
+                    assert!((weight - if at_home { own } else { expected.1 }).abs() < 1e-15);
+                }
+                assert!((own - expected.0).abs() < 1e-15);
+            }
+        }
     }
 
     #[test]

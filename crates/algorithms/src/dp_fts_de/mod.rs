@@ -16,7 +16,7 @@ use fedbo_streams::{Seed, Stream};
 
 pub use aggregate::{Aggregate, AggregateContent};
 pub use belief::Memory;
-pub use emphasis::{Emphasis, EmphasisLaw};
+pub use emphasis::{Emphasis, EmphasisLaw, region_sizes};
 
 use crate::{
     Collaborator, Domain, LocalProb, Maximizer, MessageSettings, Observation, Proposal, Source,

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_algorithms::dp_fts_de::{
+    DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust, region_sizes,
+};
 use fedbo_algorithms::{Domain, LocalProb, MessageSettings, Source, ThompsonSettings};
 use fedbo_gp::{FeatureMap, FeatureSampling};
 use fedbo_objective::Outcome;
@@ -88,9 +90,7 @@ pub(super) struct Approach {
 impl Approach {
     /// Sizes of the regions for slots 0 to N − 1: slot n belongs to region n mod P.
     pub(super) fn region_sizes(&self, n_agents: usize) -> Vec<usize> {
-        let n_regions = self.n_regions as usize;
-        let size = |region| n_agents / n_regions + usize::from(region < n_agents % n_regions);
-        (0..n_regions).map(size).collect()
+        region_sizes(n_agents, self.n_regions as usize)
     }
 
     /// What one release would cost, were its noise not simulated; none where there is no noise.
@@ -222,8 +222,9 @@ impl Approach {
                     noise_multiplier,
                     weight_max: WeightMax::Overall,
                 })?;
-                let (emphasis, sizes) = (self.emphasis, self.region_sizes(members.len()));
-                let weights = move |round| agent_weights(&emphasis, &sizes, round);
+                let (emphasis, n_regions) = (self.emphasis, self.n_regions as usize);
+                let n_agents = members.len();
+                let weights = move |round| emphasis.agent_weights(round, n_agents, n_regions);
                 let rounds = PaperRounds::new(mechanism, weights, source);
                 drive(members, rounds, schedule, map, observer, stop)
             }
@@ -245,24 +246,6 @@ impl Approach {
             }
         }
     }
-}
-
-/// φ_n^(i) of a round, P×N.
-fn agent_weights(emphasis: &Emphasis, region_sizes: &[usize], round: u64) -> Vec<Vec<f64>> {
-    let n_agents: usize = region_sizes.iter().sum();
-    let n_regions = region_sizes.len();
-    let row = |(region, size): (usize, &usize)| {
-        let (inside, outside) = emphasis.weights(round, *size, n_agents);
-        let of = |agent: usize| {
-            if agent % n_regions == region {
-                inside
-            } else {
-                outside
-            }
-        };
-        (0..n_agents).map(of).collect()
-    };
-    region_sizes.iter().enumerate().map(row).collect()
 }
 
 fn drive<M: RoundMechanism>(

@@ -1,6 +1,6 @@
 //! `[exploration]`: which agents explore which region, and how much they count there.
 
-use fedbo_algorithms::dp_fts_de::{Emphasis, EmphasisLaw};
+use fedbo_algorithms::dp_fts_de::{Emphasis, EmphasisLaw, region_sizes};
 use fedbo_config::{Check, FileError, WordOrNumbers};
 use fedbo_space::{Partition, Space};
 use fedbo_streams::Stream;
@@ -55,27 +55,13 @@ impl Exploration {
 
     /// Agents assigned to each region (P).
     pub(super) fn region_sizes(&self) -> Vec<usize> {
-        let n_regions = self.n_regions();
-        let size =
-            |region| self.n_agents / n_regions + usize::from(region < self.n_agents % n_regions);
-        (0..n_regions).map(size).collect()
+        region_sizes(self.n_agents, self.n_regions())
     }
 
     /// φ_n^(i) in a round, P rows of N with sum 1.
     pub(super) fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
-        let row = |(region, size)| {
-            let (inside, outside) = self.emphasis.weights(round, size, self.n_agents);
-            let of = |agent| match self.region_of_agent(agent) == region {
-                true => inside,
-                false => outside,
-            };
-            (0..self.n_agents).map(of).collect()
-        };
-        self.region_sizes()
-            .into_iter()
-            .enumerate()
-            .map(row)
-            .collect()
+        let n_regions = self.n_regions();
+        self.emphasis.agent_weights(round, self.n_agents, n_regions)
     }
 
     /// A random point of the space, in unit-cube coordinates, for an agent to begin with; `None` if no point of its region was
