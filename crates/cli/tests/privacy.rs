@@ -212,15 +212,15 @@ fn what_cannot_be_is_named_with_a_way_out() {
             "epsilon --sampling-rate {rate} --noise-multiplier {noise} --rounds 40 {rest}"
         ))
     };
-    for rate in ["0", "1.5", "NaN", "half"] {
+    for rate in ["0", "-0.1", "1.5", "NaN", "half"] {
         epsilon(rate, "1", "--delta 1e-5")
             .expect(2, &["--sampling-rate", rate, "above 0 and at most 1"]);
     }
-    for noise in ["0", "inf", "NaN", "x"] {
+    for noise in ["0", "-1", "inf", "NaN", "x"] {
         epsilon("0.5", noise, "--delta 1e-5")
             .expect(2, &["--noise-multiplier", noise, "a finite number above 0"]);
     }
-    for delta in ["0", "1", "NaN", "1e-400", "x"] {
+    for delta in ["0", "-1", "1", "NaN", "1e-400", "x"] {
         epsilon("0.5", "1", &format!("--delta {delta}"))
             .expect(2, &["--delta", delta, "above 0 and below 1"]);
     }

@@ -12,6 +12,7 @@ use crate::exit::{BadInput, Exit};
 /// In each round every agent takes part with probability q, and noise of z times the largest norm of an agent's vector is added.
 /// Neighbouring data sets are the same roster with one agent's vectors all zero.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)] // so that one is refused by its own flag
 pub(crate) struct Epsilon {
     /// Probability that an agent takes part in a round
     #[arg(long, value_name = "Q", value_parser = parse_rate)]

@@ -17,6 +17,7 @@ use crate::exit::{BadInput, Exit};
 ///
 /// What it prints has been checked: the line below it says what it costs. Exit code 2 if nothing keeps within the budget.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)] // so that one is refused by its own flag
 pub(crate) struct Noise {
     /// The budget's epsilon
     #[arg(long, value_name = "E", value_parser = parse_epsilon)]

@@ -21,6 +21,7 @@ const RATES: [f64; 6] = [0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
 /// below 1 a release can say something about a region; far above 1 it cannot. The rate with the smallest is marked. "one sum" is the same
 /// for a release over all regions at once, as after the weights have become uniform.
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)] // so that one is refused by its own flag
 pub(crate) struct Plan {
     /// Regions that the space is cut into
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
