@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fedbo_experiments::catalogue::Progress;
-use fedbo_experiments::federation::{ArmStart, PrivacyPlan, RunProgress};
+use fedbo_experiments::federation::{ArmStart, RunProgress};
+use fedbo_federation::PrivacyPlan;
 use fedbo_ledger::Statement;
 use fedbo_objective::{Direction, Outcome};
 use fedbo_protocol::UpdateRejected;
@@ -136,7 +137,7 @@ impl RunProgress for RunDisplay {
             "not promised: anything about the trials in results.csv, their times, or who takes part. This process sees every \
              agent's vectors as they are and is trusted with them (mode central)",
         );
-        if let Some(claim) = plan.claim() {
+        if let Some(claim) = plan.paid_claim() {
             let parameters = plan
                 .parameters()
                 .map(|(key, value)| format!("{key} {}", number(value)));
@@ -148,7 +149,7 @@ impl RunProgress for RunDisplay {
         if spent.n_releases() > 0 {
             console::note(&format!("spent before: {}", spent.claim));
         }
-        if let Some(claim) = plan.claim()
+        if let Some(claim) = plan.paid_claim()
             && claim.epsilon > EPSILON_WARNED
         {
             console::note(&format!(

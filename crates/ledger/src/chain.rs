@@ -20,6 +20,33 @@ pub struct Head {
     pub hash: [u8; 32],
 }
 
+impl Head {
+    /// Where a chain begins that has no charter, because nothing of it is charged: at the hash of whatever its releases rest on.
+    #[must_use]
+    pub fn uncharged(config: &[u8]) -> Self {
+        let hash = hash("fedbo uncharged releases, version 1", &[config]);
+        Self { seq: 0, hash }
+    }
+
+    /// Where the chain ends once this entry is appended: who keeps a head and is shown each entry follows the ledger without
+    /// trusting it (INV-13). `event` is the entry's event in bytes ([`crate::event_to_bytes`]).
+    #[must_use]
+    pub fn follow(&self, round: u64, event: &[u8], release: &[u8]) -> Self {
+        let entry = Entry {
+            seq: self.seq + 1,
+            previous: &self.hash,
+            round,
+            event,
+            release,
+        };
+        let hash = entry.hash();
+        Self {
+            seq: entry.seq,
+            hash,
+        }
+    }
+}
+
 /// A text that is no head.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("head = {text:?}, expected SEQ:HASH as `fedbo privacy statement` prints it")]

@@ -74,6 +74,15 @@ impl Charter {
         )
     }
 
+    /// Where the ledger of a study begins: the head before its first entry.
+    #[must_use]
+    pub fn genesis(&self) -> crate::Head {
+        crate::Head {
+            seq: 0,
+            hash: self.hash(),
+        }
+    }
+
     /// SHA-256 of the configuration.
     pub(crate) fn config_hash(&self) -> Hash {
         sha2::Sha256::digest(&self.config).into()

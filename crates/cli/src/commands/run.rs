@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use fedbo_experiments::Ended;
 use fedbo_experiments::federation::{
-    AgentFailures, Arm, Existing, Federation, RunOptions, RunReport, run_federation,
+    AgentFailures, Existing, RunOptions, RunReport, run_federation,
 };
+use fedbo_federation::{Arm, Federation};
 
 use super::{name_ways_out, parse_threads, print_summary};
 use crate::console;

@@ -3,19 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::{Domain, Fts, StrategyError};
+use fedbo_algorithms::StrategyError;
 use fedbo_gp::FeatureMap;
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
-use fedbo_protocol::{
-    Agent, AgentPlan, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, Takes,
-};
-use fedbo_streams::{Purpose, Seed};
+use fedbo_protocol::{Agent, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, Takes};
+use fedbo_streams::Seed;
 
 use super::book::{Book, Scribe};
-use super::checked::{Arm, Collaboration, Federation};
-use super::dp_fts_de::Distributed;
-use super::privacy::Protection;
-use super::release_mechanism::ReleaseMechanism;
 use super::replay::Replayed;
 use super::run::RunProgress;
 use super::run_error::RunError;
@@ -23,6 +17,10 @@ use super::study_ledger::StudyLedger;
 use crate::release_store::{Forgetful, ReleaseStore};
 use crate::session::{Ended, Member, run_fts, run_session};
 use crate::tally::{Tally, Unit};
+use fedbo_federation::Distributed;
+use fedbo_federation::Protection;
+use fedbo_federation::ReleaseMechanism;
+use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent};
 
 /// An arm that is about to run.
 pub(super) struct Run<'a> {
@@ -39,17 +37,11 @@ impl Run<'_> {
     /// Runs it on the current thread pool.
     pub(super) fn run(mut self) -> Result<Ended, RunError> {
         let federation = self.federation;
-        let mut stream = Seed::new(federation.seed).stream(Purpose::SharedFeatures, 0, 0);
-        let map =
-            FeatureMap::draw(&federation.features, &mut stream).map_err(RunError::Features)?;
-        let map = Arc::new(map);
+        let map = federation.feature_map().map_err(RunError::Features)?;
         match &federation.collaboration {
             Collaboration::Fts(settings) => {
-                let settings = federation.fts_settings(settings, self.arm);
-                let domain = Domain::Space(federation.space.clone());
-                let mut members = self.members(|seed| {
-                    Fts::new(domain.clone(), settings.clone(), Arc::clone(&map), seed)
-                })?;
+                let arm = self.arm;
+                let mut members = self.members(|seed| federation.fts(settings, arm, &map, seed))?;
                 let stop = self.stop;
                 let (n_features, hash) = (map.n_features(), map.hash());
                 let mut scribe = self.scribe();
@@ -73,12 +65,13 @@ impl Run<'_> {
         distributed: &Distributed,
         map: &Arc<FeatureMap>,
     ) -> Result<Ended, RunError> {
+        let federation = self.federation;
         let is_charged = self.arm == Arm::DpFtsDe
             && matches!(distributed.releases.protection, Protection::Charged(_));
         match (is_charged, self.ledger.take()) {
             (true, Some(ledger)) => self.with_noise(distributed, map, SecureNoise::new(), ledger),
             (false, None) => {
-                let noise = SimNoise::new(self.noise_seed());
+                let noise = SimNoise::new(federation.noise_seed());
                 self.with_noise(distributed, map, noise, &mut Forgetful)
             }
             _ => Err(RunError::Other(anyhow::anyhow!(
@@ -118,10 +111,7 @@ impl Run<'_> {
         store: &mut dyn ReleaseStore,
     ) -> Result<Ended, RunError> {
         let (federation, arm) = (self.federation, self.arm);
-        let mut members = self.members(|seed| {
-            let ts_ucb_multiplier = federation.ts_ucb_multiplier;
-            distributed.strategy(arm, ts_ucb_multiplier, &federation.space, map, seed)
-        })?;
+        let mut members = self.members(|seed| federation.dp_fts_de(distributed, arm, map, seed))?;
         let mut coordinator = Aggregator::new(rounds, distributed.schedule(), map.hash(), None);
         let stop = self.stop;
         let ended = run_session(
@@ -144,26 +134,21 @@ impl Run<'_> {
         let seed = Seed::new(federation.seed);
         let mut members = Vec::with_capacity(federation.agents.len());
         for (id, agent) in (0_u32..).zip(&federation.agents) {
-            let objective =
-                federation
-                    .objective(agent, self.stop)
-                    .map_err(|source| RunError::Command {
-                        agent: agent.name.clone(),
-                        source,
-                    })?;
+            let name = || agent.name.clone();
+            let objective = federation.objective(agent, self.stop);
+            let objective = objective
+                .map_err(|source| RunError::Command {
+                    agent: name(),
+                    source,
+                })?
+                .ok_or_else(|| RunError::NoObjective { agent: name() })?;
             let recorded = self.book.recorded.as_ref();
             let values =
                 recorded.map(|rows| rows.values(self.arm, &agent.name, federation.n_initial));
-            let strategy = strategy(seed.child(Purpose::Agent, u64::from(id)))?;
-            let initial = federation.initial_points(u64::from(id));
-            let plan = AgentPlan {
-                id,
-                history: Vec::new(),
-                initial: initial.ok_or_else(|| RunError::NoStart {
-                    agent: agent.name.clone(),
-                })?,
-                n_rounds: federation.rounds,
-            };
+            let strategy = strategy(federation.agent_seed(id))?;
+            let plan = federation.agent_plan(id);
+            let plan = plan.ok_or_else(|| RunError::NoStart { agent: name() })?;
+            let space = federation.space.clone();
             members.push(Member {
                 agent: Agent::new(strategy, plan, seed)?,
                 objective: match values {
@@ -172,7 +157,7 @@ impl Run<'_> {
                     }
                     _ => objective,
                 },
-                decoder: federation.decoder(),
+                decoder: Arc::new(move |unit| space.decode(unit)),
                 direction: federation.direction,
             });
         }
@@ -182,7 +167,7 @@ impl Run<'_> {
     /// Who writes down what the agents do.
     fn scribe(&mut self) -> Scribe<'_> {
         let federation = self.federation;
-        let tally = |agent: &super::FederationAgent| {
+        let tally = |agent: &FederationAgent| {
             let unit = Unit {
                 experiment: federation.name.clone(),
                 arm: self.arm.name().to_owned(),
@@ -198,16 +183,5 @@ impl Run<'_> {
             book: self.book,
             progress: self.progress,
         }
-    }
-
-    /// The key of all noise that protects nobody: the same in every arm.
-    fn noise_seed(&self) -> [u8; 32] {
-        let seed = Seed::new(self.federation.seed);
-        let mut stream = seed.stream(Purpose::SimulatedNoise, 0, 0);
-        let mut bytes = [0; 32];
-        for chunk in bytes.chunks_exact_mut(4) {
-            chunk.copy_from_slice(&stream.bits().to_le_bytes());
-        }
-        bytes
     }
 }

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::{ResultsWriter, Row, check_folder};
 
-use super::checked::{Arm, Federation};
 use super::replay::{Recorded, Staging};
 use super::run::{Existing, RunOptions, RunProgress};
 use super::run_error::RunError;
+use super::settings_record::SettingsRecord;
 use crate::session::{Observer, TrialRecord};
 use crate::tally::Tally;
+use fedbo_federation::{Arm, Federation};
 
 /// The results file, and the rows in it.
 pub(super) struct Book {
@@ -37,7 +38,7 @@ impl Book {
         let recorded = Recorded::read(folder, federation, arms)?;
         let recorded = recorded.filter(|recorded| recorded.len() > 0);
         if recorded.is_some() {
-            federation.settings_record.compare(folder)?;
+            SettingsRecord::of(federation.file()).compare(folder)?;
         }
         Ok(recorded)
     }
@@ -61,7 +62,7 @@ impl Book {
             // With `Resume` there are no results here, at most a header.
             let overwrite = options.existing != Existing::Refuse;
             let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
-            federation.settings_record.write(&folder)?;
+            SettingsRecord::of(federation.file()).write(&folder)?;
             (writer, None)
         };
         Ok(Self {

@@ -7,10 +7,10 @@ use fedbo_report::{
     SummaryRequest, summarize,
 };
 
-use super::checked::{Arm, Federation};
 use super::run::{AgentFailures, RunOptions};
 use super::run_error::RunError;
 use crate::session::Ended;
+use fedbo_federation::{Arm, Federation};
 
 /// Most agents that get a panel each.
 const PANELS_MAX: usize = 12;

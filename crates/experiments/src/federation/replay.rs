@@ -11,8 +11,8 @@ use std::sync::Arc;
 use fedbo_objective::{Failure, Objective, Outcome, TrialId};
 use fedbo_space::Point;
 
-use super::checked::{Arm, Federation};
 use super::run_error::RunError;
+use fedbo_federation::{Arm, Federation};
 use fedbo_report::{RESULTS_FILE, ReportError, ResultsWriter, Row, read_results};
 
 /// Name of the folder, inside the results folder, of a file that is being replayed into.

@@ -14,13 +14,13 @@ use fedbo_space::Direction;
 
 use super::arm;
 use super::book::Book;
-use super::checked::{Arm, Collaboration, Federation};
 use super::outcome::{failures, report};
-use super::privacy::PrivacyPlan;
 use super::replay::Recorded;
 use super::run_error::RunError;
 use super::study_ledger::{self, StudyLedger};
 use crate::session::Ended;
+use fedbo_federation::PrivacyPlan;
+use fedbo_federation::{Arm, Collaboration, Federation};
 
 /// What to do about results that stand in the folder already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use fedbo_objective::CommandError;
 use fedbo_protocol::AgentError;
 use fedbo_report::ReportError;
 
-use super::checked::{Arm, names};
 use crate::session::SessionError;
+use fedbo_federation::{Arm, names};
 
 /// Why a run could not go on. What was finished before is in the results folder.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +118,12 @@ pub enum RunError {
         agent: String,
         /// What is wrong with it.
         source: CommandError,
+    },
+    /// What an agent tunes is not in the file.
+    #[error("agent {agent:?} has nothing to tune; give it a command or a problem")]
+    NoObjective {
+        /// The agent's name.
+        agent: String,
     },
     /// The shared features cannot be drawn.
     #[error("the shared features cannot be drawn: {0}")]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::file::FederationFile;
 use super::run_error::RunError;
+use fedbo_federation::FederationFile;
 use fedbo_report::{ReportError, write_whole};
 
 /// Name of the record in the results folder.

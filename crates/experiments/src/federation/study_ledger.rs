@@ -7,9 +7,9 @@ use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_protocol::ReleaseSchedule;
 use fedbo_report::{ReportError, SUMMARY_FILE, Summary, write_whole};
 
-use super::privacy::PrivacyPlan;
 use super::run_error::RunError;
 use crate::release_store::ReleaseStore;
+use fedbo_federation::PrivacyPlan;
 
 /// Name of the ledger in the results folder.
 pub const LEDGER_FILE: &str = "ledger.db";

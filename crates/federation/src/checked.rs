@@ -6,19 +6,22 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::{Domain, FtsSettings, LocalProb, MessageContent, UcbMultiplier};
+use fedbo_algorithms::dp_fts_de::DpFtsDe;
+use fedbo_algorithms::{
+    Domain, Fts, FtsSettings, LocalProb, MessageContent, StrategyError, UcbMultiplier,
+};
 use fedbo_config::{FileError, TomlFile};
-use fedbo_gp::FeatureDescription;
+use fedbo_gp::{FeatureDescription, FeatureMap, GpError};
 use fedbo_objective::{CommandObjective, CommandSpec, Objective};
 use fedbo_problems::Problem;
+use fedbo_protocol::AgentPlan;
 use fedbo_space::{Direction, Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
-use super::dp_fts_de::Distributed;
-use super::file::FederationFile;
-use super::privacy::PrivacyPlan;
-use super::settings_record::SettingsRecord;
-use crate::session::Decoder;
+use crate::dp_fts_de::Distributed;
+use crate::file::FederationFile;
+use crate::network::Network;
+use crate::privacy::PrivacyPlan;
 
 /// What a federation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,15 @@ pub enum Algorithm {
     Ts,
     /// Federated Thompson sampling with distributed exploration, differentially private unless that is switched off.
     DpFtsDe,
+}
+
+/// Where the agents' objectives are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objectives {
+    /// In the file: each agent has a command or a built-in problem.
+    Here,
+    /// Agents are other processes: the file need not say what they tune.
+    Elsewhere,
 }
 
 /// One way to run the agents of a federation, on the same seeds as every other.
@@ -92,7 +104,8 @@ impl FromStr for Arm {
 }
 
 /// Names of arms, with commas between.
-pub(super) fn names(arms: &[Arm]) -> String {
+#[must_use]
+pub fn names(arms: &[Arm]) -> String {
     let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
     names.join(", ")
 }
@@ -118,16 +131,19 @@ pub struct Federation {
     pub features: FeatureDescription,
     /// The agents, in the order of the file.
     pub agents: Vec<FederationAgent>,
-    pub(super) collaboration: Collaboration,
+    /// The pace of rounds when agents are other processes.
+    pub network: Network,
+    /// How they work together.
+    pub collaboration: Collaboration,
     /// β_t of the arm `ts`.
-    pub(super) ts_ucb_multiplier: UcbMultiplier,
-    /// What the file says, to be kept with the results.
-    pub(super) settings_record: SettingsRecord,
+    pub(crate) ts_ucb_multiplier: UcbMultiplier,
+    /// What the file says.
+    pub(crate) file: FederationFile,
 }
 
 /// How agents work together.
 #[derive(Clone)]
-pub(super) enum Collaboration {
+pub enum Collaboration {
     /// By messages that all can read, or not at all.
     Fts(Box<FtsSettings>),
     /// By releases of sums.
@@ -150,34 +166,45 @@ pub enum AgentObjective {
     Command(CommandSpec),
     /// A built-in problem.
     Problem(Arc<dyn Problem>),
+    /// Known to the agent alone, which is another process.
+    Elsewhere,
 }
 
 impl AgentObjective {
     /// The best true value, where it is known.
-    pub(super) fn optimum(&self) -> Option<f64> {
+    #[must_use]
+    pub fn optimum(&self) -> Option<f64> {
         match self {
-            Self::Command(_) => None,
+            Self::Command(_) | Self::Elsewhere => None,
             Self::Problem(problem) => problem.optimum(),
         }
     }
 
     /// The true value at a point, where it is known.
-    pub(super) fn truth(&self, point: &Point) -> Option<f64> {
+    #[must_use]
+    pub fn truth(&self, point: &Point) -> Option<f64> {
         match self {
-            Self::Command(_) => None,
+            Self::Command(_) | Self::Elsewhere => None,
             Self::Problem(problem) => problem.noiseless(point),
         }
     }
 }
 
 impl Federation {
-    /// Reads and checks a file.
+    /// Reads and checks a file in which every agent has an objective.
     ///
     /// # Errors
     /// The first thing in it that cannot be used.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
-        file.parse::<FederationFile>()?.validate(&file)
+        file.parse::<FederationFile>()?
+            .validate(&file, Objectives::Here)
+    }
+
+    /// What the file said.
+    #[must_use]
+    pub fn file(&self) -> &FederationFile {
+        &self.file
     }
 
     /// The arm that the file itself asks for.
@@ -218,8 +245,42 @@ impl Federation {
         }
     }
 
+    /// The strategy of an agent of federated Thompson sampling in an arm; its draws come from `seed`.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    pub fn fts(
+        &self,
+        settings: &FtsSettings,
+        arm: Arm,
+        map: &Arc<FeatureMap>,
+        seed: Seed,
+    ) -> Result<Fts, StrategyError> {
+        let domain = Domain::Space(self.space.clone());
+        Fts::new(
+            domain,
+            self.fts_settings(settings, arm),
+            Arc::clone(map),
+            seed,
+        )
+    }
+
+    /// The strategy of an agent that works by releases in an arm; its draws come from `seed`.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    pub fn dp_fts_de(
+        &self,
+        distributed: &Distributed,
+        arm: Arm,
+        map: &Arc<FeatureMap>,
+        seed: Seed,
+    ) -> Result<DpFtsDe, StrategyError> {
+        distributed.strategy(arm, self.ts_ucb_multiplier, &self.space, map, seed)
+    }
+
     /// How an agent of federated Thompson sampling works in an arm.
-    pub(super) fn fts_settings(&self, settings: &FtsSettings, arm: Arm) -> FtsSettings {
+    fn fts_settings(&self, settings: &FtsSettings, arm: Arm) -> FtsSettings {
         let mut settings = settings.clone();
         match arm {
             Arm::Ts => {
@@ -234,7 +295,8 @@ impl Federation {
 
     /// Initial points of an agent in unit-cube coordinates: uniform in the space or in the agent's region, the same in every
     /// arm, different where there are as many points. None if no point of the region was found.
-    pub(super) fn initial_points(&self, agent: u64) -> Option<Vec<Vec<f64>>> {
+    #[must_use]
+    pub fn initial_points(&self, agent: u64) -> Option<Vec<Vec<f64>>> {
         const N_TRIES: usize = 100;
         let domain = Domain::Space(self.space.clone());
         let mut stream = Seed::new(self.seed).stream(Purpose::InitialDesign, agent, 0);
@@ -261,28 +323,65 @@ impl Federation {
         Some(points)
     }
 
-    /// The objective of an agent; `stop` ends a running command.
-    pub(super) fn objective(
+    /// What the agent of this index is going to do, without a history. None if no point of its region was found to begin with.
+    #[must_use]
+    pub fn agent_plan(&self, id: u32) -> Option<AgentPlan> {
+        Some(AgentPlan {
+            id,
+            history: Vec::new(),
+            initial: self.initial_points(u64::from(id))?,
+            n_rounds: self.rounds,
+        })
+    }
+
+    /// The random features that all agents share.
+    ///
+    /// # Errors
+    /// If they cannot be drawn.
+    pub fn feature_map(&self) -> Result<Arc<FeatureMap>, GpError> {
+        let mut stream = Seed::new(self.seed).stream(Purpose::SharedFeatures, 0, 0);
+        FeatureMap::draw(&self.features, &mut stream).map(Arc::new)
+    }
+
+    /// Root of the draws of an agent's strategy.
+    #[must_use]
+    pub fn agent_seed(&self, id: u32) -> Seed {
+        Seed::new(self.seed).child(Purpose::Agent, u64::from(id))
+    }
+
+    /// The key of all noise that protects nobody: the same in every arm.
+    #[must_use]
+    pub fn noise_seed(&self) -> [u8; 32] {
+        let mut stream = Seed::new(self.seed).stream(Purpose::SimulatedNoise, 0, 0);
+        let mut bytes = [0; 32];
+        for chunk in bytes.chunks_exact_mut(4) {
+            chunk.copy_from_slice(&stream.bits().to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The objective of an agent, if it is known here; `stop` ends a running command.
+    ///
+    /// # Errors
+    /// If its command cannot be used.
+    pub fn objective(
         &self,
         agent: &FederationAgent,
         stop: &Arc<AtomicBool>,
-    ) -> Result<Arc<dyn Objective>, fedbo_objective::CommandError> {
-        match &agent.objective {
+    ) -> Result<Option<Arc<dyn Objective>>, fedbo_objective::CommandError> {
+        Ok(match &agent.objective {
             AgentObjective::Command(spec) => {
                 let objective = CommandObjective::new(spec, &self.space, Arc::clone(stop))?;
-                Ok(Arc::new(objective))
+                Some(Arc::new(objective))
             }
-            AgentObjective::Problem(problem) => Ok(Arc::new(BuiltIn(Arc::clone(problem)))),
-        }
-    }
-
-    pub(super) fn decoder(&self) -> Decoder {
-        let space = self.space.clone();
-        Arc::new(move |unit| space.decode(unit))
+            AgentObjective::Problem(problem) => Some(Arc::new(BuiltIn(Arc::clone(problem)))),
+            AgentObjective::Elsewhere => None,
+        })
     }
 
     /// Whether the best true value of every agent is known.
-    pub(super) fn knows_regret(&self) -> bool {
+    #[must_use]
+    pub fn knows_regret(&self) -> bool {
         self.agents
             .iter()
             .all(|agent| agent.objective.optimum().is_some())

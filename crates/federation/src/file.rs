@@ -7,6 +7,8 @@ use fedbo_config::{LengthscaleEntry, SurrogateTable, UcbEntry, WordOrNumbers};
 use fedbo_space::ParameterSpec;
 use serde::Deserialize;
 
+use crate::network::NetworkTable;
+
 /// A whole file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +38,9 @@ pub struct FederationFile {
     /// `[privacy]`: what is promised of releases and what they may cost, of `dp-fts-de`.
     #[serde(default)]
     pub privacy: Option<PrivacyTable>,
+    /// `[network]`: the pace of rounds when agents are other processes.
+    #[serde(default)]
+    pub network: NetworkTable,
     /// `[space.NAME]`, one table a parameter. A map has no order: the checked space follows the file's.
     #[serde(default)]
     pub space: BTreeMap<String, ParameterSpec>,

@@ -5,7 +5,7 @@ use fedbo_config::{Check, FileError, WordOrNumbers};
 use fedbo_space::{Partition, Space};
 use fedbo_streams::Stream;
 
-use super::file::ExplorationTable;
+use crate::file::ExplorationTable;
 
 /// Regions by default, where there are enough agents and the space can be cut so often.
 const N_REGIONS: u32 = 4;
@@ -16,18 +16,18 @@ const N_ROUNDS_MAX: u64 = 1_000_000;
 
 /// Distributed exploration (DP-FTS-DE section 3.2): the space is cut into P regions, agent n is assigned to region n mod P.
 #[derive(Clone, Debug)]
-pub(super) struct Exploration {
-    pub(super) partition: Partition,
+pub struct Exploration {
+    pub(crate) partition: Partition,
     /// Whether initial points lie in the agent's region, or anywhere.
-    pub(super) starts_in_region: bool,
+    pub(crate) starts_in_region: bool,
     /// φ_n^(i).
-    pub(super) emphasis: Emphasis,
+    pub(crate) emphasis: Emphasis,
     n_agents: usize,
 }
 
 impl Exploration {
     /// Checks the table.
-    pub(super) fn of(
+    pub(crate) fn of(
         given: &ExplorationTable,
         check: Check<'_>,
         space: &Space,
@@ -44,29 +44,30 @@ impl Exploration {
     }
 
     /// P.
-    pub(super) fn n_regions(&self) -> usize {
+    pub(crate) fn n_regions(&self) -> usize {
         self.partition.n_regions()
     }
 
     /// The region of an agent: from its index alone (INV-11).
-    pub(super) fn region_of_agent(&self, agent: usize) -> usize {
+    pub(crate) fn region_of_agent(&self, agent: usize) -> usize {
         agent % self.n_regions()
     }
 
     /// Agents assigned to each region (P).
-    pub(super) fn region_sizes(&self) -> Vec<usize> {
+    pub(crate) fn region_sizes(&self) -> Vec<usize> {
         region_sizes(self.n_agents, self.n_regions())
     }
 
     /// φ_n^(i) in a round, P rows of N with sum 1.
-    pub(super) fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
+    #[must_use]
+    pub fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
         let n_regions = self.n_regions();
         self.emphasis.agent_weights(round, self.n_agents, n_regions)
     }
 
     /// A random point of the space, in unit-cube coordinates, for an agent to begin with; `None` if no point of its region was
     /// found, which is all but impossible: every region holds points.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         agent: usize,
         space: &Space,

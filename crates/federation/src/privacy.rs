@@ -12,26 +12,29 @@ use fedbo_privacy::mechanism::{
 };
 use fedbo_protocol::ReleaseSchedule;
 
-use super::exploration::Exploration;
-use super::file::PrivacyTable;
-use super::pricing::{Pricing, Unpriced, rounded_up};
-use super::public_config::PublicConfig;
-use super::release_mechanism::{MechanismRefused, ReleaseMechanism};
+use crate::exploration::Exploration;
+use crate::file::PrivacyTable;
+use crate::pricing::{Pricing, Unpriced, rounded_up};
+use crate::public_config::PublicConfig;
+use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
 
 /// Releases by default, where they are charged: one that says much is worth more than many that say little.
 const N_RELEASES: u64 = 5;
 
 /// How releases are made and what is promised of them.
 #[derive(Clone, Debug)]
-pub(super) struct Releases {
-    pub(super) mechanism: ReleaseMechanism,
-    pub(super) schedule: ReleaseSchedule,
-    pub(super) protection: Protection,
+pub struct Releases {
+    pub(crate) mechanism: ReleaseMechanism,
+    pub(crate) schedule: ReleaseSchedule,
+    /// How many the file asks for.
+    pub(crate) n_planned: u64,
+    /// What is promised of them.
+    pub protection: Protection,
 }
 
 /// What is promised of releases.
 #[derive(Clone, Debug)]
-pub(super) enum Protection {
+pub enum Protection {
     /// Nothing: they have no noise.
     Off,
     /// Nothing: their noise comes from a seed.
@@ -44,18 +47,18 @@ pub(super) enum Protection {
 #[derive(Clone, Debug)]
 pub struct PrivacyPlan {
     /// With what the study's ledger begins.
-    pub(super) charter: Charter,
+    pub charter: Charter,
     /// What each release costs.
-    pub(super) event: PrivacyEvent,
+    pub event: PrivacyEvent,
     /// What all releases cost that the budget pays for; an error if it pays for none.
-    pub(super) claim: Result<Claim, FileError>,
+    pub claim: Result<Claim, FileError>,
     n_planned: u64,
     parameters: [(&'static str, f64); 3],
 }
 
 impl PrivacyPlan {
     /// What all releases that the budget pays for cost together; none if it pays for none.
-    pub fn claim(&self) -> Option<&Claim> {
+    pub fn paid_claim(&self) -> Option<&Claim> {
         self.claim.as_ref().ok()
     }
 
@@ -81,19 +84,19 @@ impl PrivacyPlan {
 }
 
 /// What the table is checked against.
-pub(super) struct Setting<'a> {
-    pub(super) check: Check<'a>,
-    pub(super) name: &'a str,
-    pub(super) rounds: u64,
-    pub(super) n_agents: u32,
-    pub(super) n_features: u32,
-    pub(super) exploration: &'a Exploration,
-    pub(super) content: MessageContent,
+pub(crate) struct Setting<'a> {
+    pub(crate) check: Check<'a>,
+    pub(crate) name: &'a str,
+    pub(crate) rounds: u64,
+    pub(crate) n_agents: u32,
+    pub(crate) n_features: u32,
+    pub(crate) exploration: &'a Exploration,
+    pub(crate) content: MessageContent,
 }
 
 /// The mode of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PrivacyMode {
+pub(crate) enum PrivacyMode {
     /// With noise, in one of two forms.
     On(Mode),
     /// Without.
@@ -101,7 +104,7 @@ pub(super) enum PrivacyMode {
 }
 
 impl PrivacyMode {
-    pub(super) fn of(given: &PrivacyTable, check: Check<'_>) -> Result<Self, FileError> {
+    pub(crate) fn of(given: &PrivacyTable, check: Check<'_>) -> Result<Self, FileError> {
         let modes = [
             ("default", Self::On(Mode::Default)),
             ("paper", Self::On(Mode::Paper)),
@@ -112,14 +115,14 @@ impl PrivacyMode {
     }
 
     /// Whether the paper's choices hold where the file makes none.
-    pub(super) fn is_papers(self) -> bool {
+    pub(crate) fn is_papers(self) -> bool {
         self != Self::On(Mode::Default)
     }
 }
 
 impl Releases {
     /// Checks the table. `config` is the rest of the study's public configuration, to which this adds its own lines.
-    pub(super) fn of(
+    pub(crate) fn of(
         given: &PrivacyTable,
         setting: &Setting<'_>,
         mut config: PublicConfig,
@@ -141,6 +144,7 @@ impl Releases {
             return Ok(Self {
                 mechanism,
                 schedule: setting.schedule(n_planned, given)?,
+                n_planned,
                 protection: Protection::Simulated,
             });
         }
@@ -182,6 +186,7 @@ impl Releases {
         Ok(Self {
             mechanism,
             schedule,
+            n_planned,
             protection: Protection::Charged(Box::new(plan)),
         })
     }
@@ -206,6 +211,7 @@ impl Releases {
         Ok(Self {
             mechanism: ReleaseMechanism::Paper(setting.exact()?),
             schedule: setting.schedule(planned, given)?,
+            n_planned: planned,
             protection: Protection::Off,
         })
     }
@@ -407,7 +413,7 @@ impl Setting<'_> {
     }
 
     /// Averages over all agents, without clip or noise.
-    pub(super) fn exact(&self) -> Result<PaperMechanism, FileError> {
+    pub(crate) fn exact(&self) -> Result<PaperMechanism, FileError> {
         PaperMechanism::new(PaperSettings {
             n_slots: self.n_agents,
             n_regions: self.n_regions(),

@@ -7,17 +7,17 @@ use fedbo_privacy::accounting::{
 
 /// By whom and at which δ releases are priced, and what they may cost.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pricing {
-    pub(super) kind: AccountantKind,
-    pub(super) mode: Mode,
-    pub(super) delta: Delta,
+pub(crate) struct Pricing {
+    pub(crate) kind: AccountantKind,
+    pub(crate) mode: Mode,
+    pub(crate) delta: Delta,
     /// What may be spent, if that is limited.
-    pub(super) budget: Option<Budget>,
+    pub(crate) budget: Option<Budget>,
 }
 
 /// Why releases have no price.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unpriced {
+pub(crate) enum Unpriced {
     /// The accountant takes no such events.
     #[error(transparent)]
     Event(#[from] UnsupportedEvent),
@@ -31,14 +31,14 @@ pub(super) enum Unpriced {
 
 impl Pricing {
     /// What `count` such releases cost.
-    pub(super) fn claim(&self, event: &PrivacyEvent, count: u64) -> Result<Claim, Unpriced> {
+    pub(crate) fn claim(&self, event: &PrivacyEvent, count: u64) -> Result<Claim, Unpriced> {
         let mut accountant = self.kind.accountant();
         accountant.compose(event, count)?;
         Ok(Claim::of(accountant.as_ref(), self.delta, self.mode)?)
     }
 
     /// How many such releases the budget pays for, at most `wanted`; all of them without a budget.
-    pub(super) fn most_releases(&self, event: &PrivacyEvent, wanted: u64) -> Result<u64, Unpriced> {
+    pub(crate) fn most_releases(&self, event: &PrivacyEvent, wanted: u64) -> Result<u64, Unpriced> {
         let Some(budget) = self.budget else {
             return Ok(wanted);
         };
@@ -56,7 +56,7 @@ impl Pricing {
 
     /// The least noise multiplier, rounded up to four digits, with which `count` releases of the Gaussian mechanism fit a
     /// budget; 0.001 at least. That of the mechanism on the lattice is larger by less than a millionth of it.
-    pub(super) fn least_noise(
+    pub(crate) fn least_noise(
         &self,
         rate: SamplingRate,
         count: u64,
@@ -70,7 +70,7 @@ impl Pricing {
 
 /// The least number of four digits that is not below a number above 0: machines that differ in the last bits of a calibration
 /// still agree on it, and people can read it.
-pub(super) fn rounded_up(number: f64) -> f64 {
+pub(crate) fn rounded_up(number: f64) -> f64 {
     let shown: f64 = format!("{number:.3e}").parse().unwrap_or(number);
     if shown >= number {
         return shown;

@@ -9,19 +9,19 @@ use fedbo_gp::FeatureDescription;
 use fedbo_space::{Direction, Kind, Space};
 use serde::Serialize;
 
-use super::exploration::Exploration;
+use crate::exploration::Exploration;
 
 /// Lines of `key = value`, in a fixed order. Numbers have as few digits as read back to the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PublicConfig(String);
+pub(crate) struct PublicConfig(String);
 
 impl PublicConfig {
     /// Version of these words.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self("fedbo federation, version 1\n".to_owned())
     }
 
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.clone().into_bytes()
     }
 
@@ -29,11 +29,11 @@ impl PublicConfig {
         self.0.push_str(&format!("{key} = {value}\n"));
     }
 
-    pub(super) fn number(&mut self, key: &str, value: f64) {
+    pub(crate) fn number(&mut self, key: &str, value: f64) {
         self.line(key, &format!("{value:?}"));
     }
 
-    pub(super) fn count(&mut self, key: &str, value: u64) {
+    pub(crate) fn count(&mut self, key: &str, value: u64) {
         self.line(key, &value.to_string());
     }
 
@@ -43,7 +43,7 @@ impl PublicConfig {
     }
 
     /// Who tunes what: the roster in its order, and the space.
-    pub(super) fn federation(
+    pub(crate) fn federation(
         &mut self,
         name: &str,
         seed: u64,
@@ -78,11 +78,11 @@ impl PublicConfig {
         }
     }
 
-    pub(super) fn features(&mut self, features: &FeatureDescription) {
+    pub(crate) fn features(&mut self, features: &FeatureDescription) {
         self.json("features", features);
     }
 
-    pub(super) fn exploration(&mut self, exploration: &Exploration) {
+    pub(crate) fn exploration(&mut self, exploration: &Exploration) {
         self.json("cuts", &exploration.partition.cuts());
         self.line(
             "start",
@@ -113,7 +113,7 @@ impl PublicConfig {
         self.count("weight_decay", decay);
     }
 
-    pub(super) fn strategy(
+    pub(crate) fn strategy(
         &mut self,
         local_prob: &LocalProb,
         trust: Trust,

@@ -13,11 +13,13 @@ use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
 
-use super::checked::{AgentObjective, Algorithm, Collaboration, Federation, FederationAgent};
-use super::dp_fts_de::{Around, Distributed};
-use super::file::{AgentTable, FeaturesTable, FederationFile, FtsTable};
-use super::public_config::PublicConfig;
-use super::settings_record::SettingsRecord;
+use crate::checked::{
+    AgentObjective, Algorithm, Collaboration, Federation, FederationAgent, Objectives,
+};
+use crate::dp_fts_de::{Around, Distributed};
+use crate::file::{AgentTable, FeaturesTable, FederationFile, FtsTable};
+use crate::network::Network;
+use crate::public_config::PublicConfig;
 
 /// Algorithms of other versions, so that their names get an honest answer.
 const TO_COME: [&str; 1] = ["distributed-ts"];
@@ -30,7 +32,11 @@ impl FederationFile {
     ///
     /// # Errors
     /// The first thing that cannot be used.
-    pub fn validate(&self, file: &TomlFile) -> Result<Federation, FileError> {
+    pub fn validate(
+        &self,
+        file: &TomlFile,
+        objectives: Objectives,
+    ) -> Result<Federation, FileError> {
         let check = Check::new(file);
         let parts = Parts { file, check };
         if self.version.is_some_and(|version| version != 1) {
@@ -77,7 +83,7 @@ impl FederationFile {
             .agents
             .iter()
             .enumerate()
-            .map(|(index, agent)| parts.problem(index, agent, head.seed.unwrap_or(0)))
+            .map(|(index, agent)| parts.problem(index, agent, head.seed.unwrap_or(0), objectives))
             .collect::<Result<Vec<_>, _>>()?;
         let space = parts.space(self, &problems)?;
         parts.directions(&self.agents, &problems, direction)?;
@@ -89,6 +95,7 @@ impl FederationFile {
             .map(|(index, (agent, problem))| {
                 let objective = match problem {
                     Some(problem) => AgentObjective::Problem(problem),
+                    None if agent.command.is_none() => AgentObjective::Elsewhere,
                     None => AgentObjective::Command(parts.command(index, agent, &space)?),
                 };
                 let name = agent.name.clone().unwrap_or_default();
@@ -120,7 +127,9 @@ impl FederationFile {
             },
         };
         let features = parts.features(&self.features, dim)?;
-        parts.memory(algorithm, agents.len(), features.n_features)?;
+        if objectives == Objectives::Here {
+            parts.memory(algorithm, agents.len(), features.n_features)?;
+        }
         let (seed, direction) = (
             head.seed.unwrap_or(0),
             direction.unwrap_or(Direction::Maximize),
@@ -139,6 +148,7 @@ impl FederationFile {
                 space: &space,
                 own,
                 config,
+                objectives,
             };
             Collaboration::Distributed(Box::new(Distributed::of(self, around)?))
         } else {
@@ -159,7 +169,8 @@ impl FederationFile {
             features,
             collaboration,
             ts_ucb_multiplier,
-            settings_record: SettingsRecord::of(self),
+            network: Network::of(&self.network, check, algorithm)?,
+            file: self.clone(),
             agents,
             space,
         })

@@ -14,18 +14,20 @@ use fedbo_protocol::ReleaseSchedule;
 use fedbo_space::Space;
 use fedbo_streams::Seed;
 
-use super::checked::Arm;
-use super::exploration::Exploration;
-use super::file::{DpFtsDeTable, FederationFile};
-use super::privacy::{PrivacyMode, PrivacyPlan, Protection, Releases, Setting};
-use super::public_config::PublicConfig;
-use super::release_mechanism::ReleaseMechanism;
+use crate::checked::{Arm, Objectives};
+use crate::exploration::Exploration;
+use crate::file::{DpFtsDeTable, FederationFile};
+use crate::privacy::{PrivacyMode, PrivacyPlan, Protection, Releases, Setting};
+use crate::public_config::PublicConfig;
+use crate::release_mechanism::ReleaseMechanism;
 
 /// How the agents work together.
 #[derive(Clone, Debug)]
-pub(super) struct Distributed {
-    pub(super) exploration: Exploration,
-    pub(super) releases: Releases,
+pub struct Distributed {
+    /// Which agents explore where.
+    pub exploration: Exploration,
+    /// How releases are made.
+    pub releases: Releases,
     own: ThompsonSettings,
     local_prob: LocalProb,
     trust: Trust,
@@ -36,27 +38,31 @@ pub(super) struct Distributed {
 }
 
 /// What is known of a federation when its collaboration is checked.
-pub(super) struct Around<'a> {
-    pub(super) check: Check<'a>,
-    pub(super) name: &'a str,
-    pub(super) rounds: u64,
-    pub(super) n_agents: usize,
-    pub(super) n_features: usize,
-    pub(super) space: &'a Space,
-    pub(super) own: ThompsonSettings,
+pub(crate) struct Around<'a> {
+    pub(crate) check: Check<'a>,
+    pub(crate) name: &'a str,
+    pub(crate) rounds: u64,
+    pub(crate) n_agents: usize,
+    pub(crate) n_features: usize,
+    pub(crate) space: &'a Space,
+    pub(crate) own: ThompsonSettings,
     /// The public configuration so far (INV-11): what follows is added to it.
-    pub(super) config: PublicConfig,
+    pub(crate) config: PublicConfig,
+    /// Whether all agents are in one process.
+    pub(crate) objectives: Objectives,
 }
 
 impl Distributed {
     /// Checks the tables `[dp-fts-de]`, `[exploration]` and `[privacy]`.
-    pub(super) fn of(file: &FederationFile, around: Around<'_>) -> Result<Self, FileError> {
+    pub(crate) fn of(file: &FederationFile, around: Around<'_>) -> Result<Self, FileError> {
         let Around { check, .. } = around;
         let table = file.dp_fts_de.clone().unwrap_or_default();
         let privacy = file.privacy.clone().unwrap_or_default();
         let exploration = file.exploration.clone().unwrap_or_default();
         let exploration = Exploration::of(&exploration, check, around.space, around.n_agents)?;
-        memory_suffices(&exploration, &around)?;
+        if around.objectives == Objectives::Here {
+            memory_suffices(&exploration, &around)?;
+        }
         let papers = PrivacyMode::of(&privacy, check)?.is_papers();
         let local_prob = local_prob(&table, check, papers)?;
         let message = message(&table, check, papers)?;
@@ -92,7 +98,7 @@ impl Distributed {
     }
 
     /// The arm that the file itself asks for.
-    pub(super) fn own_arm(&self) -> Arm {
+    pub(crate) fn own_arm(&self) -> Arm {
         match self.releases.protection {
             Protection::Off => Arm::FtsDe,
             Protection::Simulated | Protection::Charged(_) => Arm::DpFtsDe,
@@ -100,7 +106,7 @@ impl Distributed {
     }
 
     /// What its own arm promises and may spend.
-    pub(super) fn plan(&self) -> Option<&PrivacyPlan> {
+    pub(crate) fn plan(&self) -> Option<&PrivacyPlan> {
         match &self.releases.protection {
             Protection::Charged(plan) => Some(plan),
             Protection::Off | Protection::Simulated => None,
@@ -108,7 +114,7 @@ impl Distributed {
     }
 
     /// Whether the noise comes from the seed.
-    pub(super) fn is_simulation(&self) -> bool {
+    pub(crate) fn is_simulation(&self) -> bool {
         matches!(self.releases.protection, Protection::Simulated)
     }
 
@@ -118,7 +124,8 @@ impl Distributed {
     }
 
     /// What makes the releases of an arm. Nothing is collected of what agents alone know in `ts`.
-    pub(super) fn mechanism(&self, arm: Arm) -> ReleaseMechanism {
+    #[must_use]
+    pub fn mechanism(&self, arm: Arm) -> ReleaseMechanism {
         match arm {
             Arm::Ts => ReleaseMechanism::Paper(self.exact.clone()),
             _ => self.releases.mechanism.clone(),
@@ -126,13 +133,14 @@ impl Distributed {
     }
 
     /// Which rounds of an arm release.
-    pub(super) fn schedule(&self) -> ReleaseSchedule {
+    #[must_use]
+    pub fn schedule(&self) -> ReleaseSchedule {
         self.releases.schedule
     }
 
     /// The strategy of an agent in an arm. In `ts` and in a placebo of noisy releases the vectors are zero, so that nothing
     /// of anybody is released; where releases have no noise, a placebo's vectors are draws of the prior.
-    pub(super) fn strategy(
+    pub(crate) fn strategy(
         &self,
         arm: Arm,
         ts_ucb_multiplier: UcbMultiplier,

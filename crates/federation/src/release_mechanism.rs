@@ -5,7 +5,7 @@ use fedbo_privacy::mechanism::{Mechanism, MechanismError, PaperError, PaperMecha
 
 /// What turns vectors into a release.
 #[derive(Clone, Debug)]
-pub(super) enum ReleaseMechanism {
+pub enum ReleaseMechanism {
     /// Region sums on the lattice.
     Lattice(Mechanism),
     /// The paper's weighted averages, in floats; without noise also FTS-DE's.
@@ -14,7 +14,7 @@ pub(super) enum ReleaseMechanism {
 
 impl ReleaseMechanism {
     /// q, by which sums are divided.
-    pub(super) fn sampling_rate(&self) -> f64 {
+    pub(crate) fn sampling_rate(&self) -> f64 {
         match self {
             Self::Lattice(mechanism) => mechanism.sampling_rate(),
             Self::Paper(mechanism) => mechanism.settings().sampling.rate().get(),
@@ -22,7 +22,8 @@ impl ReleaseMechanism {
     }
 
     /// What a release costs; none without noise.
-    pub(super) fn event(&self) -> Option<PrivacyEvent> {
+    #[must_use]
+    pub fn event(&self) -> Option<PrivacyEvent> {
         match self {
             Self::Lattice(mechanism) => Some(mechanism.event()),
             Self::Paper(mechanism) => mechanism.event(),
@@ -30,7 +31,7 @@ impl ReleaseMechanism {
     }
 
     /// S and z.
-    pub(super) fn norm_and_noise(&self) -> (f64, f64) {
+    pub(crate) fn norm_and_noise(&self) -> (f64, f64) {
         match self {
             Self::Lattice(mechanism) => {
                 let settings = mechanism.settings();
@@ -46,7 +47,7 @@ impl ReleaseMechanism {
 
 /// Why there is no such mechanism.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum MechanismRefused {
+pub(crate) enum MechanismRefused {
     #[error(transparent)]
     Noise(#[from] InvalidParameter),
     #[error(transparent)]
@@ -57,7 +58,7 @@ pub(super) enum MechanismRefused {
 
 impl MechanismRefused {
     /// The key that is at fault.
-    pub(super) fn key(&self) -> &'static str {
+    pub(crate) fn key(&self) -> &'static str {
         match self {
             Self::Noise(_) => "noise_multiplier",
             Self::Lattice(error) | Self::Paper(PaperError::Dimensions(error)) => match error {

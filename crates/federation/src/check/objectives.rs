@@ -8,7 +8,8 @@ use fedbo_problems::{Problem, ProblemSpec, problem};
 use fedbo_space::{Direction, Kind, Parameter, Space};
 
 use super::Parts;
-use crate::federation::file::{AgentTable, FederationFile};
+use crate::checked::Objectives;
+use crate::file::{AgentTable, FederationFile};
 
 impl Parts<'_> {
     /// An agent's built-in problem; none if it has a command.
@@ -17,6 +18,7 @@ impl Parts<'_> {
         index: usize,
         agent: &AgentTable,
         seed: u64,
+        objectives: Objectives,
     ) -> Result<Option<Arc<dyn Problem>>, FileError> {
         let index = index.to_string();
         let at = |key| ["agents", index.as_str(), key];
@@ -47,6 +49,10 @@ impl Parts<'_> {
                 let message =
                     format!("{label} has both a command and a problem; remove one of them");
                 Err(self.file.error(&at("problem"), message))
+            }
+            (None, None) if objectives == Objectives::Elsewhere => {
+                unused(&of_command, "command")?;
+                unused(&of_problem, "problem").map(|()| None)
             }
             (None, None) => {
                 let message = format!(
@@ -93,7 +99,7 @@ impl Parts<'_> {
             for (index, problem) in problems.iter().enumerate() {
                 let Some(problem) = problem else {
                     let remedy = format!(
-                        "{} runs a command, so add a table [space.NAME] for each parameter",
+                        "{} has no built-in problem, so add a table [space.NAME] for each parameter",
                         label(index)
                     );
                     return Err(self.file.missing_error(&["space"], remedy));

@@ -4,7 +4,7 @@ use fedbo_algorithms::{AgentSampling, LocalProb, MessageNoise, MessageSettings};
 use fedbo_config::{FileError, WordOrNumbers};
 
 use super::Parts;
-use crate::federation::file::FtsTable;
+use crate::file::FtsTable;
 
 impl Parts<'_> {
     pub(super) fn local_prob(&self, given: &FtsTable) -> Result<LocalProb, FileError> {

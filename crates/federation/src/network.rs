@@ -1,0 +1,71 @@
+//! `[network]`: the pace of rounds when agents are other processes.
+
+use fedbo_config::{Check, FileError};
+use serde::Deserialize;
+
+use crate::checked::Algorithm;
+
+/// Seconds of a round by default.
+const ROUND_S: f64 = 60.0;
+/// The part of a round in which vectors are taken by default; the rest is there to make the release durable.
+const COLLECT_SHARE: f64 = 0.9;
+/// Seconds of a round at most: a month.
+const ROUND_S_MAX: f64 = 2_678_400.0;
+
+/// `[network]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkTable {
+    /// Seconds from release to release of `dp-fts-de`; in `fts` as long as a round waits for stragglers. Default 60. It should
+    /// be longer than a trial takes.
+    pub round_s: Option<f64>,
+    /// Seconds of a round in which vectors are taken, of `dp-fts-de`; default nine tenths of the round.
+    pub collect_s: Option<f64>,
+}
+
+/// The pace of rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Milliseconds from release to release, or that a relayed round waits for stragglers.
+    pub round_ms: u64,
+    /// Milliseconds in which vectors are taken.
+    pub collect_ms: u64,
+}
+
+impl Network {
+    pub(crate) fn of(
+        given: &NetworkTable,
+        check: Check<'_>,
+        algorithm: Algorithm,
+    ) -> Result<Self, FileError> {
+        let file = check.file;
+        let path = ["network", "collect_s"];
+        if given.collect_s.is_some() && algorithm != Algorithm::DpFtsDe {
+            let message = "network.collect_s has no effect unless federation.algorithm is \"dp-fts-de\"; remove it";
+            return Err(file.error(&path, message));
+        }
+        let round_s = given.round_s.unwrap_or(ROUND_S);
+        if !(0.01..=ROUND_S_MAX).contains(&round_s) {
+            let expected = format!("seconds from 0.01 to {ROUND_S_MAX}");
+            return Err(file.value_error(&["network", "round_s"], expected));
+        }
+        let collect_s = given.collect_s.unwrap_or(COLLECT_SHARE * round_s);
+        if !(0.001..=round_s).contains(&collect_s) {
+            let expected = format!("seconds from 0.001 to network.round_s, which is {round_s}");
+            return Err(file.value_error(&path, expected));
+        }
+        Ok(Self {
+            round_ms: milliseconds(round_s),
+            collect_ms: milliseconds(collect_s),
+        })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be between 1 ms and a month"
+)]
+fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1e3).round() as u64
+}

@@ -1,0 +1,196 @@
+//! What is frozen of a federation when it becomes a study of a coordinator: a TOML text that every agent reads (INV-11).
+//!
+//! It is the operator's own file without what agents alone need to know (commands, data), and with the values that the
+//! program chose: another version of it, or another machine, must not choose others.
+
+use std::path::Path;
+
+use fedbo_config::{FileError, TomlFile};
+use fedbo_space::{Kind, Parameter, Space};
+use toml::{Table, Value};
+
+use crate::checked::{Collaboration, Federation, Objectives};
+use crate::file::FederationFile;
+use crate::privacy::Protection;
+
+/// Under this name, errors point into the text.
+const NAME: &str = "the study's public configuration";
+
+impl Federation {
+    /// Reads and checks an operator's file, whose agents need no objectives, and freezes it: the federation that its public
+    /// text describes, and the text.
+    ///
+    /// # Errors
+    /// The first thing in it that cannot be used.
+    pub fn freeze(path: &Path) -> Result<(Self, String), FileError> {
+        let file = TomlFile::read(path)?;
+        let federation = file
+            .parse::<FederationFile>()?
+            .validate(&file, Objectives::Elsewhere)?;
+        let text = federation.public_text(&file)?;
+        let frozen = Self::thaw(&text)?;
+        let charter = |federation: &Self| federation.privacy().map(|plan| plan.charter.clone());
+        if charter(&frozen) != charter(&federation) {
+            let message =
+                "it does not read back as it was written, which is a mistake of this program";
+            return Err(file.error(&[], message));
+        }
+        Ok((frozen, text))
+    }
+
+    /// Reads and checks a public text.
+    ///
+    /// # Errors
+    /// The first thing in it that cannot be used.
+    pub fn thaw(text: &str) -> Result<Self, FileError> {
+        let file = TomlFile::from_text(Path::new(NAME), text);
+        file.parse::<FederationFile>()?
+            .validate(&file, Objectives::Elsewhere)
+    }
+
+    fn public_text(&self, file: &TomlFile) -> Result<String, FileError> {
+        let mut root: Table = file.parse()?;
+        root.insert("version".to_owned(), Value::Integer(1));
+        let space = root.entry("space").or_insert_with(table);
+        *space = space_table(&self.space);
+        let agents = self.agents.iter().map(|agent| {
+            let mut named = Table::new();
+            named.insert("name".to_owned(), Value::String(agent.name.clone()));
+            Value::Table(named)
+        });
+        root.insert("agents".to_owned(), Value::Array(agents.collect()));
+        if let Collaboration::Distributed(distributed) = &self.collaboration {
+            let releases = &distributed.releases;
+            let (max_norm, noise_multiplier) = releases.mechanism.norm_and_noise();
+            let mut chosen = vec![
+                ("releases", whole(releases.n_planned)),
+                ("every", whole(releases.schedule.every())),
+            ];
+            if !matches!(releases.protection, Protection::Off) {
+                let sampling_rate = releases.mechanism.sampling_rate();
+                chosen.push(("sampling_rate", Value::Float(sampling_rate)));
+                chosen.push(("noise_multiplier", Value::Float(noise_multiplier)));
+                chosen.push(("max_norm", Value::Float(max_norm)));
+            }
+            if let Protection::Charged(plan) = &releases.protection {
+                let delta = plan.charter.budget.delta().get();
+                chosen.push(("delta", Value::Float(delta)));
+                let accountant = plan.charter.accountant.name().to_owned();
+                chosen.push(("accountant", Value::String(accountant)));
+            }
+            if let Value::Table(privacy) = root.entry("privacy").or_insert_with(table) {
+                for (key, value) in chosen {
+                    privacy.insert(key.to_owned(), value);
+                }
+            }
+        }
+        toml::to_string(&root).map_err(|error| {
+            let message = format!("its public part cannot be written: {error}");
+            file.error(&[], message)
+        })
+    }
+}
+
+fn table() -> Value {
+    Value::Table(Table::new())
+}
+
+fn whole(count: u64) -> Value {
+    Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// `[space.NAME]`, in the space's order.
+fn space_table(space: &Space) -> Value {
+    let parameters = space.parameters().iter();
+    let described = parameters.map(|parameter| (parameter.name().to_owned(), described(parameter)));
+    Value::Table(described.collect())
+}
+
+fn described(parameter: &Parameter) -> Value {
+    let entries = match parameter.kind() {
+        Kind::Float { low, high, log } => vec![
+            ("type", Value::String("float".to_owned())),
+            ("low", Value::Float(*low)),
+            ("high", Value::Float(*high)),
+            ("log", Value::Boolean(*log)),
+        ],
+        Kind::Int { low, high, log } => vec![
+            ("type", Value::String("int".to_owned())),
+            ("low", Value::Integer(*low)),
+            ("high", Value::Integer(*high)),
+            ("log", Value::Boolean(*log)),
+        ],
+        Kind::Categorical { choices } => {
+            let choices = choices.iter().cloned().map(Value::String);
+            vec![
+                ("type", Value::String("categorical".to_owned())),
+                ("choices", Value::Array(choices.collect())),
+            ]
+        }
+    };
+    let named = entries
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value));
+    Value::Table(named.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str =
+        "[federation]\nname = \"labs\"\nalgorithm = \"dp-fts-de\"\nrounds = 9\nseed = 3\n";
+    const AGENTS: &str = "[[agents]]\nname = \"a\"\ncommand = [\"./secret\"]\n[[agents]]\nname = \"b\"\nproblem = \"branin\"\n";
+
+    fn frozen(text: &str) -> (Federation, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.toml");
+        std::fs::write(&path, text).unwrap();
+        Federation::freeze(&path).unwrap()
+    }
+
+    #[test]
+    fn what_the_program_chose_is_written_down_and_what_agents_alone_know_is_not() {
+        let space = "[space.z]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[space.a]\ntype = \"int\"\nlow = 1\nhigh = 9\n\
+                     [space.m]\ntype = \"categorical\"\nchoices = [\"x\", \"y\"]\n";
+        let agents = "[[agents]]\nname = \"a\"\ncommand = [\"python3\", \"secret.py\", \"{z}\"]\n[[agents]]\nname = \"b\"\n";
+        let (federation, text) =
+            frozen(&format!("{HEAD}[privacy]\nepsilon = 2.0\n{space}{agents}"));
+        for chosen in ["noise_multiplier", "max_norm", "delta", "releases", "pld"] {
+            assert!(text.contains(chosen), "{chosen} is not in\n{text}");
+        }
+        assert!(
+            !text.contains("secret") && !text.contains("python3"),
+            "{text}"
+        );
+        let names: Vec<&str> = federation
+            .space
+            .parameters()
+            .iter()
+            .map(Parameter::name)
+            .collect();
+        assert_eq!(names, ["z", "a", "m"]);
+        // Frozen once more, it is the same.
+        let (again, same) = frozen(&text);
+        assert_eq!(same, text);
+        let plan = |federation: &Federation| federation.privacy().unwrap().charter.clone();
+        assert_eq!(plan(&again), plan(&federation));
+    }
+
+    #[test]
+    fn the_space_of_a_built_in_problem_is_written_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.toml");
+        let text = format!("{HEAD}direction = \"minimize\"\n[privacy]\nepsilon = 2.0\n{AGENTS}");
+        std::fs::write(
+            &path,
+            text.replace("command = [\"./secret\"]", "problem = \"branin\""),
+        )
+        .unwrap();
+        let (_, text) = Federation::freeze(&path).unwrap();
+        assert!(
+            text.contains("[space.x1]") && !text.contains("branin"),
+            "{text}"
+        );
+    }
+}
