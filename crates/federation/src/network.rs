@@ -21,6 +21,9 @@ pub struct NetworkTable {
     pub round_s: Option<f64>,
     /// Seconds of a round in which vectors are taken, of `dp-fts-de`; default nine tenths of the round.
     pub collect_s: Option<f64>,
+    /// The coordinator's public key. Written when the study is frozen: what agents sign for one coordinator is then of no use
+    /// to another.
+    pub coordinator: Option<String>,
 }
 
 /// The pace of rounds.

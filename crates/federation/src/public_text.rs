@@ -17,40 +17,55 @@ use crate::privacy::Protection;
 const NAME: &str = "the study's public configuration";
 
 impl Federation {
-    /// Reads and checks an operator's file, whose agents need no objectives, and freezes it: the federation that its public
-    /// text describes, and the text.
+    /// Reads and checks an operator's file, whose agents need no objectives, and freezes it for the coordinator with this public
+    /// key: the federation that its public text describes, and the text.
     ///
     /// # Errors
     /// The first thing in it that cannot be used.
-    pub fn freeze(path: &Path) -> Result<(Self, String), FileError> {
+    pub fn freeze(path: &Path, coordinator: &str) -> Result<(Self, String), FileError> {
         let file = TomlFile::read(path)?;
         let federation = file
             .parse::<FederationFile>()?
             .validate(&file, Objectives::Elsewhere)?;
-        let text = federation.public_text(&file)?;
-        let frozen = Self::thaw(&text)?;
+        let text = federation.public_text(&file, coordinator)?;
+        let frozen = Self::read_back(&text)?;
         let charter = |federation: &Self| federation.privacy().map(|plan| plan.charter.clone());
         if charter(&frozen) != charter(&federation) {
             let message =
                 "it does not read back as it was written, which is a mistake of this program";
             return Err(file.error(&[], message));
         }
-        Ok((frozen, text))
+        Ok((Self::thaw(&text)?, text))
     }
 
-    /// Reads and checks a public text.
+    /// Reads and checks a public text, which is then the configuration that the study's charter holds: so programs in other
+    /// languages can compute where its ledger begins.
     ///
     /// # Errors
     /// The first thing in it that cannot be used.
     pub fn thaw(text: &str) -> Result<Self, FileError> {
+        let mut federation = Self::read_back(text)?;
+        if let Collaboration::Distributed(distributed) = &mut federation.collaboration
+            && let Protection::Charged(plan) = &mut distributed.releases.protection
+        {
+            plan.charter.config = text.as_bytes().to_vec();
+        }
+        Ok(federation)
+    }
+
+    fn read_back(text: &str) -> Result<Self, FileError> {
         let file = TomlFile::from_text(Path::new(NAME), text);
         file.parse::<FederationFile>()?
             .validate(&file, Objectives::Elsewhere)
     }
 
-    fn public_text(&self, file: &TomlFile) -> Result<String, FileError> {
+    fn public_text(&self, file: &TomlFile, coordinator: &str) -> Result<String, FileError> {
         let mut root: Table = file.parse()?;
         root.insert("version".to_owned(), Value::Integer(1));
+        if let Value::Table(network) = root.entry("network").or_insert_with(table) {
+            let key = Value::String(coordinator.to_owned());
+            network.insert("coordinator".to_owned(), key);
+        }
         let space = root.entry("space").or_insert_with(table);
         *space = space_table(&self.space);
         let agents = self.agents.iter().map(|agent| {
@@ -146,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.toml");
         std::fs::write(&path, text).unwrap();
-        Federation::freeze(&path).unwrap()
+        Federation::freeze(&path, "00ff").unwrap()
     }
 
     #[test]
@@ -173,8 +188,9 @@ mod tests {
         // Frozen once more, it is the same.
         let (again, same) = frozen(&text);
         assert_eq!(same, text);
-        let plan = |federation: &Federation| federation.privacy().unwrap().charter.clone();
-        assert_eq!(plan(&again), plan(&federation));
+        let charter = |federation: &Federation| federation.privacy().unwrap().charter.clone();
+        assert_eq!(charter(&again), charter(&federation));
+        assert_eq!(charter(&again).config, text.as_bytes());
     }
 
     #[test]
@@ -187,7 +203,7 @@ mod tests {
             text.replace("command = [\"./secret\"]", "problem = \"branin\""),
         )
         .unwrap();
-        let (_, text) = Federation::freeze(&path).unwrap();
+        let (_, text) = Federation::freeze(&path, "00ff").unwrap();
         assert!(
             text.contains("[space.x1]") && !text.contains("branin"),
             "{text}"

@@ -22,6 +22,19 @@ pub const RELEASE_BYTES_MAX: usize = 512 << 20;
 
 const ENTRY: &str = "SELECT seq, previous, round, event, release, hash FROM entries";
 
+/// An entry as it was committed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// Its number, from 1.
+    pub seq: u64,
+    /// Its round.
+    pub round: u64,
+    /// Its event, as [`crate::event_to_bytes`] writes it.
+    pub event: Vec<u8>,
+    /// What was released.
+    pub release: Vec<u8>,
+}
+
 /// A study's ledger, open for writing by this process alone.
 ///
 /// A release is charged and stored in one durable transaction before its first byte may leave ([`Ledger::commit`]); what was
@@ -36,6 +49,13 @@ pub struct Ledger {
     stopped: Option<String>,
     /// Ends with this process.
     _lock: Lock,
+}
+
+impl fmt::Debug for Committed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seq, round, n_bytes) = (self.seq, self.round, self.release.len());
+        write!(f, "Committed {{ seq: {seq}, round: {round}, {n_bytes} bytes }}")
+    }
 }
 
 impl fmt::Debug for Ledger {
@@ -150,6 +170,29 @@ impl Ledger {
         self.look(&format!("{ENTRY} WHERE round = ?"), round, |stored| {
             stored.release.to_vec()
         })
+    }
+
+    /// The entries after number `after`, in order.
+    ///
+    /// # Errors
+    /// As for [`Ledger::stored`].
+    pub fn entries(&self, after: u64) -> Result<Vec<Committed>, LedgerError> {
+        self.check_goes_on()?;
+        let mut entries = Vec::new();
+        for seq in after + 1..=self.record.head.seq {
+            let key = i64::try_from(seq).unwrap_or(i64::MAX);
+            let found = self.look(&format!("{ENTRY} WHERE seq = ?"), key, |stored| Committed {
+                seq: stored.seq,
+                round: stored.round,
+                event: stored.event.to_vec(),
+                release: stored.release.to_vec(),
+            })?;
+            entries.push(found.ok_or_else(|| LedgerError::Corrupt {
+                path: self.path().to_owned(),
+                message: format!("entry {seq} is missing; nothing more is released from it"),
+            })?);
+        }
+        Ok(entries)
     }
 
     /// Whether the ledger still contains a head that was kept elsewhere.

@@ -20,7 +20,7 @@ pub use chain::{Head, HeadUnreadable};
 pub use charter::{CONFIG_BYTES_MAX, Charter, Difference, NAME_CHARS_MAX};
 pub use encoding::{UnreadableEvent, event_from_bytes, event_to_bytes};
 pub use error::{BudgetSpent, LedgerError};
-pub use ledger::{Ledger, RELEASE_BYTES_MAX};
+pub use ledger::{Committed, Ledger, RELEASE_BYTES_MAX};
 pub use record::{Problem, Report, read, verify};
 pub use spending::Charge;
 pub use statement::Statement;

@@ -286,6 +286,13 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
         self.round
     }
 
+    fn awaits(&self, sender: u32, round: u64) -> bool {
+        let newest = self.newest.get(sender as usize);
+        round == self.round
+            && matches!(self.stage, Stage::Collecting(_) | Stage::Counting(_))
+            && newest.is_some_and(|newest| newest.is_none_or(|newest| newest < round))
+    }
+
     fn deadline(&self) -> Option<Tick> {
         match self.stage {
             Stage::Collecting(_) | Stage::Counting(_) => self.closes_at(),

@@ -19,6 +19,10 @@ pub trait Coordinator {
     /// The round that is being played.
     fn round(&self) -> u64;
 
+    /// Whether a message of this sender for this round would still count, and has not come: a driver that lost what had
+    /// arrived asks for it again.
+    fn awaits(&self, sender: u32, round: u64) -> bool;
+
     /// The next instant at which [`Coordinator::tick`] has something to do.
     fn deadline(&self) -> Option<Tick>;
 

@@ -46,6 +46,15 @@ impl Relay {
         }
     }
 
+    /// Goes on in a later round, after a coordinator's crash that its agents have survived: `newest` is the round of the newest
+    /// message of each sender that was broadcast. What had arrived since then comes again.
+    #[must_use]
+    pub fn from_round(mut self, round: u64, newest: impl IntoIterator<Item = (u32, u64)>) -> Self {
+        self.round = round;
+        self.newest = newest.into_iter().collect();
+        self
+    }
+
     fn accept(&mut self, update: AgentUpdate) -> Result<(), UpdateRejected> {
         let AgentUpdate { sender, round, .. } = update;
         if !self.participants.contains(&sender) && !self.contributors.contains(&sender) {
@@ -106,6 +115,12 @@ impl Coordinator for Relay {
 
     fn round(&self) -> u64 {
         self.round
+    }
+
+    fn awaits(&self, sender: u32, round: u64) -> bool {
+        let is_known = self.participants.contains(&sender) || self.contributors.contains(&sender);
+        let newest = self.newest.get(&sender);
+        is_known && round == self.round && newest.is_none_or(|newest| *newest < round)
     }
 
     /// When the round closes even if messages are missing.

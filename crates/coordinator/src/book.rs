@@ -1,0 +1,214 @@
+//! Where a study's releases are durable: in its ledger if they are charged, in the store if not.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fedbo_ledger::{Charter, Head, Ledger, LedgerError};
+use fedbo_privacy::accounting::PrivacyEvent;
+use fedbo_wire::LedgerEntry;
+
+use crate::store::{FreeRelease, Lead, Store, StoreError};
+use crate::study::Study;
+
+/// Why releases are not durable; the study stops then, and nothing of the release has left.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BookError {
+    /// The ledger refuses.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The store refuses.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger is older than what has left.
+    #[error(
+        "the ledger of study {study:?} ends at {found}, and its releases had gone on to {known}: it was set back or replaced, so \
+         what was spent is not known from it; put back the ledger as it was last, or end the study"
+    )]
+    SetBack {
+        /// The study.
+        study: String,
+        /// Where it ends.
+        found: Head,
+        /// What the store remembers.
+        known: String,
+    },
+    /// A release that is to be charged came without a price, or the other way round.
+    #[error("round {round}: the release and its price do not belong together")]
+    Price {
+        /// The round.
+        round: u64,
+    },
+}
+
+/// Keeps the releases of one study, in order.
+pub(crate) trait Book: Send {
+    /// Where the chain ends.
+    fn head(&self) -> Head;
+
+    /// The release of a round, if it was made. If not, the budget must allow one more before anything is collected (INV-13).
+    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, BookError>;
+
+    /// Makes charge and release durable, both or neither (INV-1), then says where the chain ends outside of the ledger.
+    fn commit(
+        &mut self,
+        round: u64,
+        event: Option<&PrivacyEvent>,
+        release: &[u8],
+    ) -> Result<Head, BookError>;
+
+    /// What was committed after number `after`, in order.
+    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError>;
+}
+
+/// A study whose releases are charged.
+pub(crate) struct Charged {
+    ledger: Ledger,
+    event: PrivacyEvent,
+    store: Arc<dyn Store>,
+    lead: Lead,
+}
+
+impl Charged {
+    /// Opens the study's ledger, or begins it. `known` is where it ended when the last release left.
+    pub(crate) fn open(
+        path: &Path,
+        study: &Study,
+        (charter, event): (&Charter, PrivacyEvent),
+        known: Option<&str>,
+        (store, lead): (Arc<dyn Store>, Lead),
+    ) -> Result<Self, BookError> {
+        let ledger = match Ledger::open(path, charter) {
+            Err(LedgerError::Absent { .. }) if known.is_none() => Ledger::create(path, charter)?,
+            opened => opened?,
+        };
+        if let Some(known) = known {
+            let is_there = match known.parse::<Head>() {
+                Ok(head) => ledger.contains(&head)?,
+                Err(_) => false,
+            };
+            if !is_there {
+                return Err(BookError::SetBack {
+                    study: study.name.clone(),
+                    found: ledger.head(),
+                    known: known.to_owned(),
+                });
+            }
+        }
+        store.note_head(&lead, &ledger.head().to_string())?;
+        Ok(Self {
+            ledger,
+            event,
+            store,
+            lead,
+        })
+    }
+}
+
+impl Book for Charged {
+    fn head(&self) -> Head {
+        self.ledger.head()
+    }
+
+    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, BookError> {
+        let stored = self.ledger.stored(round)?;
+        if stored.is_none() {
+            self.ledger.admits(&self.event, 1)?;
+        }
+        Ok(stored)
+    }
+
+    fn commit(
+        &mut self,
+        round: u64,
+        event: Option<&PrivacyEvent>,
+        release: &[u8],
+    ) -> Result<Head, BookError> {
+        let event = event.ok_or(BookError::Price { round })?;
+        let head = self.ledger.commit(round, event, release)?;
+        // Written after the charge and before the release leaves: a ledger that is set back later is seen.
+        self.store.note_head(&self.lead, &head.to_string())?;
+        Ok(head)
+    }
+
+    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError> {
+        let entries = self.ledger.entries(after)?;
+        let entry = |committed: fedbo_ledger::Committed| LedgerEntry {
+            seq: committed.seq,
+            round: committed.round,
+            event: committed.event,
+            release: committed.release,
+        };
+        Ok(entries.into_iter().map(entry).collect())
+    }
+}
+
+/// A study whose releases cost nothing that could be counted: without noise, or with noise from a seed.
+pub(crate) struct Free {
+    entries: Vec<LedgerEntry>,
+    head: Head,
+    store: Arc<dyn Store>,
+    lead: Lead,
+}
+
+impl Free {
+    pub(crate) fn open(
+        study: &Study,
+        store: Arc<dyn Store>,
+        lead: Lead,
+    ) -> Result<Self, BookError> {
+        let mut book = Self {
+            entries: Vec::new(),
+            head: study.genesis(),
+            lead,
+            store,
+        };
+        for release in book.store.free_releases(study.key)? {
+            book.append(release);
+        }
+        Ok(book)
+    }
+
+    fn append(&mut self, release: FreeRelease) {
+        self.head = self.head.follow(release.round, &[], &release.bytes);
+        self.entries.push(LedgerEntry {
+            seq: self.head.seq,
+            round: release.round,
+            event: Vec::new(),
+            release: release.bytes,
+        });
+    }
+}
+
+impl Book for Free {
+    fn head(&self) -> Head {
+        self.head
+    }
+
+    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, BookError> {
+        let found = self.entries.iter().find(|entry| entry.round == round);
+        Ok(found.map(|entry| entry.release.clone()))
+    }
+
+    fn commit(
+        &mut self,
+        round: u64,
+        event: Option<&PrivacyEvent>,
+        release: &[u8],
+    ) -> Result<Head, BookError> {
+        if event.is_some() {
+            return Err(BookError::Price { round });
+        }
+        let release = FreeRelease {
+            round,
+            bytes: release.to_vec(),
+        };
+        self.store.add_release(&self.lead, &release)?;
+        self.append(release);
+        Ok(self.head)
+    }
+
+    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError> {
+        let known = usize::try_from(after).unwrap_or(usize::MAX);
+        Ok(self.entries.get(known..).unwrap_or_default().to_vec())
+    }
+}

@@ -1,0 +1,259 @@
+//! A coordinator's folder: its store, its key, its ledgers, and the lock that keeps a second service out.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fedbo_database::Mode;
+use fedbo_federation::Federation;
+use fedbo_wire::{EnrolmentToken, KeyUnreadable, SigningKey};
+
+use crate::store::{SqliteStore, Store, StoreError, StudyRecord};
+use crate::study::{Study, StudyUnusable};
+
+const STORE: &str = "coordinator.db";
+const KEY: &str = "coordinator.key";
+const LOCK: &str = "coordinator.lock";
+
+/// How long an enrolment token is good.
+pub const TOKEN_DAYS: u64 = 7;
+
+/// Why a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// The system refuses.
+    #[error("{}: {cause}", path.display())]
+    Refused {
+        /// What.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// There is none.
+    #[error("{}: there is no coordinator; `fedbo coordinator study create` begins one there, and --data names another folder", path.display())]
+    Absent {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The key's file holds none.
+    #[error("{}: {source}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: KeyUnreadable,
+    },
+    /// Others can read the key.
+    #[error("{}: others can read it (mode {mode:o}); `chmod 600` it, and consider a new coordinator if others had access", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The key is gone, and studies are there.
+    #[error("{}: the coordinator's key is missing, and agents know its studies by it; put it back from a backup", path.display())]
+    KeyMissing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no randomness.
+    #[error("the system has no randomness to give: {0}")]
+    Randomness(getrandom::Error),
+    /// Another service runs on the folder.
+    #[error("{}: another coordinator runs on this folder; one serves all of its studies", path.display())]
+    Held {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The store refuses.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The study cannot be served.
+    #[error(transparent)]
+    Study(#[from] StudyUnusable),
+}
+
+/// A coordinator's folder.
+pub struct Home {
+    path: PathBuf,
+    store: Arc<dyn Store>,
+    key: Arc<SigningKey>,
+}
+
+/// Keeps a second service out as long as it is held.
+#[derive(Debug)]
+pub struct ServiceLock {
+    _file: File,
+}
+
+impl Home {
+    /// Opens a folder; with [`Mode::Create`] one that is not there, or is empty, is begun with a new key.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn open(path: &Path, mode: Mode) -> Result<Self, HomeError> {
+        let refused = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| HomeError::Refused { path, cause }
+        };
+        let (store_path, key_path) = (path.join(STORE), path.join(KEY));
+        if mode == Mode::Create {
+            let mut folder = std::fs::DirBuilder::new();
+            folder.recursive(true).mode(0o700);
+            folder.create(path).map_err(refused(path))?;
+        } else if !store_path.exists() {
+            let path = path.to_owned();
+            return Err(HomeError::Absent { path });
+        }
+        let is_new = !store_path.exists();
+        // The key first: a store without one is a coordinator that lost it.
+        let key = match std::fs::read_to_string(&key_path) {
+            Ok(text) => read_key(&key_path, &text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_new => {
+                new_key(&key_path)?
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(HomeError::KeyMissing { path: key_path });
+            }
+            Err(cause) => return Err(refused(&key_path)(cause)),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            store: Arc::new(SqliteStore::open(&store_path, mode)?),
+            key: Arc::new(key),
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its store.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> Arc<SigningKey> {
+        Arc::clone(&self.key)
+    }
+
+    /// The ledger of a study; there is one where releases are charged.
+    #[must_use]
+    pub fn ledger(&self, study: &str) -> PathBuf {
+        self.path.join(format!("{study}.ledger.db"))
+    }
+
+    /// Keeps others from serving from this folder.
+    ///
+    /// # Errors
+    /// [`HomeError::Held`]; or what the system says.
+    pub fn lock(&self) -> Result<ServiceLock, HomeError> {
+        let path = self.path.join(LOCK);
+        let refused = |cause| HomeError::Refused {
+            path: path.clone(),
+            cause,
+        };
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(refused)?;
+        match file.try_lock() {
+            Ok(()) => Ok(ServiceLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(HomeError::Held {
+                path: self.path.clone(),
+            }),
+            Err(TryLockError::Error(cause)) => Err(refused(cause)),
+        }
+    }
+
+    /// Begins a study with a frozen configuration ([`Federation::freeze`]).
+    ///
+    /// # Errors
+    /// If it cannot be served or stored.
+    pub fn create_study(
+        &self,
+        federation: &Federation,
+        config: &str,
+    ) -> Result<StudyRecord, HomeError> {
+        let roster: Vec<String> = federation.agents.iter().map(|a| a.name.clone()).collect();
+        let draft = StudyRecord {
+            key: crate::store::StudyKey(0),
+            name: federation.name.clone(),
+            config: config.to_owned(),
+            state: crate::store::StudyState::Waiting,
+            round: 0,
+            began_ms: None,
+            head: None,
+        };
+        Study::of(&draft, &self.key)?;
+        Ok(self.store.create_study(&federation.name, config, &roster)?)
+    }
+
+    /// Makes a token for a slot; earlier ones that were not used are void.
+    ///
+    /// # Errors
+    /// If the store refuses, or there is no randomness.
+    pub fn token(&self, study: &StudyRecord, slot: u32) -> Result<EnrolmentToken, HomeError> {
+        let mut secret = [0; 20];
+        getrandom::fill(&mut secret).map_err(HomeError::Randomness)?;
+        let token = EnrolmentToken {
+            secret,
+            coordinator: self.key.public(),
+        };
+        let expires_ms = self.store.now_ms()? + TOKEN_DAYS * 86_400_000;
+        let digest = token.secret_digest();
+        self.store.add_token(study.key, slot, &digest, expires_ms)?;
+        Ok(token)
+    }
+}
+
+fn read_key(path: &Path, text: &str) -> Result<SigningKey, HomeError> {
+    let metadata = std::fs::metadata(path).map_err(|cause| HomeError::Refused {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let path = path.to_owned();
+        return Err(HomeError::Open { path, mode });
+    }
+    SigningKey::from_file_text(text).map_err(|source| HomeError::Key {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Draws a key and writes it where nothing was; whole or not at all.
+fn new_key(path: &Path) -> Result<SigningKey, HomeError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(HomeError::Randomness)?;
+    let key = SigningKey::from_seed(seed);
+    let aside = path.with_extension("key.new");
+    let write = || {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&aside)?;
+        file.write_all(key.to_file_text().as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&aside, path)?;
+        fedbo_database::sync_folder(path)
+    };
+    write().map_err(|cause| HomeError::Refused {
+        path: path.to_owned(),
+        cause,
+    })?;
+    Ok(key)
+}

@@ -1,0 +1,26 @@
+//! The coordinator of federations as a service: studies, their agents and their rounds, over HTTP.
+//!
+//! Decides who may send what, what is durable when, and how much of the machine others may use. Rounds are decided by
+//! `fedbo-protocol`, releases made by `fedbo-privacy`, charged by `fedbo-ledger`; what travels is laid down in `fedbo-wire`. Start
+//! at [`Service`], then [`store::Store`].
+
+mod book;
+mod clock;
+mod home;
+mod host;
+mod listen;
+mod machine;
+mod metrics;
+mod published;
+mod server;
+mod service;
+pub mod store;
+mod study;
+mod tls;
+
+pub use home::{Home, HomeError, ServiceLock, TOKEN_DAYS};
+pub use listen::ConnectionLimits;
+pub use server::{Service, ServiceError, ServiceSettings};
+pub use service::OPENAPI;
+pub use study::{Study, StudyUnusable};
+pub use tls::{TlsFiles, TlsUnusable};

@@ -1,0 +1,230 @@
+//! The round machine of a study, whatever its algorithm.
+
+use std::sync::Arc;
+
+use fedbo_federation::{Arm, Collaboration, Distributed, Protection, ReleaseMechanism};
+use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
+use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
+use fedbo_protocol::{
+    AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Instants,
+    LatticeRounds, PaperRounds, Relay, RoundError, Tick, UpdateRejected,
+};
+
+use crate::study::Study;
+
+/// What the host of a study must do next.
+pub(crate) enum Step {
+    /// A round begins: tell everybody.
+    Begin(Beginning),
+    /// Tell the sender.
+    Refuse(UpdateRejected),
+    /// Look for a stored release.
+    Recall { round: u64 },
+    /// Make a release durable.
+    Commit {
+        round: u64,
+        bytes: Arc<[u8]>,
+        event: Option<PrivacyEvent>,
+    },
+}
+
+/// A round that begins.
+pub(crate) struct Beginning {
+    pub(crate) round: u64,
+    pub(crate) collects: bool,
+    /// Messages, in a relayed study.
+    pub(crate) broadcast: Option<Broadcast>,
+}
+
+impl From<Broadcast> for Beginning {
+    fn from(broadcast: Broadcast) -> Self {
+        Self {
+            round: broadcast.round,
+            collects: true,
+            broadcast: Some(broadcast),
+        }
+    }
+}
+
+impl From<AggregateHandout> for Beginning {
+    /// The releases are in the ledger.
+    fn from(handout: AggregateHandout) -> Self {
+        Self {
+            round: handout.round,
+            collects: handout.collects,
+            broadcast: None,
+        }
+    }
+}
+
+impl<H: Into<Beginning>> From<Effect<H>> for Step {
+    fn from(effect: Effect<H>) -> Self {
+        match effect {
+            Effect::Broadcast(handout) => Self::Begin(handout.into()),
+            Effect::Refuse(rejected) => Self::Refuse(rejected),
+            Effect::Recall { round } => Self::Recall { round },
+            Effect::Commit {
+                round,
+                bytes,
+                event,
+            } => Self::Commit {
+                round,
+                bytes,
+                event,
+            },
+        }
+    }
+}
+
+/// A [`Coordinator`] of whatever handouts.
+pub(crate) trait Machine: Send {
+    fn awaits(&self, slot: u32, round: u64) -> bool;
+    fn deadline(&self) -> Option<Tick>;
+    fn start(&mut self, now: Tick) -> Vec<Step>;
+    fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Step>;
+    fn tick(&mut self, now: Tick) -> Vec<Step>;
+    fn recalled(
+        &mut self,
+        round: u64,
+        stored: Option<&[u8]>,
+        now: Tick,
+    ) -> Result<Vec<Step>, RoundError>;
+    fn committed(&mut self, round: u64, now: Tick) -> Result<Vec<Step>, RoundError>;
+}
+
+impl<C> Machine for C
+where
+    C: Coordinator + Send,
+    C::Handout: Into<Beginning>,
+{
+    fn awaits(&self, slot: u32, round: u64) -> bool {
+        Coordinator::awaits(self, slot, round)
+    }
+
+    fn deadline(&self) -> Option<Tick> {
+        Coordinator::deadline(self)
+    }
+
+    fn start(&mut self, now: Tick) -> Vec<Step> {
+        steps(Coordinator::start(self, now))
+    }
+
+    fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Step> {
+        steps(Coordinator::receive(self, update, now))
+    }
+
+    fn tick(&mut self, now: Tick) -> Vec<Step> {
+        steps(Coordinator::tick(self, now))
+    }
+
+    fn recalled(
+        &mut self,
+        round: u64,
+        stored: Option<&[u8]>,
+        now: Tick,
+    ) -> Result<Vec<Step>, RoundError> {
+        Ok(steps(Coordinator::recalled(self, round, stored, now)?))
+    }
+
+    fn committed(&mut self, round: u64, now: Tick) -> Result<Vec<Step>, RoundError> {
+        Ok(steps(Coordinator::committed(self, round, now)?))
+    }
+}
+
+fn steps<H: Into<Beginning>>(effects: Vec<Effect<H>>) -> Vec<Step> {
+    effects.into_iter().map(Step::from).collect()
+}
+
+/// Why a study has no machine.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoMachine {
+    /// Its noise comes from a seed, and this build has none such (INV-10).
+    #[cfg(not(feature = "simulation"))]
+    #[error(
+        "the study has simulate = true, and this program is built without simulation: nothing would be promised of its releases"
+    )]
+    Simulation,
+    /// Its instants contradict each other.
+    #[error(transparent)]
+    Instants(#[from] InvalidParameter),
+}
+
+/// The machine of a study at a round. `newest` is, of a relayed study, the round of the newest message of each sender that was
+/// broadcast.
+pub(crate) fn machine(
+    study: &Study,
+    round: u64,
+    newest: impl IntoIterator<Item = (u32, u64)>,
+    now: Tick,
+) -> Result<Box<dyn Machine>, NoMachine> {
+    match &study.federation.collaboration {
+        Collaboration::Fts(_) => {
+            let participants = (0..study.n_slots).collect();
+            let timeout = Some(study.federation.network.round_ms);
+            let n_features = study.n_features as usize;
+            let relay = Relay::new(
+                participants,
+                Vec::new(),
+                n_features,
+                study.map,
+                timeout,
+                now,
+            );
+            Ok(Box::new(relay.from_round(round, newest)))
+        }
+        Collaboration::Distributed(distributed) => match distributed.releases.protection {
+            Protection::Simulated => simulated(study, distributed, round),
+            // Without noise nothing is drawn from it.
+            Protection::Charged(_) | Protection::Off => {
+                aggregator(study, distributed, round, SecureNoise::new())
+            }
+        },
+    }
+}
+
+#[cfg(feature = "simulation")]
+fn simulated(
+    study: &Study,
+    distributed: &Distributed,
+    round: u64,
+) -> Result<Box<dyn Machine>, NoMachine> {
+    let noise = fedbo_privacy::mechanism::SimNoise::new(study.federation.noise_seed());
+    aggregator(study, distributed, round, noise)
+}
+
+#[cfg(not(feature = "simulation"))]
+fn simulated(_: &Study, _: &Distributed, _: u64) -> Result<Box<dyn Machine>, NoMachine> {
+    Err(NoMachine::Simulation)
+}
+
+fn aggregator<S: NoiseSource + Send + 'static>(
+    study: &Study,
+    distributed: &Distributed,
+    round: u64,
+    noise: S,
+) -> Result<Box<dyn Machine>, NoMachine>
+where
+    LatticeRounds<S>: fedbo_protocol::RoundMechanism<Round: Send>,
+    PaperRounds<S, Weights>: fedbo_protocol::RoundMechanism<Round: Send>,
+{
+    let network = study.federation.network;
+    let instants = Instants::new(network.collect_ms, network.round_ms)?;
+    let schedule = distributed.schedule();
+    let arm: Arm = study.federation.own_arm();
+    Ok(match distributed.mechanism(arm) {
+        ReleaseMechanism::Lattice(mechanism) => {
+            let rounds = LatticeRounds::new(mechanism, schedule, noise);
+            let aggregator = Aggregator::new(rounds, schedule, study.map, Some(instants));
+            Box::new(aggregator.from_round(round))
+        }
+        ReleaseMechanism::Paper(mechanism) => {
+            let exploration = distributed.exploration.clone();
+            let weights: Weights = Box::new(move |round| exploration.agent_weights(round));
+            let rounds = PaperRounds::new(mechanism, weights, noise);
+            let aggregator = Aggregator::new(rounds, schedule, study.map, Some(instants));
+            Box::new(aggregator.from_round(round))
+        }
+    })
+}
+
+type Weights = Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send>;

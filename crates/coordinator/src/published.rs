@@ -1,0 +1,133 @@
+//! What everybody may know of a study at a moment: all that polls see.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fedbo_ledger::Head;
+use fedbo_protocol::Broadcast;
+use fedbo_wire::{
+    Content, Handout, LedgerEntry, LedgerHead, RelayedMessage, SigningKey, StudyState,
+};
+
+use crate::study::Study;
+
+/// Handouts with more releases than these are signed anew each time: agents that were away are few.
+const CACHED_MAX: usize = 4;
+
+/// What everybody may know of a study at a moment. All of it is public, or durable and released (INV-1, INV-4).
+pub(crate) struct Published {
+    pub(crate) state: StudyState,
+    /// Whether what was released before is here: until then nothing is handed out.
+    pub(crate) is_ready: bool,
+    /// The round that is being played.
+    pub(crate) round: u64,
+    pub(crate) collects: bool,
+    /// Where the chain of releases ends.
+    pub(crate) head: Head,
+    /// All releases, in order.
+    pub(crate) entries: Vec<Arc<LedgerEntry>>,
+    /// What was handed out last in a relayed study.
+    pub(crate) broadcast: Option<Arc<Broadcast>>,
+    /// Why the study stands still, in words for its operator.
+    pub(crate) trouble: Option<String>,
+    /// Whether the service is about to end.
+    pub(crate) closes: bool,
+    /// Signed handouts by the number of releases in them.
+    encoded: Mutex<HashMap<usize, Arc<[u8]>>>,
+}
+
+impl Published {
+    /// Before anything happened.
+    pub(crate) fn new(study: &Study, state: StudyState, round: u64) -> Self {
+        Self {
+            state,
+            is_ready: false,
+            round,
+            collects: false,
+            head: study.genesis(),
+            entries: Vec::new(),
+            broadcast: None,
+            trouble: None,
+            closes: false,
+            encoded: Mutex::default(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn next(&self) -> Self {
+        Self {
+            state: self.state,
+            is_ready: self.is_ready,
+            round: self.round,
+            collects: self.collects,
+            head: self.head,
+            entries: self.entries.clone(),
+            broadcast: self.broadcast.clone(),
+            trouble: self.trouble.clone(),
+            closes: self.closes,
+            encoded: Mutex::default(),
+        }
+    }
+
+    /// The handout for an agent that has `known` releases: equal for all such agents, so it is signed once. Who says to have more
+    /// than there are sees by the head that the ledger was set back.
+    pub(crate) fn releases_after(&self, known: u64, study: &Study, key: &SigningKey) -> Arc<[u8]> {
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        let new = self.entries.get(known..).unwrap_or_default();
+        let encode = || -> Arc<[u8]> {
+            let entries = new.iter().map(|entry| LedgerEntry::clone(entry)).collect();
+            let handout = self.handout(study, Content::Releases(entries));
+            handout.to_bytes(key).into()
+        };
+        if new.len() > CACHED_MAX {
+            return encode();
+        }
+        let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(encoded.entry(new.len()).or_insert_with(encode))
+    }
+
+    /// The handout of these messages.
+    pub(crate) fn messages(
+        &self,
+        broadcast: Broadcast,
+        study: &Study,
+        key: &SigningKey,
+    ) -> Vec<u8> {
+        self.handout(study, content(broadcast)).to_bytes(key)
+    }
+
+    fn handout(&self, study: &Study, content: Content) -> Handout {
+        let head = match content {
+            Content::Messages { .. } => LedgerHead::NONE,
+            Content::Releases(_) => LedgerHead {
+                seq: self.head.seq,
+                hash: self.head.hash,
+            },
+        };
+        Handout {
+            config: study.digest,
+            round: self.round,
+            collects: self.collects,
+            head,
+            content,
+        }
+    }
+}
+
+/// Messages as they travel, in the order of their senders.
+pub(crate) fn content(broadcast: Broadcast) -> Content {
+    let mut messages: Vec<RelayedMessage> = broadcast
+        .messages
+        .into_iter()
+        .map(|message| RelayedMessage {
+            sender: message.sender,
+            round: message.round,
+            weights: message.weights,
+        })
+        .collect();
+    messages.sort_by_key(|message| message.sender);
+    Content::Messages {
+        messages,
+        stragglers: broadcast.stragglers,
+    }
+}

@@ -1,0 +1,152 @@
+//! A running service, from its first socket to its last answer.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fedbo_wire::SigningKey;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::listen::{ConnectionLimits, closing, serve};
+use crate::service::{Shared, router};
+use crate::store::{Store, StoreError};
+use crate::tls::{TlsFiles, TlsUnusable};
+
+/// How often the store is asked whether studies or agents have changed.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What a service needs.
+pub struct ServiceSettings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Its certificate; none for plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Whether plain HTTP is also spoken on addresses that others reach.
+    pub plain_http: bool,
+    /// Where studies are kept.
+    pub store: Arc<dyn Store>,
+    /// The folder of ledgers.
+    pub ledgers: PathBuf,
+    /// Signs what is handed out.
+    pub key: Arc<SigningKey>,
+    /// Tells this coordinator from others.
+    pub holder: String,
+    /// What connections may use.
+    pub limits: ConnectionLimits,
+}
+
+/// Why a service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// Plain HTTP would leave this machine.
+    #[error(
+        "without a certificate only this machine is served, and {address} is reached by others; give --tls-cert and --tls-key, \
+         or --plain-http if something in front of it speaks TLS"
+    )]
+    Plain {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsUnusable),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A running service.
+pub struct Service {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    closes: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Starts it on the current runtime; it answers when this returns.
+    ///
+    /// # Errors
+    /// If the address, the certificate or the store cannot be used.
+    pub async fn start(settings: ServiceSettings) -> Result<Self, ServiceError> {
+        let asked = settings.listen;
+        if settings.tls.is_none() && !settings.plain_http && !asked.ip().is_loopback() {
+            return Err(ServiceError::Plain { address: asked });
+        }
+        let tls = settings.tls.as_ref().map(TlsFiles::config).transpose()?;
+        let refused = |cause| ServiceError::Listen {
+            address: asked,
+            cause,
+        };
+        let listener = TcpListener::bind(asked).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let shared = Arc::new(Shared::new(
+            settings.store,
+            settings.key,
+            settings.holder,
+            settings.ledgers,
+        ));
+        shared.refresh().await?;
+        let (closes, ending) = watch::channel(false);
+        let look = tokio::spawn(look(Arc::clone(&shared), ending.clone()));
+        let serving = tokio::spawn(serve(
+            listener,
+            tls,
+            router(Arc::clone(&shared)),
+            settings.limits,
+            Arc::clone(&shared.metrics),
+            ending,
+        ));
+        Ok(Self {
+            address,
+            shared,
+            closes,
+            tasks: vec![look, serving],
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it: no more connections, polls are answered, what is being made durable is, leases are let go.
+    pub async fn stop(self) {
+        let registry = self.shared.registry();
+        let hosts = tokio::task::spawn_blocking(move || {
+            for served in registry.studies.values() {
+                served.with_host(crate::host::Host::close);
+            }
+        });
+        // A panic of a study's thread is in the log already.
+        let _ = hosts.await;
+        self.closes.send_replace(true);
+        for task in self.tasks {
+            let _ = task.await;
+        }
+    }
+}
+
+/// Looks now and then whether studies or agents have changed.
+async fn look(shared: Arc<Shared>, mut closes: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = closing(&mut closes) => return,
+        }
+        if let Err(error) = shared.refresh().await {
+            tracing::error!("studies and agents cannot be read: {error}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Answers, and refusals that say why in words that somebody can act on.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use fedbo_protocol::UpdateRejected;
+use fedbo_wire::{HEADER_PROTOCOL, PROTOCOL_VERSION, Problem, ProblemCode};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+
+use crate::store::StoreError;
+
+/// A request that is not done.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    code: ProblemCode,
+    message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: ProblemCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<UpdateRejected> for Refusal {
+    /// For reasons that the machine knows: public ones (INV-4, INV-5).
+    fn from(rejected: UpdateRejected) -> Self {
+        use fedbo_algorithms::MessageRejected;
+        let code = match &rejected {
+            UpdateRejected::Message(MessageRejected::WrongLength { .. }) => {
+                ProblemCode::WrongLength
+            }
+            UpdateRejected::Message(MessageRejected::WrongMap { .. }) => ProblemCode::WrongMap,
+            UpdateRejected::Message(MessageRejected::NotFinite { .. }) => ProblemCode::NotFinite,
+            UpdateRejected::UnknownSender { .. } => ProblemCode::UnknownAgent,
+            UpdateRejected::Conflict { .. } => ProblemCode::Conflict,
+            UpdateRejected::Early { .. } => ProblemCode::Early,
+            UpdateRejected::Late { .. } => ProblemCode::Late,
+            UpdateRejected::NotCollected { .. } => ProblemCode::NotCollected,
+            UpdateRejected::Unfit { .. } => ProblemCode::Internal,
+        };
+        Self::new(code, rejected.to_string())
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let code = match &error {
+            StoreError::NoStudy { .. } => ProblemCode::UnknownStudy,
+            StoreError::NoSlot { .. } => ProblemCode::UnknownAgent,
+            StoreError::TokenUnknown => ProblemCode::TokenUnknown,
+            StoreError::TokenExpired => ProblemCode::TokenExpired,
+            StoreError::TokenUsed => ProblemCode::TokenUsed,
+            StoreError::KeyTaken { .. } => ProblemCode::Conflict,
+            // Paths and what the disk says are the operator's.
+            _ => {
+                tracing::error!("a request found the store out of order: {error}");
+                let message = "the coordinator cannot use its store at present; try again later";
+                return Self::new(ProblemCode::Unavailable, message);
+            }
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let problem = Problem {
+            code: self.code,
+            message: self.message,
+        };
+        let status = StatusCode::from_u16(self.code.http_status())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = json(&problem);
+        *response.status_mut() = status;
+        if status == StatusCode::UNAUTHORIZED {
+            let headers = response.headers_mut();
+            headers.insert(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("fedbo-signature"),
+            );
+        }
+        if self.code.may_pass() {
+            let headers = response.headers_mut();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// An answer in JSON.
+pub(crate) fn json(body: &impl serde::Serialize) -> Response {
+    // Bodies are plain data, which always has a form in JSON.
+    let bytes = serde_json::to_vec(body).unwrap_or_default();
+    of_type("application/json", bytes)
+}
+
+/// An answer of this type.
+pub(crate) fn of_type(kind: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(HEADER_PROTOCOL, HeaderValue::from(PROTOCOL_VERSION));
+    response
+}

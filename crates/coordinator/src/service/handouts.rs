@@ -1,0 +1,128 @@
+//! What is handed out when rounds begin: long polls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::Response;
+use fedbo_wire::{HEADER_RESEND, HEADER_ROUND, HEADER_STATE, ProblemCode, StudyState};
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use tokio::time::Instant;
+
+use super::Shared;
+use super::answer::{Refusal, of_type};
+use super::registry::Served;
+use super::request::{Length, of_agent};
+use crate::host::broadcasts_since;
+use crate::published::Published;
+
+/// Seconds that a poll may wait at most.
+const WAIT_MAX_S: u64 = 60;
+
+/// What an agent knows and how long it waits.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Known {
+    /// The round that it has begun; none yet.
+    after: Option<u64>,
+    /// Releases that it has.
+    #[serde(default)]
+    entries: u64,
+    /// Seconds.
+    #[serde(default)]
+    wait: u64,
+    /// A round for which it has delivered.
+    delivered: Option<u64>,
+}
+
+/// `GET /v1/studies/{study}/handouts`
+pub(super) async fn get(
+    State(shared): State<Arc<Shared>>,
+    Path(study): Path<String>,
+    Query(known): Query<Known>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    if known.wait > WAIT_MAX_S {
+        let message = format!("wait = {}, at most {WAIT_MAX_S} seconds", known.wait);
+        return Err(Refusal::new(ProblemCode::BadRequest, message));
+    }
+    let asked = of_agent(&shared, &study, request, |_| Length::Empty).await?;
+    let (served, slot) = (asked.served, asked.slot);
+    let until = Instant::now() + Duration::from_secs(known.wait);
+    let mut published = served.published.clone();
+    loop {
+        let now = Arc::clone(&published.borrow_and_update());
+        // Round 0 is the exchange before the first handout.
+        if now.is_ready && now.round > known.after.unwrap_or(0) {
+            return handout(&shared, &served, now, &known).await;
+        }
+        if let Some(round) = known.delivered
+            && now.round == round
+            && is_missing(&served, slot, round).await
+        {
+            return Ok(nothing(&now, Some(round)));
+        }
+        if now.closes || (now.is_ready && now.state == StudyState::Finished) {
+            return Ok(nothing(&now, None));
+        }
+        match tokio::time::timeout_at(until, published.changed()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return Ok(nothing(&now, None)),
+        }
+    }
+}
+
+/// Whether what an agent says to have delivered is not here, as after a crash of the coordinator.
+async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
+    match served.with_host(|host| host.awaits(slot, round)) {
+        Ok(answered) => answered.await.unwrap_or(false),
+        Err(_) => false,
+    }
+}
+
+async fn handout(
+    shared: &Arc<Shared>,
+    served: &Arc<Served>,
+    now: Arc<Published>,
+    known: &Known,
+) -> Result<Response, Refusal> {
+    const KIND: &str = "application/octet-stream";
+    let Some(last) = now.broadcast.clone() else {
+        let bytes = now.releases_after(known.entries, &served.study, &shared.key);
+        return Ok(of_type(KIND, hyper::body::Bytes::from_owner(bytes)));
+    };
+    let (shared, served) = (Arc::clone(shared), Arc::clone(served));
+    let after = known.after.unwrap_or(0);
+    let encode = move || {
+        let joined = broadcasts_since(&*shared.store, &served.study, &shared.key, after, &last)?;
+        Ok::<_, String>(now.messages(joined, &served.study, &shared.key))
+    };
+    match tokio::task::spawn_blocking(encode).await {
+        Ok(Ok(bytes)) => Ok(of_type(KIND, bytes)),
+        Ok(Err(error)) => {
+            tracing::error!("a handout cannot be read: {error}");
+            let message = "the coordinator cannot use its store at present; try again later";
+            Err(Refusal::new(ProblemCode::Unavailable, message))
+        }
+        Err(error) => {
+            tracing::error!("a handout cannot be made: {error}");
+            let message = "the coordinator met a defect of its own; its log says more";
+            Err(Refusal::new(ProblemCode::Internal, message))
+        }
+    }
+}
+
+/// 204, with what an agent can use.
+fn nothing(now: &Published, resend: Option<u64>) -> Response {
+    let mut response = of_type("application/octet-stream", Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(HEADER_ROUND, HeaderValue::from(now.round));
+    headers.insert(HEADER_STATE, HeaderValue::from_static(now.state.name()));
+    if let Some(round) = resend {
+        headers.insert(HEADER_RESEND, HeaderValue::from(round));
+    }
+    response
+}

@@ -1,0 +1,104 @@
+//! Studies and agents in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fedbo_wire::PublicKey;
+
+use super::Shared;
+use crate::host::Host;
+use crate::metrics::StudyMetrics;
+use crate::store::{StoreError, StudyKey};
+use crate::study::Study;
+
+/// Studies and agents, as of a moment.
+#[derive(Default)]
+pub(crate) struct Registry {
+    pub(crate) generation: u64,
+    pub(crate) studies: BTreeMap<String, Arc<Served>>,
+}
+
+/// A study with its agents and its thread.
+pub(crate) struct Served {
+    pub(crate) study: Arc<Study>,
+    pub(crate) host: Arc<Mutex<Host>>,
+    pub(crate) published: tokio::sync::watch::Receiver<Arc<crate::published::Published>>,
+    /// Slot and whether it is revoked, by key.
+    agents: HashMap<PublicKey, (u32, bool)>,
+}
+
+impl Served {
+    /// The slot of a key, and whether it is revoked.
+    pub(crate) fn slot(&self, key: &PublicKey) -> Option<(u32, bool)> {
+        self.agents.get(key).copied()
+    }
+
+    pub(crate) fn with_host<R>(&self, act: impl FnOnce(&mut Host) -> R) -> R {
+        act(&mut self.host.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Registry {
+    /// Reads the store; threads of studies that are known go on.
+    pub(super) fn reread(&self, shared: &Shared, generation: u64) -> Result<Self, StoreError> {
+        let mut studies = BTreeMap::new();
+        for record in shared.store.studies()? {
+            let agents = agents(shared, record.key)?;
+            let served = match self.studies.get(&record.name) {
+                Some(known) => {
+                    known.with_host(|host| host.refresh());
+                    Served {
+                        study: Arc::clone(&known.study),
+                        host: Arc::clone(&known.host),
+                        published: known.published.clone(),
+                        agents,
+                    }
+                }
+                None => {
+                    let study = match Study::of(&record, &shared.key) {
+                        Ok(study) => Arc::new(study),
+                        Err(error) => {
+                            tracing::error!(study = %record.name, "cannot be served: {error}");
+                            continue;
+                        }
+                    };
+                    let host = Host::start(
+                        Arc::clone(&study),
+                        (record.state, record.round),
+                        shared.holder.clone(),
+                        shared.ledgers.join(format!("{}.ledger.db", record.name)),
+                        Arc::clone(&shared.store),
+                        Arc::clone(&shared.key),
+                        StudyMetrics::new(Arc::clone(&shared.metrics), &record.name),
+                    );
+                    let host = match host {
+                        Ok(host) => host,
+                        Err(error) => {
+                            tracing::error!(study = %record.name, "no thread can be started: {error}");
+                            continue;
+                        }
+                    };
+                    Served {
+                        study,
+                        published: host.published.clone(),
+                        host: Arc::new(Mutex::new(host)),
+                        agents,
+                    }
+                }
+            };
+            studies.insert(record.name, Arc::new(served));
+        }
+        Ok(Self {
+            generation,
+            studies,
+        })
+    }
+}
+
+fn agents(shared: &Shared, study: StudyKey) -> Result<HashMap<PublicKey, (u32, bool)>, StoreError> {
+    let slots = shared.store.slots(study)?;
+    let enrolled = slots
+        .into_iter()
+        .filter_map(|slot| Some((slot.key?, (slot.slot, slot.is_revoked))));
+    Ok(enrolled.collect())
+}

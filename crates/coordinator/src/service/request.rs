@@ -1,0 +1,181 @@
+//! Requests: their version, their body, and who signed them.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::body::Body;
+use axum::extract::Request;
+use fedbo_wire::{
+    HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, ProblemCode,
+    PublicKey, RequestSignature,
+};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::HeaderMap;
+use hyper::body::Bytes;
+use hyper::header::CONTENT_LENGTH;
+
+use super::answer::Refusal;
+use super::registry::Served;
+use super::{BODY_PATIENCE, Shared};
+
+/// A request whose signature fits.
+pub(crate) struct Signed {
+    pub(crate) key: PublicKey,
+    pub(crate) body: Bytes,
+}
+
+/// A signed request of an agent of a study.
+pub(crate) struct OfAgent {
+    pub(crate) served: Arc<Served>,
+    pub(crate) slot: u32,
+    pub(crate) key: PublicKey,
+    pub(crate) body: Bytes,
+}
+
+/// Which length a body may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Length {
+    /// None at all.
+    Empty,
+    /// So many bytes, no more and no less.
+    Exactly(usize),
+    /// At most so many.
+    AtMost(usize),
+}
+
+/// That a request speaks our version.
+pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
+    let supported = format!("supported: [{PROTOCOL_VERSION}]");
+    match headers.get(HEADER_PROTOCOL).map(|value| value.to_str()) {
+        Some(Ok(version)) if version == PROTOCOL_VERSION.to_string() => Ok(()),
+        Some(version) => Err(Refusal::new(
+            ProblemCode::UnsupportedVersion,
+            format!(
+                "version {:?} of the protocol is not spoken here, {supported}; use an agent of a version that is",
+                version.unwrap_or("?").chars().take(20).collect::<String>()
+            ),
+        )),
+        None => Err(Refusal::new(
+            ProblemCode::UnsupportedVersion,
+            format!("the request has no header {HEADER_PROTOCOL}, {supported}"),
+        )),
+    }
+}
+
+/// Reads a request of a key that may be unknown.
+pub(crate) async fn signed(request: Request, length: Length) -> Result<Signed, Refusal> {
+    check_version(request.headers())?;
+    let signature = signature(request.headers())?;
+    read(request, signature, length).await
+}
+
+/// Reads a request of an agent of this study. Who is not on the roster is refused before the body is read.
+pub(crate) async fn of_agent(
+    shared: &Shared,
+    study: &str,
+    request: Request,
+    length: impl FnOnce(&Served) -> Length,
+) -> Result<OfAgent, Refusal> {
+    check_version(request.headers())?;
+    let signature = signature(request.headers())?;
+    let served = shared.registry().studies.get(study).cloned();
+    let served = served.ok_or_else(unknown_agent)?;
+    let (slot, is_revoked) = served.slot(&signature.key).ok_or_else(unknown_agent)?;
+    if is_revoked {
+        let message = "your key was taken off the roster; ask the operator for a new token";
+        return Err(Refusal::new(ProblemCode::Revoked, message));
+    }
+    let length = length(&served);
+    let Signed { key, body } = read(request, signature, length).await?;
+    Ok(OfAgent {
+        served,
+        slot,
+        key,
+        body,
+    })
+}
+
+/// Who is on no roster learns nothing of which studies there are.
+pub(crate) fn unknown_agent() -> Refusal {
+    let message =
+        "there is no such study, or your key has no slot in it; enrol with a token of its operator";
+    Refusal::new(ProblemCode::UnknownStudy, message)
+}
+
+fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
+    let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let signature = RequestSignature::from_headers(
+        value(HEADER_KEY),
+        value(HEADER_TIME),
+        value(HEADER_SIGNATURE),
+    )
+    .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+    signature
+        .check_time(now_ms)
+        .map_err(|error| Refusal::new(ProblemCode::ClockDiffers, error.to_string()))?;
+    Ok(signature)
+}
+
+async fn read(
+    request: Request,
+    signature: RequestSignature,
+    length: Length,
+) -> Result<Signed, Refusal> {
+    let (head, body) = request.into_parts();
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or("/", |target| target.as_str());
+    let target = target.to_owned();
+    let body = body_of(&head.headers, body, length).await?;
+    signature
+        .verify(head.method.as_str(), &target, &body)
+        .map_err(|error| Refusal::new(ProblemCode::BadSignature, error.to_string()))?;
+    Ok(Signed {
+        key: signature.key,
+        body,
+    })
+}
+
+/// Reads a body whose length was announced and is allowed (INV-18).
+async fn body_of(headers: &HeaderMap, body: Body, length: Length) -> Result<Bytes, Refusal> {
+    let announced = headers.get(CONTENT_LENGTH);
+    let announced = announced
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse::<u64>().ok());
+    let most = match length {
+        Length::Empty => 0,
+        Length::Exactly(bytes) | Length::AtMost(bytes) => bytes,
+    };
+    match (announced, length) {
+        (None | Some(0), Length::Empty) => return Ok(Bytes::new()),
+        (None, _) => {
+            let message =
+                "the request has no content-length; bodies are sent whole, with their length";
+            return Err(Refusal::new(ProblemCode::BadRequest, message));
+        }
+        (Some(found), Length::Exactly(bytes)) if found != bytes as u64 => {
+            let message = format!("the body has {found} bytes, expected {bytes}");
+            return Err(Refusal::new(ProblemCode::WrongLength, message));
+        }
+        (Some(found), _) if found > most as u64 => {
+            let message = format!("the body has {found} bytes, at most {most} are read");
+            return Err(Refusal::new(ProblemCode::TooLarge, message));
+        }
+        _ => {}
+    }
+    let collected = Limited::new(body, most).collect();
+    match tokio::time::timeout(BODY_PATIENCE, collected).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) => Err(Refusal::new(
+            ProblemCode::BadRequest,
+            format!("the body could not be read to its end: {error}"),
+        )),
+        Err(_) => Err(Refusal::new(
+            ProblemCode::BadRequest,
+            format!("the body took longer than {} s", BODY_PATIENCE.as_secs()),
+        )),
+    }
+}

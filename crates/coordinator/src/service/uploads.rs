@@ -1,0 +1,87 @@
+//! Vectors on their way in.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use fedbo_gp::MapHash;
+use fedbo_protocol::AgentUpdate;
+use fedbo_wire::{Accepted, AcceptedStatus, ProblemCode, StudyState, Upload};
+
+use super::Shared;
+use super::answer::{Refusal, json};
+use super::registry::Served;
+use super::request::{Length, of_agent};
+use crate::host::UploadAnswer;
+
+/// `PUT /v1/studies/{study}/rounds/{round}/slots/{slot}`
+pub(super) async fn put(
+    State(shared): State<Arc<Shared>>,
+    Path((study, round, slot)): Path<(String, u64, u32)>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let exactly = |served: &Served| Length::Exactly(served.study.upload_bytes());
+    let asked = of_agent(&shared, &study, request, exactly).await?;
+    if asked.slot != slot {
+        let message = format!("slot {slot} is not yours, which is {}", asked.slot);
+        return Err(Refusal::new(ProblemCode::NotYourSlot, message));
+    }
+    let served = asked.served;
+    let upload = Upload::from_bytes(&asked.body, served.study.n_features)
+        .map_err(|error| Refusal::new(error.code(), error.to_string()))?;
+    if (upload.slot, upload.round) != (slot, round) {
+        let message = format!(
+            "the body is for slot {} and round {}, the path for slot {slot} and round {round}",
+            upload.slot, upload.round
+        );
+        return Err(Refusal::new(ProblemCode::BadRequest, message));
+    }
+    if upload.config != served.study.digest {
+        let message = format!(
+            "the upload was made under configuration {}, the study's is {}; read it again, or enrol anew",
+            upload.config, served.study.digest
+        );
+        return Err(Refusal::new(ProblemCode::WrongConfig, message));
+    }
+    let update = AgentUpdate {
+        sender: slot,
+        round,
+        map: MapHash(upload.map.0),
+        weights: upload.weights,
+    };
+    check_state(&served)?;
+    let busy = || {
+        let message = "too many requests wait for this study; try again shortly";
+        Refusal::new(ProblemCode::Busy, message)
+    };
+    let answered = served
+        .with_host(|host| host.upload(update))
+        .map_err(|_| busy())?;
+    match answered.await {
+        Ok(UploadAnswer::Accepted) => Ok(json(&Accepted {
+            status: AcceptedStatus::Accepted,
+        })),
+        Ok(UploadAnswer::Refused(rejected)) => Err(rejected.into()),
+        Ok(UploadAnswer::Closed) | Err(_) => {
+            check_state(&served)?;
+            let message = "the study's rounds are not played at present; try again later";
+            Err(Refusal::new(ProblemCode::Unavailable, message))
+        }
+    }
+}
+
+fn check_state(served: &Served) -> Result<(), Refusal> {
+    let (code, message) = match served.published.borrow().state {
+        StudyState::Running => return Ok(()),
+        StudyState::Waiting => (
+            ProblemCode::NotStarted,
+            "the study has not begun; it waits for its agents, or for its operator",
+        ),
+        StudyState::Paused => (
+            ProblemCode::Paused,
+            "the operator has paused the study; the upload will be asked for again when it goes on",
+        ),
+        StudyState::Finished => (ProblemCode::Finished, "the study is over"),
+    };
+    Err(Refusal::new(code, message))
+}

@@ -1,0 +1,124 @@
+//! Why a store could not do something.
+
+use std::path::PathBuf;
+
+use fedbo_database::Fault;
+
+use super::StudyState;
+
+/// Why a store could not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no store.
+    #[error("{}: there is no coordinator's store; `fedbo coordinator study create` begins one", path.display())]
+    Absent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is not a coordinator's store.
+    #[error("{}: {message}", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What it is, and the way out.
+        message: String,
+    },
+    /// The layout is of another version.
+    #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The file's.
+        found: i64,
+        /// Ours.
+        expected: i64,
+    },
+    /// The file or its disk refuses.
+    #[error("{}: {message}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What the system says, and the way out.
+        message: String,
+    },
+    /// What is stored contradicts itself.
+    #[error("{}: {message}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// How, and the way out.
+        message: String,
+    },
+    /// The name is taken.
+    #[error(
+        "there is a study {name:?} already; its configuration is frozen, so give the new one another name"
+    )]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// There is no such study.
+    #[error("there is no study {name:?}; `fedbo coordinator study ls` lists them")]
+    NoStudy {
+        /// The name.
+        name: String,
+    },
+    /// There is no such slot, or nobody holds it.
+    #[error("there is no agent in slot {slot}")]
+    NoSlot {
+        /// The slot.
+        slot: u32,
+    },
+    /// A study's state does not allow the change.
+    #[error("the study is {from}, so it cannot become {to}")]
+    State {
+        /// What it is.
+        from: StudyState,
+        /// What was asked for.
+        to: StudyState,
+    },
+    /// The coordinator has given out no such token.
+    #[error(
+        "the token is none of this coordinator's, or a newer one was made for its slot; ask the operator for a new one"
+    )]
+    TokenUnknown,
+    /// The token is too old.
+    #[error("the token has expired; ask the operator for a new one")]
+    TokenExpired,
+    /// Somebody else has enrolled with the token.
+    #[error("the token was used already, with another key; ask the operator for a new one")]
+    TokenUsed,
+    /// The key has another slot of the study.
+    #[error("this key holds slot {slot} of the study already; one agent has one slot")]
+    KeyTaken {
+        /// The slot.
+        slot: u32,
+    },
+    /// Another process plays the study's rounds.
+    #[error("another coordinator has taken over the study")]
+    Superseded,
+}
+
+impl StoreError {
+    pub(crate) fn of(fault: Fault, path: &std::path::Path) -> Self {
+        let path = path.to_owned();
+        match fault {
+            Fault::Absent => Self::Absent { path },
+            Fault::NotOurs(message) => Self::NotAStore { path, message },
+            Fault::Version { found, expected } => Self::Version {
+                path,
+                found,
+                expected,
+            },
+            Fault::Refused(message) => Self::Refused { path, message },
+            Fault::Gone => Self::Refused {
+                path,
+                message: "the file was moved, deleted or replaced while it was in use; put it back with the files of the same \
+                          name ending in -wal and -shm"
+                    .to_owned(),
+            },
+            Fault::Damaged(message) => Self::Corrupt { path, message },
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What a coordinator keeps: studies, their agents, and which round is being played.
+//!
+//! A store decides what is durable and in which order changes happen. It knows nothing of vectors: those do not outlive their
+//! round (INV-16).
+
+mod error;
+mod schema;
+mod sqlite;
+
+use std::fmt;
+
+use fedbo_wire::{Digest, PublicKey};
+
+pub use error::StoreError;
+pub use fedbo_wire::StudyState;
+pub use sqlite::SqliteStore;
+
+/// Which study of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StudyKey(pub i64);
+
+/// A study as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudyRecord {
+    /// Its key.
+    pub key: StudyKey,
+    /// Its name, unlike all others'.
+    pub name: String,
+    /// Its frozen public configuration (INV-11).
+    pub config: String,
+    /// What it is doing.
+    pub state: StudyState,
+    /// The round that is being played, or is played next.
+    pub round: u64,
+    /// When that round began, by the store's clock, in milliseconds since 1970; none if it has not.
+    pub began_ms: Option<u64>,
+    /// Where the ledger of its releases ended when the last of them left, as `SEQ:HASH`.
+    pub head: Option<String>,
+}
+
+/// A slot of a study's roster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotRecord {
+    /// Its number.
+    pub slot: u32,
+    /// The agent's name.
+    pub name: String,
+    /// The key of the agent that enrolled for it.
+    pub key: Option<PublicKey>,
+    /// Whether it may take part no more.
+    pub is_revoked: bool,
+}
+
+/// The right to play a study's rounds, until the lease ends or somebody else takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lead {
+    /// The study.
+    pub study: StudyKey,
+    /// Larger than that of everybody who led before: checked inside every transaction that moves the study on (INV-15).
+    pub token: i64,
+}
+
+/// What an enrolment leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enrolment {
+    /// The study.
+    pub study: StudyRecord,
+    /// The slot.
+    pub slot: u32,
+    /// Its name.
+    pub agent: String,
+}
+
+/// How a round ended and the next began.
+#[derive(Clone, Copy, Debug)]
+pub struct NextRound<'a> {
+    /// The round that begins.
+    pub round: u64,
+    /// When, by the store's clock.
+    pub began_ms: u64,
+    /// What is handed out in a relayed study.
+    pub broadcast: Option<&'a [u8]>,
+    /// Whether the study ends with it.
+    pub finishes: bool,
+}
+
+/// A release that nothing is charged for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreeRelease {
+    /// Its round.
+    pub round: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Where a coordinator keeps its studies. Every call is one transaction, durable when it returns.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// The store's clock, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn now_ms(&self) -> Result<u64, StoreError>;
+
+    /// Grows with every change of studies and slots that somebody else may have made: what was cached under another number is
+    /// read again.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn generation(&self) -> Result<u64, StoreError>;
+
+    /// Stores a new study with its roster, waiting for its agents.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`]; or if the store cannot be written.
+    fn create_study(
+        &self,
+        name: &str,
+        config: &str,
+        roster: &[String],
+    ) -> Result<StudyRecord, StoreError>;
+
+    /// All studies, in the order of their creation.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn studies(&self) -> Result<Vec<StudyRecord>, StoreError>;
+
+    /// One study.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStudy`]; or if the store cannot be read.
+    fn study(&self, name: &str) -> Result<StudyRecord, StoreError>;
+
+    /// Lets a study go on or stop: from `waiting` or `paused` to `running`, from `running` to `paused`. Asking for what is the
+    /// case already is no mistake.
+    ///
+    /// # Errors
+    /// [`StoreError::State`] for any other change; or if the store cannot be written.
+    fn set_state(&self, study: StudyKey, to: StudyState) -> Result<(), StoreError>;
+
+    /// A study's roster, by slot.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn slots(&self, study: StudyKey) -> Result<Vec<SlotRecord>, StoreError>;
+
+    /// Keeps the hash of a token with which an agent may enrol for a slot until `expires_ms`; earlier tokens of the slot that
+    /// were not used are void.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSlot`]; or if the store cannot be written.
+    fn add_token(
+        &self,
+        study: StudyKey,
+        slot: u32,
+        secret: &Digest,
+        expires_ms: u64,
+    ) -> Result<(), StoreError>;
+
+    /// Enrols the agent with this key by a token, once; the same key again gets the same answer. When the last slot of a waiting
+    /// study is filled, the study begins to run.
+    ///
+    /// # Errors
+    /// [`StoreError::TokenUnknown`], [`StoreError::TokenExpired`], [`StoreError::TokenUsed`], [`StoreError::KeyTaken`]; or if the
+    /// store cannot be written.
+    fn enrol(&self, secret: &Digest, key: &PublicKey) -> Result<Enrolment, StoreError>;
+
+    /// The slot that a key has, or had until it was replaced by another.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn slot_of(&self, study: StudyKey, key: &PublicKey) -> Result<Option<u32>, StoreError>;
+
+    /// Replaces the key of a slot. Doing the same again is no mistake.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSlot`] if the slot is another key's, [`StoreError::KeyTaken`]; or if the store cannot be written.
+    fn rotate(
+        &self,
+        study: StudyKey,
+        slot: u32,
+        old: &PublicKey,
+        new: &PublicKey,
+    ) -> Result<(), StoreError>;
+
+    /// Lets a slot take part no more. It stays on the roster (INV-11): from now on it counts as zero.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSlot`]; or if the store cannot be written.
+    fn revoke(&self, study: StudyKey, slot: u32) -> Result<(), StoreError>;
+
+    /// Takes the lead of a study for `lease_ms`, unless another holds it.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    fn lead(
+        &self,
+        study: StudyKey,
+        holder: &str,
+        lease_ms: u64,
+    ) -> Result<Option<Lead>, StoreError>;
+
+    /// Lengthens the lease; false if somebody else leads.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    fn renew(&self, lead: &Lead, lease_ms: u64) -> Result<bool, StoreError>;
+
+    /// Lets go of the lead, if it is still held.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    fn resign(&self, lead: &Lead) -> Result<(), StoreError>;
+
+    /// Moves a study on to its next round.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    fn begin_round(&self, lead: &Lead, next: NextRound<'_>) -> Result<(), StoreError>;
+
+    /// Keeps where the ledger of a study ends, before a release leaves.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    fn note_head(&self, lead: &Lead, head: &str) -> Result<(), StoreError>;
+
+    /// What was handed out in a relayed study when a round began.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn broadcast(&self, study: StudyKey, round: u64) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Keeps a release that nothing is charged for.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; [`StoreError::Exists`] if the round has one; or if the store cannot be
+    /// written.
+    fn add_release(&self, lead: &Lead, release: &FreeRelease) -> Result<(), StoreError>;
+
+    /// All releases that nothing is charged for, in order.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn free_releases(&self, study: StudyKey) -> Result<Vec<FreeRelease>, StoreError>;
+}

@@ -1,0 +1,108 @@
+//! A study that is being served: its frozen configuration, read.
+
+use fedbo_config::FileError;
+use fedbo_federation::{Algorithm, Federation, PrivacyPlan};
+use fedbo_gp::{GpError, MapHash};
+use fedbo_ledger::Head;
+use fedbo_wire::{Digest, Signature, SigningKey, Upload, config_digest, sign_config};
+
+use crate::store::{StudyKey, StudyRecord};
+
+/// What a coordinator knows of a study and nobody may change (INV-11).
+#[derive(Clone)]
+pub struct Study {
+    /// Its key in the store.
+    pub key: StudyKey,
+    /// Its name.
+    pub name: String,
+    /// Its public configuration, as it is handed out.
+    pub config: String,
+    /// The hash by which messages name it.
+    pub digest: Digest,
+    /// The coordinator's signature of it.
+    pub signature: Signature,
+    /// What it says.
+    pub federation: Federation,
+    /// Hash of the shared features.
+    pub map: MapHash,
+    /// N.
+    pub n_slots: u32,
+    /// M.
+    pub n_features: u32,
+}
+
+/// Why a stored study cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyUnusable {
+    /// Its configuration cannot be read.
+    #[error(transparent)]
+    Config(#[from] FileError),
+    /// Its features cannot be drawn.
+    #[error("the shared features cannot be drawn: {0}")]
+    Features(#[from] GpError),
+    /// Its agents do not work together.
+    #[error(
+        "federation.algorithm = \"ts\" is each agent alone, which needs no coordinator; use `fedbo tune`, or algorithm = \"fts\" or \
+         \"dp-fts-de\""
+    )]
+    Alone,
+    /// There are more of something than messages can count.
+    #[error("{what} = {found}, at most 4294967295 can be served")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        found: usize,
+    },
+}
+
+impl Study {
+    /// Reads a stored study; `key` signs its configuration.
+    ///
+    /// # Errors
+    /// If it cannot be served.
+    pub fn of(record: &StudyRecord, key: &SigningKey) -> Result<Self, StudyUnusable> {
+        let federation = Federation::thaw(&record.config)?;
+        let config = record.config.clone();
+        if federation.algorithm == Algorithm::Ts {
+            return Err(StudyUnusable::Alone);
+        }
+        let count = |what, found: usize| {
+            u32::try_from(found).map_err(|_| StudyUnusable::TooMany { what, found })
+        };
+        Ok(Self {
+            key: record.key,
+            name: record.name.clone(),
+            digest: config_digest(config.as_bytes()),
+            signature: sign_config(key, config.as_bytes()),
+            map: federation.feature_map()?.hash(),
+            n_slots: count("agents", federation.agents.len())?,
+            n_features: count("features.count", federation.features.n_features)?,
+            federation,
+            config,
+        })
+    }
+
+    /// What its releases cost, where they are charged.
+    pub(crate) fn plan(&self) -> Option<&PrivacyPlan> {
+        self.federation.privacy()
+    }
+
+    /// Whether agents exchange messages; if not, they get releases of sums.
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.federation.algorithm == Algorithm::Fts
+    }
+
+    /// Bytes of an upload.
+    pub(crate) fn upload_bytes(&self) -> usize {
+        Upload::n_bytes(self.n_features as usize)
+    }
+
+    /// Where the chain of its releases begins.
+    pub(crate) fn genesis(&self) -> Head {
+        match self.plan() {
+            Some(plan) => plan.charter.genesis(),
+            None => Head::uncharged(self.config.as_bytes()),
+        }
+    }
+}

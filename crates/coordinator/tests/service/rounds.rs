@@ -1,0 +1,174 @@
+//! Rounds: what is handed out, once, also after restarts.
+
+use fedbo_wire::Content;
+
+use crate::world::{World, one_hot, relayed, summed};
+
+const NO_NOISE: &str = "mode = \"off\"";
+
+#[test]
+fn messages_are_relayed_and_stragglers_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), &[&relayed(1.0)]);
+    let agents = world.enrol("relayed");
+    for agent in &agents {
+        let weights = vec![f64::from(agent.slot), 0.5];
+        assert_eq!(agent.upload(0, weights).status, 200);
+    }
+    let answer = agents[1].poll("wait=10");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let handout = world.read("relayed", &answer.body);
+    assert_eq!((handout.round, handout.collects), (1, true));
+    let Content::Messages {
+        messages,
+        stragglers,
+    } = handout.content
+    else {
+        panic!("messages are relayed")
+    };
+    let found: Vec<(u32, f64)> = messages.iter().map(|m| (m.sender, m.weights[0])).collect();
+    assert_eq!(found, [(0, 0.0), (1, 1.0), (2, 2.0)]);
+    assert!(stragglers.is_empty());
+    // Round 1 without agent 2: the deadline closes it.
+    for agent in &agents[..2] {
+        assert_eq!(agent.upload(1, vec![7.0, 0.5]).status, 200);
+    }
+    let answer = agents[2].poll("after=1&wait=10&delivered=0");
+    let handout = world.read("relayed", &answer.body);
+    assert_eq!(handout.round, 2);
+    let Content::Messages {
+        messages,
+        stragglers,
+    } = handout.content
+    else {
+        panic!("messages are relayed")
+    };
+    assert_eq!(messages.len(), 2);
+    assert_eq!(stragglers, [2]);
+    // Who was away gets both at once: the newest message of each.
+    let answer = agents[0].poll("wait=0");
+    let handout = world.read("relayed", &answer.body);
+    assert_eq!(handout.round, 2);
+    let Content::Messages { messages, .. } = handout.content else {
+        panic!("messages are relayed")
+    };
+    let found: Vec<(u32, u64)> = messages.iter().map(|m| (m.sender, m.round)).collect();
+    assert_eq!(found, [(0, 1), (1, 1)]);
+    world.end();
+}
+
+/// Each agent's vector is 1 at its own place: the sum shows who counted, and how often.
+#[test]
+fn each_vector_counts_once_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), &[&summed(NO_NOISE, 2.0, 1.5)]);
+    let mut agents = world.enrol("summed");
+    for agent in &agents[..2] {
+        for _ in 0..3 {
+            assert_eq!(agent.upload(0, one_hot(agent.slot, 3)).status, 200);
+        }
+        // Another vector of the same slot and round gets the same answer, and the first counts (INV-6).
+        assert_eq!(agent.upload(0, vec![9.0; 3]).status, 200);
+    }
+    // What had arrived is lost with the process, and asked for again.
+    let world = world.restart();
+    for agent in &mut agents {
+        agent.address = world.address;
+    }
+    let answer = agents[0].poll("delivered=0&wait=0");
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    assert_eq!(answer.header("fedbo-resend"), Some("0"));
+    for agent in &agents {
+        assert_eq!(agent.upload(0, one_hot(agent.slot, 3)).status, 200);
+    }
+    let answer = agents[0].poll("delivered=0&wait=0");
+    assert_eq!(answer.header("fedbo-resend"), None);
+    let answer = agents[0].poll("delivered=0&wait=10");
+    let handout = world.read("summed", &answer.body);
+    let Content::Releases(entries) = &handout.content else {
+        panic!("releases are handed out")
+    };
+    assert_eq!((entries.len(), entries[0].seq, entries[0].round), (1, 1, 0));
+    assert_eq!(handout.head.seq, 1);
+    // The paper's layout ends in the weights: a mean of three one-hot vectors.
+    let release = &entries[0].release;
+    let third = (1.0_f64 / 3.0).to_le_bytes();
+    let n_thirds = release.windows(8).filter(|window| *window == third).count();
+    assert_eq!(n_thirds, 3, "{release:?}");
+    // The same bytes for everybody, and after another restart (INV-2).
+    let again = agents[2].poll("wait=10");
+    assert_eq!(again.body, answer.body);
+    let world = world.restart();
+    agents[1].address = world.address;
+    let later = agents[1].poll("wait=10");
+    let handout = world.read("summed", &later.body);
+    let Content::Releases(later) = handout.content else {
+        panic!("releases are handed out")
+    };
+    assert_eq!(later[0], entries[0]);
+    world.end();
+}
+
+#[test]
+fn a_charged_study_keeps_its_ledger_and_releases_also_when_nobody_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = summed("epsilon = 8.0\nreleases = 2", 0.4, 0.2);
+    let world = World::new(folder.path(), &[&text]);
+    let agents = world.enrol("summed");
+    let answer = agents[0].poll("after=1&wait=20");
+    let handout = world.read("summed", &answer.body);
+    let Content::Releases(entries) = handout.content else {
+        panic!("releases are handed out")
+    };
+    assert_eq!(entries.len(), 2);
+    // They follow from the charter, one by one, to the head.
+    let study = world.study("summed");
+    let plan = study.federation.privacy().unwrap();
+    let mut head = plan.charter.genesis();
+    let event = fedbo_ledger::event_to_bytes(&plan.event).unwrap();
+    for entry in &entries {
+        assert_eq!(entry.event, event);
+        head = head.follow(entry.round, &entry.event, &entry.release);
+    }
+    assert_eq!((head.seq, head.hash), (handout.head.seq, handout.head.hash));
+    let path = world.home.ledger("summed");
+    // To the end of the study: the third round has no release.
+    let answer = agents[1].poll("after=4&wait=20");
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    assert_eq!(answer.header("fedbo-state"), Some("finished"));
+    world.end();
+    let statement = fedbo_ledger::read(&path).unwrap();
+    assert_eq!(statement.n_releases(), 2);
+    assert_eq!(statement.head.to_string(), head.to_string());
+}
+
+#[test]
+fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), &[&summed(NO_NOISE, 30.0, 29.0)]);
+    let agents = world.enrol("summed");
+    assert_eq!(agents[0].upload(0, one_hot(0, 3)).status, 200);
+    let store = world.home.store();
+    let key = store.study("summed").unwrap().key;
+    store
+        .set_state(key, fedbo_coordinator::store::StudyState::Paused)
+        .unwrap();
+    let refused = (0..50).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let answer = agents[1].upload(0, one_hot(1, 3));
+        (answer.status != 200).then_some(answer)
+    });
+    let refused = refused.unwrap();
+    assert!(refused.text().contains("paused"), "{}", refused.text());
+    store
+        .set_state(key, fedbo_coordinator::store::StudyState::Running)
+        .unwrap();
+    // What was there before is asked for again.
+    let asked = (0..50).find(|_| {
+        let answer = agents[0].poll("delivered=0&wait=1");
+        answer.header("fedbo-resend") == Some("0")
+    });
+    assert!(asked.is_some());
+    assert_eq!(agents[0].upload(0, one_hot(0, 3)).status, 200);
+    world.end();
+}

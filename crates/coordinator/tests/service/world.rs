@@ -1,0 +1,250 @@
+//! A service in this process, and agents that speak to it over sockets.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, Study};
+use fedbo_database::Mode;
+use fedbo_federation::Federation;
+use fedbo_wire::{
+    Digest, EnrolRequest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, Handout,
+    Limits, SigningKey, Upload, sign_request,
+};
+use tokio::runtime::Runtime;
+
+/// A service that runs on a folder.
+pub(crate) struct World {
+    pub(crate) runtime: Runtime,
+    pub(crate) service: Option<Service>,
+    pub(crate) address: SocketAddr,
+    pub(crate) home: Home,
+}
+
+/// What was answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.eq_ignore_ascii_case(name)).then(|| value.trim())
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl World {
+    /// A service with the studies of these files.
+    pub(crate) fn new(folder: &Path, files: &[&str]) -> Self {
+        let home = Home::open(folder, Mode::Create).unwrap();
+        for text in files {
+            let path = folder.join("study.toml");
+            std::fs::write(&path, text).unwrap();
+            let (federation, config) =
+                Federation::freeze(&path, &home.key().public().to_string()).unwrap();
+            home.create_study(&federation, &config).unwrap();
+        }
+        Self::on(home)
+    }
+
+    /// A service on a folder with studies.
+    pub(crate) fn on(home: Home) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let settings = settings(&home);
+        let service = runtime.block_on(Service::start(settings)).unwrap();
+        let address = service.address();
+        Self {
+            runtime,
+            service: Some(service),
+            address,
+            home,
+        }
+    }
+
+    /// Ends the service and starts another on the same folder.
+    pub(crate) fn restart(self) -> Self {
+        let folder = self.home.path().to_owned();
+        self.end();
+        Self::on(Home::open(&folder, Mode::Existing).unwrap())
+    }
+
+    pub(crate) fn end(mut self) {
+        let service = self.service.take().unwrap();
+        self.runtime.block_on(service.stop());
+    }
+
+    pub(crate) fn study(&self, name: &str) -> Study {
+        let record = self.home.store().study(name).unwrap();
+        Study::of(&record, &self.home.key()).unwrap()
+    }
+
+    /// Enrols all agents of a study.
+    pub(crate) fn enrol(&self, name: &str) -> Vec<TestAgent> {
+        let study = self.study(name);
+        let record = self.home.store().study(name).unwrap();
+        (0..study.n_slots)
+            .map(|slot| {
+                let token = self.home.token(&record, slot).unwrap();
+                let seed = [u8::try_from(slot % 250).unwrap() + 1; 32];
+                let agent = TestAgent {
+                    key: SigningKey::from_seed(seed),
+                    slot,
+                    study: name.to_owned(),
+                    digest: study.digest,
+                    map: Digest(study.map.0),
+                    address: self.address,
+                };
+                let body = serde_json::to_vec(&EnrolRequest { token }).unwrap();
+                let answer = agent.ask("POST", "/v1/enrol", &body);
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                agent
+            })
+            .collect()
+    }
+
+    /// Reads a handout as an agent would.
+    pub(crate) fn read(&self, name: &str, bytes: &[u8]) -> Handout {
+        let study = self.study(name);
+        let limits = Limits {
+            n_features: study.n_features,
+            n_slots: study.n_slots,
+            release_bytes_max: 1 << 20,
+        };
+        Handout::from_bytes(bytes, &self.home.key().public(), limits).unwrap()
+    }
+}
+
+pub(crate) fn settings(home: &Home) -> ServiceSettings {
+    ServiceSettings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
+        plain_http: false,
+        store: home.store(),
+        ledgers: home.path().to_owned(),
+        key: home.key(),
+        holder: "test".to_owned(),
+        limits: ConnectionLimits::default(),
+    }
+}
+
+/// An agent without an objective: it sends what a test says.
+pub(crate) struct TestAgent {
+    pub(crate) key: SigningKey,
+    pub(crate) slot: u32,
+    pub(crate) study: String,
+    pub(crate) digest: Digest,
+    pub(crate) map: Digest,
+    pub(crate) address: SocketAddr,
+}
+
+impl TestAgent {
+    pub(crate) fn ask(&self, method: &str, target: &str, body: &[u8]) -> Answer {
+        let signed = sign_request(&self.key, method, target, body, now_ms());
+        let headers = format!(
+            "{HEADER_PROTOCOL}: 1\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
+            signed.key, signed.time_ms, signed.signature
+        );
+        send(self.address, method, target, &headers, body)
+    }
+
+    pub(crate) fn upload(&self, round: u64, weights: Vec<f64>) -> Answer {
+        let bytes = self.bytes(round, weights);
+        let target = self.target(round, self.slot);
+        self.ask("PUT", &target, &bytes)
+    }
+
+    pub(crate) fn target(&self, round: u64, slot: u32) -> String {
+        format!("/v1/studies/{}/rounds/{round}/slots/{slot}", self.study)
+    }
+
+    pub(crate) fn bytes(&self, round: u64, weights: Vec<f64>) -> Vec<u8> {
+        let upload = Upload {
+            config: self.digest,
+            map: self.map,
+            slot: self.slot,
+            round,
+            weights,
+        };
+        upload.to_bytes()
+    }
+
+    pub(crate) fn poll(&self, query: &str) -> Answer {
+        let target = format!("/v1/studies/{}/handouts?{query}", self.study);
+        self.ask("GET", &target, &[])
+    }
+}
+
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_millis()).unwrap()
+}
+
+/// One request on a connection of its own.
+pub(crate) fn send(
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &str,
+    body: &[u8],
+) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(70)))
+        .unwrap();
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // A service that refuses by the head alone may have closed already.
+    let _ = stream.write_all(body);
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)));
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+    Answer {
+        status,
+        head,
+        body: bytes[end + 4..].to_vec(),
+    }
+}
+
+/// A relayed study of three with two features.
+pub(crate) fn relayed(round_s: f64) -> String {
+    format!(
+        "[federation]\nname = \"relayed\"\nalgorithm = \"fts\"\nrounds = 3\nseed = 5\n[features]\ncount = 2\n\
+         [network]\nround_s = {round_s}\n[space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n{AGENTS}"
+    )
+}
+
+/// A study of three whose releases are sums.
+pub(crate) fn summed(privacy: &str, round_s: f64, collect_s: f64) -> String {
+    format!(
+        "[federation]\nname = \"summed\"\nalgorithm = \"dp-fts-de\"\nrounds = 3\nseed = 5\n[features]\ncount = 3\n\
+         [exploration]\nweights = \"uniform\"\n\
+         [privacy]\n{privacy}\n[network]\nround_s = {round_s}\ncollect_s = {collect_s}\n\
+         [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n{AGENTS}"
+    )
+}
+
+const AGENTS: &str =
+    "[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n[[agents]]\nname = \"c\"\n";
+
+/// The vector of an agent alone: 1 at its slot.
+pub(crate) fn one_hot(slot: u32, n: usize) -> Vec<f64> {
+    (0..n)
+        .map(|i| if i == slot as usize { 1.0 } else { 0.0 })
+        .collect()
+}

@@ -1,0 +1,259 @@
+//! What a handout holds: messages of a relayed federation, or releases of a private one.
+
+use std::fmt;
+
+use crate::fields::Fields;
+use crate::handout::{HandoutUnreadable, Limits, cut_off};
+
+/// Bytes of an encoded privacy event at most; those of version 1 have 60 or fewer.
+pub const EVENT_BYTES_MAX: u64 = 1024;
+
+/// What agents use of a handout.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Of a relayed federation, which is not private.
+    Messages {
+        /// The newest message of each sender, by sender.
+        messages: Vec<RelayedMessage>,
+        /// Slots whose message did not arrive in time, in ascending order.
+        stragglers: Vec<u32>,
+    },
+    /// Of a private federation: entries of its ledger, without a gap, rounds ascending.
+    Releases(Vec<LedgerEntry>),
+}
+
+/// One agent's weight sample, passed on.
+#[derive(Clone, PartialEq)]
+pub struct RelayedMessage {
+    /// Slot of the sender.
+    pub sender: u32,
+    /// Round for which it was sent.
+    pub round: u64,
+    /// The M weights. Not checked to be finite here.
+    pub weights: Vec<f64>,
+}
+
+/// A release and its charge, as the ledger keeps them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LedgerEntry {
+    /// Number of the entry, from 1 on.
+    pub seq: u64,
+    /// Round that it is the release of.
+    pub round: u64,
+    /// The privacy event, encoded.
+    pub event: Vec<u8>,
+    /// The release, byte for byte (INV-2).
+    pub release: Vec<u8>,
+}
+
+/// Bytes of a message before its weights.
+pub(crate) const MESSAGE_HEADER_SIZE: u64 = 4 + 8 + 8;
+
+/// Bytes of an entry without event and release.
+pub(crate) const ENTRY_HEADER_SIZE: u64 = 8 + 8 + 8 + 8;
+
+impl Content {
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Messages {
+                messages,
+                stragglers,
+            } => {
+                bytes.extend(length(messages));
+                for message in messages {
+                    bytes.extend(message.sender.to_le_bytes());
+                    bytes.extend(message.round.to_le_bytes());
+                    bytes.extend(length(&message.weights));
+                    for weight in &message.weights {
+                        bytes.extend(weight.to_le_bytes());
+                    }
+                }
+                bytes.extend(length(stragglers));
+                for slot in stragglers {
+                    bytes.extend(slot.to_le_bytes());
+                }
+            }
+            Self::Releases(entries) => {
+                bytes.extend(length(entries));
+                for entry in entries {
+                    bytes.extend(entry.seq.to_le_bytes());
+                    bytes.extend(entry.round.to_le_bytes());
+                    bytes.extend(length(&entry.event));
+                    bytes.extend(&entry.event);
+                    bytes.extend(length(&entry.release));
+                    bytes.extend(&entry.release);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn read_messages(
+        fields: &mut Fields<'_>,
+        limits: Limits,
+    ) -> Result<Self, HandoutUnreadable> {
+        Ok(Self::Messages {
+            messages: read_messages(fields, limits)?,
+            stragglers: read_stragglers(fields, limits)?,
+        })
+    }
+
+    pub(crate) fn read_releases(
+        fields: &mut Fields<'_>,
+        limits: Limits,
+    ) -> Result<Self, HandoutUnreadable> {
+        read_entries(fields, limits).map(Self::Releases)
+    }
+}
+
+fn read_messages(
+    fields: &mut Fields<'_>,
+    limits: Limits,
+) -> Result<Vec<RelayedMessage>, HandoutUnreadable> {
+    const FIELD: &str = "messages";
+    let n = fields.u64().ok_or_else(cut_off(FIELD))?;
+    at_most("number of messages", n, limits.n_slots.into())?;
+    let mut messages: Vec<RelayedMessage> = Vec::new(); // grows as messages turn out to be there (INV-19)
+    for _ in 0..n {
+        let sender = fields.u32().ok_or_else(cut_off(FIELD))?;
+        check_slot("sender", sender, messages.last().map(|m| m.sender), limits)?;
+        let round = fields.u64().ok_or_else(cut_off(FIELD))?;
+        let n_weights = fields.u64().ok_or_else(cut_off(FIELD))?;
+        if n_weights != u64::from(limits.n_features) {
+            return Err(HandoutUnreadable::Features {
+                sender,
+                found: n_weights,
+                expected: limits.n_features,
+            });
+        }
+        messages.push(RelayedMessage {
+            sender,
+            round,
+            weights: fields.weights(n_weights).ok_or_else(cut_off(FIELD))?,
+        });
+    }
+    Ok(messages)
+}
+
+fn read_stragglers(fields: &mut Fields<'_>, limits: Limits) -> Result<Vec<u32>, HandoutUnreadable> {
+    const FIELD: &str = "stragglers";
+    let n = fields.u64().ok_or_else(cut_off(FIELD))?;
+    at_most("number of stragglers", n, limits.n_slots.into())?;
+    let mut stragglers = Vec::new();
+    for _ in 0..n {
+        let slot = fields.u32().ok_or_else(cut_off(FIELD))?;
+        check_slot("straggler", slot, stragglers.last().copied(), limits)?;
+        stragglers.push(slot);
+    }
+    Ok(stragglers)
+}
+
+fn read_entries(
+    fields: &mut Fields<'_>,
+    limits: Limits,
+) -> Result<Vec<LedgerEntry>, HandoutUnreadable> {
+    const FIELD: &str = "releases";
+    let n = fields.u64().ok_or_else(cut_off(FIELD))?;
+    if n > fields.n_left() / ENTRY_HEADER_SIZE {
+        return Err(cut_off(FIELD)());
+    }
+    let mut entries: Vec<LedgerEntry> = Vec::new();
+    for _ in 0..n {
+        let seq = fields.u64().ok_or_else(cut_off(FIELD))?;
+        let round = fields.u64().ok_or_else(cut_off(FIELD))?;
+        if let Some(last) = entries.last() {
+            if Some(seq) != last.seq.checked_add(1) {
+                return Err(disorder("entry", last.seq, seq, " by one"));
+            }
+            if round <= last.round {
+                return Err(disorder("round", last.round, round, ""));
+            }
+        }
+        let n_event = fields.u64().ok_or_else(cut_off(FIELD))?;
+        at_most("number of bytes of an event", n_event, EVENT_BYTES_MAX)?;
+        let event = fields.bytes(n_event).ok_or_else(cut_off(FIELD))?;
+        let n_release = fields.u64().ok_or_else(cut_off(FIELD))?;
+        let max = limits.release_bytes_max;
+        at_most("number of bytes of a release", n_release, max)?;
+        let release = fields.bytes(n_release).ok_or_else(cut_off(FIELD))?;
+        entries.push(LedgerEntry {
+            seq,
+            round,
+            event: event.to_vec(),
+            release: release.to_vec(),
+        });
+    }
+    Ok(entries)
+}
+
+fn check_slot(
+    field: &'static str,
+    slot: u32,
+    previous: Option<u32>,
+    limits: Limits,
+) -> Result<(), HandoutUnreadable> {
+    match previous {
+        Some(previous) if slot <= previous => {
+            Err(disorder(field, previous.into(), slot.into(), ""))
+        }
+        _ => at_most(
+            field,
+            slot.into(),
+            u64::from(limits.n_slots).saturating_sub(1),
+        ),
+    }
+}
+
+fn at_most(field: &'static str, found: u64, max: u64) -> Result<(), HandoutUnreadable> {
+    if found > max {
+        return Err(HandoutUnreadable::TooLarge { field, found, max });
+    }
+    Ok(())
+}
+
+fn disorder(
+    field: &'static str,
+    previous: u64,
+    found: u64,
+    gaps: &'static str,
+) -> HandoutUnreadable {
+    HandoutUnreadable::Order {
+        field,
+        previous,
+        found,
+        gaps,
+    }
+}
+
+/// How many, as eight bytes.
+fn length<T>(items: &[T]) -> [u8; 8] {
+    (items.len() as u64).to_le_bytes()
+}
+
+impl fmt::Debug for RelayedMessage {
+    /// Prints lengths only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            sender,
+            round,
+            weights,
+        } = self;
+        write!(
+            f,
+            "RelayedMessage {{ sender: {sender}, round: {round}, {} weights }}",
+            weights.len()
+        )
+    }
+}
+
+impl fmt::Debug for LedgerEntry {
+    /// Prints lengths only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seq, round, .. } = self;
+        write!(
+            f,
+            "LedgerEntry {{ seq: {seq}, round: {round}, event of {} bytes, release of {} bytes }}",
+            self.event.len(),
+            self.release.len()
+        )
+    }
+}

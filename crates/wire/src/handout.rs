@@ -1,0 +1,241 @@
+//! What the coordinator hands out when a round begins, under its signature.
+
+use crate::content::{ENTRY_HEADER_SIZE, EVENT_BYTES_MAX, MESSAGE_HEADER_SIZE};
+use crate::fields::Fields;
+use crate::{
+    BadSignature, Content, Digest, LedgerHead, PROTOCOL_VERSION, PublicKey, Signature, SigningKey,
+};
+
+/// Header of an answer without a handout: the round that is being played.
+pub const HEADER_ROUND: &str = "fedbo-round";
+
+/// Header of an answer without a handout: the study's state, a [`StudyState`](crate::StudyState).
+pub const HEADER_STATE: &str = "fedbo-state";
+
+/// Header of an answer without a handout: a round whose upload the agent is to send again, byte for byte.
+pub const HEADER_RESEND: &str = "fedbo-resend";
+
+/// Everything that happened since the round for which an agent asked.
+///
+/// ```text
+/// "FBHO" | version u16 | kind u8 | collects u8 | round u64 | config 32 | head: seq u64, hash 32 | content | signature 64
+/// kind 1, messages: n u64 | n × (sender u32 | round u64 | n_weights u64 | weights 8·n_weights) | n u64 | n × straggler u32
+/// kind 2, releases: n u64 | n × (seq u64 | round u64 | n_event u64 | event | n_release u64 | release)
+/// ```
+///
+/// Numbers have their little end first. The signature is the coordinator's, over all bytes before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handout {
+    /// [`config_digest`](crate::config_digest) of the study.
+    pub config: Digest,
+    /// The round that this starts.
+    pub round: u64,
+    /// Whether vectors are collected in that round.
+    pub collects: bool,
+    /// Where the ledger ends, its entries here included; [`LedgerHead::NONE`] with [`Content::Messages`].
+    pub head: LedgerHead,
+    /// What agents use.
+    pub content: Content,
+}
+
+/// What a study's configuration allows in a handout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// M: weights of a message.
+    pub n_features: u32,
+    /// N: slots are 0 to N − 1.
+    pub n_slots: u32,
+    /// Bytes of a release at most.
+    pub release_bytes_max: u64,
+}
+
+/// Bytes that are no handout of this study.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandoutUnreadable {
+    /// They do not begin as a handout does.
+    #[error("not a handout: it does not begin with the bytes FBHO")]
+    OtherKind,
+    /// It is of another version.
+    #[error("a handout of version {found}, supported: [{PROTOCOL_VERSION}]")]
+    Version {
+        /// Its version.
+        found: u16,
+    },
+    /// Its coordinator did not sign it.
+    #[error("the handout is not from the coordinator of this study: {0}")]
+    Signature(#[from] BadSignature),
+    /// It ends before all of it was read.
+    #[error("the handout ends too early, in its {field}")]
+    CutOff {
+        /// What was being read.
+        field: &'static str,
+    },
+    /// A field holds what no coordinator writes.
+    #[error("the handout's {field} is {found}, expected {expected}")]
+    Field {
+        /// Its name.
+        field: &'static str,
+        /// What it holds.
+        found: u64,
+        /// What it may hold, in words.
+        expected: &'static str,
+    },
+    /// A number is larger than the study allows.
+    #[error("the handout's {field} is {found}, of this study at most {max}")]
+    TooLarge {
+        /// What it counts.
+        field: &'static str,
+        /// What it says.
+        found: u64,
+        /// What is allowed.
+        max: u64,
+    },
+    /// A message of another length.
+    #[error("the message of slot {sender} has {found} weights, the study uses {expected}")]
+    Features {
+        /// Its sender.
+        sender: u32,
+        /// What it says.
+        found: u64,
+        /// The study's M.
+        expected: u32,
+    },
+    /// A list is not in its order, or repeats itself.
+    #[error("the handout's {field} {found} comes after {previous}: they are to ascend{gaps}")]
+    Order {
+        /// What is listed.
+        field: &'static str,
+        /// The one before.
+        previous: u64,
+        /// The one that came.
+        found: u64,
+        /// How, in words.
+        gaps: &'static str,
+    },
+    /// Bytes after its end.
+    #[error("{n} bytes follow the end of the handout")]
+    Trailing {
+        /// How many.
+        n: u64,
+    },
+}
+
+const MAGIC: [u8; 4] = *b"FBHO";
+const PURPOSE: &str = "fedbo handout, version 1";
+const MESSAGES: u8 = 1;
+const RELEASES: u8 = 2;
+
+/// Bytes before the content.
+const HEADER_SIZE: u64 = 4 + 2 + 1 + 1 + 8 + 32 + 8 + 32;
+const SIGNATURE_SIZE: usize = 64;
+
+impl Limits {
+    /// Bytes of a handout at most, with so many releases: what an agent reads of an answer before it gives up (INV-18).
+    pub fn handout_bytes_max(&self, n_releases: u64) -> u64 {
+        let message = MESSAGE_HEADER_SIZE + 8 * u64::from(self.n_features);
+        let messages = u64::from(self.n_slots).saturating_mul(message + 4);
+        let release = self
+            .release_bytes_max
+            .saturating_add(EVENT_BYTES_MAX + ENTRY_HEADER_SIZE);
+        messages
+            .max(n_releases.saturating_mul(release))
+            .saturating_add(HEADER_SIZE + 16 + SIGNATURE_SIZE as u64)
+    }
+}
+
+impl Handout {
+    /// The message, signed. Lists are written as they are: [`Handout::from_bytes`] refuses what is not in order.
+    pub fn to_bytes(&self, key: &SigningKey) -> Vec<u8> {
+        let mut bytes = self.unsigned_bytes();
+        let signature = key.sign(PURPOSE, &[&bytes]);
+        bytes.extend(signature.0);
+        bytes
+    }
+
+    /// Reads a message that the coordinator `signer` signed. The signature is checked first, then all that follows from the
+    /// limits and the message itself. Whether the round, the config and the head are those that are due is for the agent to
+    /// say, with [`LedgerHead::after`] (INV-13). Nothing is allocated that the bytes do not pay for (INV-19).
+    ///
+    /// # Errors
+    /// If the bytes are not exactly such a message.
+    pub fn from_bytes(
+        bytes: &[u8],
+        signer: &PublicKey,
+        limits: Limits,
+    ) -> Result<Self, HandoutUnreadable> {
+        let mut fields = Fields(bytes);
+        if !bytes.starts_with(&MAGIC) {
+            return Err(HandoutUnreadable::OtherKind);
+        }
+        let _: [u8; 4] = fields.take().ok_or_else(cut_off("version"))?;
+        let version = fields.u16().ok_or_else(cut_off("version"))?;
+        if version != PROTOCOL_VERSION {
+            return Err(HandoutUnreadable::Version { found: version });
+        }
+        let (signed, signature) = bytes
+            .split_last_chunk::<SIGNATURE_SIZE>()
+            .ok_or_else(cut_off("signature"))?;
+        signer.verify(PURPOSE, &[signed], &Signature(*signature))?;
+        Self::from_unsigned_bytes(signed, limits)
+    }
+
+    fn unsigned_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(MAGIC);
+        bytes.extend(PROTOCOL_VERSION.to_le_bytes());
+        bytes.push(match self.content {
+            Content::Messages { .. } => MESSAGES,
+            Content::Releases(_) => RELEASES,
+        });
+        bytes.push(self.collects.into());
+        bytes.extend(self.round.to_le_bytes());
+        bytes.extend(self.config.0);
+        bytes.extend(self.head.seq.to_le_bytes());
+        bytes.extend(self.head.hash);
+        self.content.write(&mut bytes);
+        bytes
+    }
+
+    fn from_unsigned_bytes(bytes: &[u8], limits: Limits) -> Result<Self, HandoutUnreadable> {
+        let mut fields = Fields(bytes);
+        let _: [u8; 6] = fields.take().ok_or_else(cut_off("version"))?;
+        let [kind] = fields.take().ok_or_else(cut_off("kind"))?;
+        let [collects] = fields.take().ok_or_else(cut_off("collects"))?;
+        let round = fields.u64().ok_or_else(cut_off("round"))?;
+        let config = Digest(fields.take().ok_or_else(cut_off("config"))?);
+        let head = LedgerHead {
+            seq: fields.u64().ok_or_else(cut_off("head"))?,
+            hash: fields.take().ok_or_else(cut_off("head"))?,
+        };
+        let unexpected = |field, found, expected| HandoutUnreadable::Field {
+            field,
+            found,
+            expected,
+        };
+        if collects > 1 {
+            return Err(unexpected("collects", collects.into(), "0 or 1"));
+        }
+        let content = match kind {
+            MESSAGES if head != LedgerHead::NONE => {
+                return Err(unexpected("head", head.seq, "all zero beside messages"));
+            }
+            MESSAGES => Content::read_messages(&mut fields, limits)?,
+            RELEASES => Content::read_releases(&mut fields, limits)?,
+            _ => return Err(unexpected("kind", kind.into(), "1 or 2")),
+        };
+        match fields.n_left() {
+            0 => Ok(Self {
+                config,
+                round,
+                collects: collects == 1,
+                head,
+                content,
+            }),
+            n => Err(HandoutUnreadable::Trailing { n }),
+        }
+    }
+}
+
+pub(crate) fn cut_off(field: &'static str) -> impl Fn() -> HandoutUnreadable {
+    move || HandoutUnreadable::CutOff { field }
+}

@@ -1,0 +1,105 @@
+//! Bytes of fixed length as text: lowercase hexadecimal digits, two a byte.
+
+/// A text that is not the hexadecimal form of what was expected. It never repeats the text, which may be a secret in the
+/// wrong place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HexUnreadable {
+    /// Too short or too long.
+    #[error("a {what} is {expected} hexadecimal digits, this text has {found} characters")]
+    Length {
+        /// What was expected.
+        what: &'static str,
+        /// Digits that it has.
+        expected: usize,
+        /// Characters of the text.
+        found: usize,
+    },
+    /// A character that is no digit.
+    #[error(
+        "a {what} is made of the digits 0-9 and a-f in lower case, character {at} of this text is another"
+    )]
+    Digit {
+        /// What was expected.
+        what: &'static str,
+        /// Place of the character, from 1 on.
+        at: usize,
+    },
+}
+
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for half in [byte >> 4, byte & 15] {
+            text.push(char::from(match half {
+                0..10 => b'0' + half,
+                _ => b'a' + half - 10,
+            }));
+        }
+    }
+    text
+}
+
+pub(crate) fn from_hex<const N: usize>(
+    what: &'static str,
+    text: &str,
+) -> Result<[u8; N], HexUnreadable> {
+    let value = |digit: char| match digit {
+        '0'..='9' => Some(digit as u8 - b'0'),
+        'a'..='f' => Some(digit as u8 - b'a' + 10),
+        _ => None,
+    };
+    if let Some(at) = text.chars().position(|digit| value(digit).is_none()) {
+        return Err(HexUnreadable::Digit { what, at: at + 1 });
+    }
+    if text.len() != 2 * N {
+        return Err(HexUnreadable::Length {
+            what,
+            expected: 2 * N,
+            found: text.len(),
+        });
+    }
+    let mut bytes = [0; N];
+    for (at, digit) in text.chars().filter_map(value).enumerate() {
+        bytes[at / 2] = bytes[at / 2] << 4 | digit;
+    }
+    Ok(bytes)
+}
+
+/// Text and JSON forms of a type that wraps bytes.
+macro_rules! hex_text {
+    ($type:ident, $what:literal) => {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&crate::hex::to_hex(&self.0))
+            }
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{self}")
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = crate::HexUnreadable;
+
+            fn from_str(text: &str) -> Result<Self, crate::HexUnreadable> {
+                crate::hex::from_hex($what, text).map(Self)
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use hex_text;

@@ -1,0 +1,162 @@
+//! Ed25519 keys and signatures (RFC 8032), and what they cover.
+
+use std::fmt;
+
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use sha2::{Digest as _, Sha256};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::hex::{from_hex, hex_text, to_hex};
+
+/// The secret half of a key, which signs. It is made of 32 bytes from the system's generator.
+///
+/// There is no way to copy it but its file text. The seed is cleared when the key is dropped; the expanded key that the
+/// signature library computes from it lies beside it and is not.
+pub struct SigningKey {
+    seed: Zeroizing<[u8; 32]>,
+    pair: Ed25519KeyPair,
+    public: PublicKey,
+}
+
+/// The public half of a key: an agent's or a coordinator's identity.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; 32]);
+
+/// An Ed25519 signature.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Signature(pub [u8; 64]);
+
+/// A SHA-256 hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+hex_text!(PublicKey, "public key");
+hex_text!(Signature, "signature");
+hex_text!(Digest, "SHA-256 hash");
+
+/// A signature that is not by this key, or not over this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the signature does not fit: another key made it, or what was signed has changed")]
+pub struct BadSignature;
+
+/// A text that is no secret key. It says nothing of the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyUnreadable {
+    /// It does not begin as a secret key does.
+    #[error(
+        "not a secret key: the text is to be one line that begins with \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
+    )]
+    OtherKind,
+    /// What follows is not 64 digits.
+    #[error(
+        "the secret key is damaged: 64 hexadecimal digits are to follow \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
+    )]
+    Damaged,
+}
+
+const FILE_PREFIX: &str = "fedbo-secret-key-1 ";
+
+impl SigningKey {
+    /// The key of a seed. Equal seeds give equal keys: the seed is the secret.
+    pub fn from_seed(mut seed: [u8; 32]) -> Self {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed)
+            .expect("every 32 bytes are the seed of an Ed25519 key");
+        let mut public = PublicKey([0; 32]);
+        public.0.copy_from_slice(pair.public_key().as_ref()); // 32 bytes, as in every Ed25519 key
+        let kept = Zeroizing::new(seed);
+        seed.zeroize();
+        Self {
+            seed: kept,
+            pair,
+            public,
+        }
+    }
+
+    /// The half that others may know.
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    /// Signs what [`digest`] would hash: a list of parts, for a purpose.
+    pub fn sign(&self, purpose: &str, parts: &[&[u8]]) -> Signature {
+        let mut signature = Signature([0; 64]);
+        let made = self.pair.sign(&framed(purpose, parts));
+        signature.0.copy_from_slice(made.as_ref()); // 64 bytes, as every Ed25519 signature
+        signature
+    }
+
+    /// The line that a key's file holds: `fedbo-secret-key-1`, a space and the seed in hexadecimal.
+    pub fn to_file_text(&self) -> Zeroizing<String> {
+        let digits = Zeroizing::new(to_hex(self.seed.as_ref()));
+        let mut text = Zeroizing::new(String::with_capacity(FILE_PREFIX.len() + 65));
+        text.push_str(FILE_PREFIX);
+        text.push_str(&digits);
+        text.push('\n');
+        text
+    }
+
+    /// The key that a file holds; its line may end in a line break.
+    ///
+    /// # Errors
+    /// If the text is not exactly that.
+    pub fn from_file_text(text: &str) -> Result<Self, KeyUnreadable> {
+        let line = text.strip_suffix('\n').unwrap_or(text);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let digits = line
+            .strip_prefix(FILE_PREFIX)
+            .ok_or(KeyUnreadable::OtherKind)?;
+        let seed = from_hex("secret key", digits).map_err(|_| KeyUnreadable::Damaged)?;
+        Ok(Self::from_seed(*Zeroizing::new(seed)))
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    /// Prints the public half.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey {{ public: {} }}", self.public)
+    }
+}
+
+impl PublicKey {
+    /// That this key signed these parts for this purpose.
+    ///
+    /// # Errors
+    /// If it did not.
+    pub fn verify(
+        &self,
+        purpose: &str,
+        parts: &[&[u8]],
+        signature: &Signature,
+    ) -> Result<(), BadSignature> {
+        UnparsedPublicKey::new(&ED25519, &self.0)
+            .verify(&framed(purpose, parts), &signature.0)
+            .map_err(|_| BadSignature)
+    }
+}
+
+/// SHA-256 over the purpose and each part, each preceded by its length as eight bytes, little end first: no two purposes and
+/// no two lists of parts have the same input.
+pub fn digest(purpose: &str, parts: &[&[u8]]) -> Digest {
+    let mut hasher = Sha256::new();
+    for part in std::iter::once(&purpose.as_bytes()).chain(parts) {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    Digest(hasher.finalize().into())
+}
+
+/// SHA-256 of bytes as they are.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// What is signed: as in [`digest`].
+fn framed(purpose: &str, parts: &[&[u8]]) -> Vec<u8> {
+    let parts = || std::iter::once(purpose.as_bytes()).chain(parts.iter().copied());
+    let mut bytes = Vec::with_capacity(parts().map(|part| 8 + part.len()).sum());
+    for part in parts() {
+        bytes.extend((part.len() as u64).to_le_bytes());
+        bytes.extend(part);
+    }
+    bytes
+}

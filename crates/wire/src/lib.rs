@@ -1,0 +1,44 @@
+//! What travels between agents and their coordinator, as bytes, and who signed it.
+//!
+//! Decides the layout of every message, the names of headers and problems, what a signature covers, and which bytes are
+//! refused. Every message has one form: what is accepted encodes back to the same bytes. `docs/protocol.md` says the same
+//! for programs in other languages, and `docs/protocol-vectors.json` holds examples that both must agree with.
+//!
+//! Leaves alone what a message means for a round, who may send it, sockets, files and clocks; time and randomness arrive as
+//! arguments. Whether weights are finite is decided by who uses them (INV-5). Decoders allocate nothing that the bytes
+//! at hand do not pay for, never panic, and refuse what trails (INV-19). `Debug` of a message prints lengths, of a key its
+//! public half, of a token nothing.
+//!
+//! Start at [`SigningKey`], then [`RequestSignature`]; [`Upload`] goes up, [`Handout`] comes down.
+
+mod body;
+mod config;
+mod content;
+mod fields;
+mod handout;
+mod hex;
+mod keys;
+mod ledger_head;
+mod request;
+mod token;
+mod upload;
+
+pub use body::{
+    Accepted, AcceptedStatus, EnrolRequest, Enrolled, JSON_REQUEST_BYTES_MAX, Problem, ProblemCode,
+    RotateRequest, StateUnknown, StudyState, StudyStatus,
+};
+pub use config::{HEADER_CONFIG, config_digest, sign_config, verify_config};
+pub use content::{Content, EVENT_BYTES_MAX, LedgerEntry, RelayedMessage};
+pub use handout::{HEADER_RESEND, HEADER_ROUND, HEADER_STATE, Handout, HandoutUnreadable, Limits};
+pub use hex::HexUnreadable;
+pub use keys::{BadSignature, Digest, KeyUnreadable, PublicKey, Signature, SigningKey, digest};
+pub use ledger_head::{ChainBroken, CharterParts, LedgerHead};
+pub use request::{
+    CLOCK_TOLERANCE_MS, ClockDiffers, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME,
+    HeadersUnreadable, RequestSignature, sign_request,
+};
+pub use token::{EnrolmentToken, TokenUnreadable};
+pub use upload::{Upload, UploadUnreadable};
+
+/// The version of the protocol that this crate speaks: the one in headers and in every binary message.
+pub const PROTOCOL_VERSION: u16 = 1;

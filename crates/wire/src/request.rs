@@ -1,0 +1,214 @@
+//! Requests that their sender signed.
+
+use std::fmt;
+
+use crate::keys::sha256;
+use crate::{BadSignature, HexUnreadable, PublicKey, Signature, SigningKey};
+
+/// Header of a signed request: the sender's public key in hexadecimal.
+pub const HEADER_KEY: &str = "fedbo-key";
+
+/// Header of a signed request: when it was signed, milliseconds since 1970 UTC in decimal.
+pub const HEADER_TIME: &str = "fedbo-time";
+
+/// Header of a signed request: its signature in hexadecimal; also of the answer that holds a configuration.
+pub const HEADER_SIGNATURE: &str = "fedbo-signature";
+
+/// Header of every request and answer: the version of the protocol in decimal.
+pub const HEADER_PROTOCOL: &str = "fedbo-protocol";
+
+/// By how many milliseconds the clocks of an agent and its coordinator may differ, either way.
+pub const CLOCK_TOLERANCE_MS: u64 = 300_000;
+
+const PURPOSE: &str = "fedbo request, version 1";
+
+/// Who signed a request, and when by its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestSignature {
+    /// Who.
+    pub key: PublicKey,
+    /// When: milliseconds since 1970 UTC.
+    pub time_ms: u64,
+    /// Over method, target, time and body.
+    pub signature: Signature,
+}
+
+/// Headers that do not say who signed a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeadersUnreadable {
+    /// One is missing: the request is not signed.
+    #[error(
+        "the request has no header {header}: it is to be signed, with {HEADER_KEY}, {HEADER_TIME} and {HEADER_SIGNATURE}"
+    )]
+    Missing {
+        /// Its name.
+        header: &'static str,
+    },
+    /// One is not in hexadecimal.
+    #[error("header {header}: {source}")]
+    Hex {
+        /// Its name.
+        header: &'static str,
+        /// What is wrong with it.
+        source: HexUnreadable,
+    },
+    /// The time is no number in its shortest form.
+    #[error(
+        "header {HEADER_TIME}: expected milliseconds since 1970 UTC as decimal digits without leading zeros, at most {max}",
+        max = u64::MAX
+    )]
+    Time,
+}
+
+/// The clocks of an agent and its coordinator differ by more than [`CLOCK_TOLERANCE_MS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockDiffers {
+    /// The agent's clock when it signed, milliseconds since 1970 UTC.
+    pub agent_ms: u64,
+    /// The coordinator's when it read the request.
+    pub coordinator_ms: u64,
+}
+
+/// Signs a request.
+///
+/// The target is path and query as they are sent, from `/v1/` on: what a proxy puts before it is not signed. `time_ms` is the
+/// sender's clock, milliseconds since 1970 UTC.
+pub fn sign_request(
+    key: &SigningKey,
+    method: &str,
+    target: &str,
+    body: &[u8],
+    time_ms: u64,
+) -> RequestSignature {
+    let hash = sha256(body);
+    let time = time_ms.to_string();
+    RequestSignature {
+        key: key.public(),
+        time_ms,
+        signature: key.sign(PURPOSE, &parts(method, target, &time, &hash)),
+    }
+}
+
+impl RequestSignature {
+    /// Reads the values of the headers [`HEADER_KEY`], [`HEADER_TIME`] and [`HEADER_SIGNATURE`].
+    ///
+    /// # Errors
+    /// If one is missing or not in its one form.
+    pub fn from_headers(
+        key: Option<&str>,
+        time: Option<&str>,
+        signature: Option<&str>,
+    ) -> Result<Self, HeadersUnreadable> {
+        let present = |header, value: Option<_>| value.ok_or(HeadersUnreadable::Missing { header });
+        let key: &str = present(HEADER_KEY, key)?;
+        let time: &str = present(HEADER_TIME, time)?;
+        let signature: &str = present(HEADER_SIGNATURE, signature)?;
+        let hex = |header| move |source| HeadersUnreadable::Hex { header, source };
+        Ok(Self {
+            key: key.parse().map_err(hex(HEADER_KEY))?,
+            time_ms: decimal(time).ok_or(HeadersUnreadable::Time)?,
+            signature: signature.parse().map_err(hex(HEADER_SIGNATURE))?,
+        })
+    }
+
+    /// That the key signed this request. Whether the key may send it, and whether the time is near, is for others to say.
+    ///
+    /// # Errors
+    /// If it did not.
+    pub fn verify(&self, method: &str, target: &str, body: &[u8]) -> Result<(), BadSignature> {
+        let hash = sha256(body);
+        let time = self.time_ms.to_string();
+        let parts = parts(method, target, &time, &hash);
+        self.key.verify(PURPOSE, &parts, &self.signature)
+    }
+
+    /// That the sender's clock is near the coordinator's, `now_ms` in milliseconds since 1970 UTC.
+    ///
+    /// # Errors
+    /// If they differ by more than [`CLOCK_TOLERANCE_MS`].
+    pub fn check_time(&self, now_ms: u64) -> Result<(), ClockDiffers> {
+        if self.time_ms.abs_diff(now_ms) > CLOCK_TOLERANCE_MS {
+            return Err(ClockDiffers {
+                agent_ms: self.time_ms,
+                coordinator_ms: now_ms,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ClockDiffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let difference_ms = self.agent_ms.abs_diff(self.coordinator_ms);
+        let direction = if self.agent_ms < self.coordinator_ms {
+            "behind"
+        } else {
+            "ahead"
+        };
+        write!(
+            f,
+            "the agent's clock says {}, the coordinator's {}: the agent is {}.{:03} s {direction}, and at most {} s are \
+             allowed; set the clock that is wrong, then try again",
+            utc(self.agent_ms),
+            utc(self.coordinator_ms),
+            difference_ms / 1000,
+            difference_ms % 1000,
+            CLOCK_TOLERANCE_MS / 1000,
+        )
+    }
+}
+
+impl std::error::Error for ClockDiffers {}
+
+fn parts<'a>(method: &'a str, target: &'a str, time: &'a str, hash: &'a [u8]) -> [&'a [u8]; 4] {
+    [method.as_bytes(), target.as_bytes(), time.as_bytes(), hash]
+}
+
+/// A number in its shortest decimal form.
+fn decimal(text: &str) -> Option<u64> {
+    text.parse()
+        .ok()
+        .filter(|number: &u64| number.to_string() == text)
+}
+
+/// Date and time of milliseconds since 1970, in the Gregorian calendar (H. Hinnant, "chrono-compatible low-level date
+/// algorithms", `civil_from_days`).
+fn utc(time_ms: u64) -> String {
+    const DAYS_OF_400_YEARS: u64 = 146_097;
+    let (seconds, ms) = (time_ms / 1000, time_ms % 1000);
+    let (day, second) = (seconds / 86_400, seconds % 86_400);
+    let day = day + 719_468; // since 0000-03-01
+    let (era, day) = (day / DAYS_OF_400_YEARS, day % DAYS_OF_400_YEARS);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153; // from March on
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = match month {
+        0..10 => (era * 400 + year, month + 3),
+        _ => (era * 400 + year + 1, month - 9),
+    };
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ms:03} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against `date -u -d @N`.
+    #[test]
+    fn times_are_shown_as_dates() {
+        for (time_ms, text) in [
+            (0, "1970-01-01 00:00:00.000 UTC"),
+            (951_782_399_999, "2000-02-28 23:59:59.999 UTC"),
+            (951_782_400_000, "2000-02-29 00:00:00.000 UTC"),
+            (951_868_800_000, "2000-03-01 00:00:00.000 UTC"),
+            (1_767_225_599_000, "2025-12-31 23:59:59.000 UTC"),
+            (1_767_225_600_001, "2026-01-01 00:00:00.001 UTC"),
+            (4_107_542_400_000, "2100-03-01 00:00:00.000 UTC"),
+        ] {
+            assert_eq!(utc(time_ms), text);
+        }
+        assert!(utc(u64::MAX).ends_with("UTC"));
+    }
+}

@@ -1,0 +1,148 @@
+//! Enrolment tokens: what an operator gives to a party, once, so that it can take a slot.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::keys::sha256;
+use crate::{Digest, PublicKey, digest};
+
+/// A secret that takes a slot once, and the key of the coordinator that gave it: who holds a token knows whom to believe.
+///
+/// Its text is `fbt1_` and, in base64 for URLs without padding, the secret, the key and the first four bytes of the SHA-256 of
+/// both. Nothing shows the secret but this text.
+#[derive(Clone)]
+pub struct EnrolmentToken {
+    /// 20 bytes from the system's generator.
+    pub secret: [u8; 20],
+    /// Who accepts it, and signs what the agent will be given.
+    pub coordinator: PublicKey,
+}
+
+/// A text that is no token. It says nothing of the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenUnreadable {
+    /// It does not begin as a token does.
+    #[error(
+        "this is another kind of text: an enrolment token begins with \"fbt1_\"; ask the study's operator for it"
+    )]
+    OtherKind,
+    /// Characters are missing.
+    #[error(
+        "the enrolment token was cut off: it has {found} of {TEXT_LENGTH} characters; copy it again, all of it"
+    )]
+    CutOff {
+        /// Characters there are.
+        found: usize,
+    },
+    /// There are too many.
+    #[error(
+        "the enrolment token has {found} characters, expected {TEXT_LENGTH}: something else was copied with it; copy it alone"
+    )]
+    TooLong {
+        /// Characters there are.
+        found: usize,
+    },
+    /// Characters are others than they were.
+    #[error(
+        "the enrolment token was mistyped: its last characters do not fit the others; copy it again"
+    )]
+    Mistyped,
+}
+
+const PREFIX: &str = "fbt1_";
+
+const CHECK_SIZE: usize = 4;
+const SIZE: usize = 20 + 32 + CHECK_SIZE;
+
+/// Characters of the text: the prefix, and four for every three bytes.
+const TEXT_LENGTH: usize = PREFIX.len() + (4 * SIZE).div_ceil(3);
+
+impl EnrolmentToken {
+    /// What a coordinator stores to recognise the token: it does not give the secret away.
+    pub fn secret_digest(&self) -> Digest {
+        digest("fedbo enrolment token, version 1", &[&self.secret])
+    }
+
+    /// The token as it is handed over.
+    pub fn to_text(&self) -> Zeroizing<String> {
+        let mut bytes = Zeroizing::new([0; SIZE]);
+        let (content, check) = bytes.split_at_mut(SIZE - CHECK_SIZE);
+        content[..20].copy_from_slice(&self.secret);
+        content[20..].copy_from_slice(&self.coordinator.0);
+        check.copy_from_slice(&sha256(content)[..CHECK_SIZE]);
+        let mut text = Zeroizing::new(String::with_capacity(TEXT_LENGTH));
+        text.push_str(PREFIX);
+        URL_SAFE_NO_PAD.encode_string(bytes.as_ref(), &mut text);
+        text
+    }
+}
+
+impl FromStr for EnrolmentToken {
+    type Err = TokenUnreadable;
+
+    /// White space around it is ignored.
+    fn from_str(text: &str) -> Result<Self, TokenUnreadable> {
+        let text = text.trim();
+        let Some(encoded) = text.strip_prefix(PREFIX) else {
+            // The beginning of a prefix is a token of which little is left.
+            let is_rest = !text.is_empty() && PREFIX.starts_with(text);
+            return Err(if is_rest {
+                TokenUnreadable::CutOff { found: text.len() }
+            } else {
+                TokenUnreadable::OtherKind
+            });
+        };
+        match text.chars().count() {
+            found @ ..TEXT_LENGTH => return Err(TokenUnreadable::CutOff { found }),
+            TEXT_LENGTH => {}
+            found => return Err(TokenUnreadable::TooLong { found }),
+        }
+        let mut bytes = Zeroizing::new([0; SIZE]);
+        match URL_SAFE_NO_PAD.decode_slice(encoded, bytes.as_mut()) {
+            Ok(SIZE) => {}
+            _ => return Err(TokenUnreadable::Mistyped),
+        }
+        let (content, check) = bytes.split_at(SIZE - CHECK_SIZE);
+        if sha256(content)[..CHECK_SIZE] != *check {
+            return Err(TokenUnreadable::Mistyped);
+        }
+        let mut token = Self {
+            secret: [0; 20],
+            coordinator: PublicKey([0; 32]),
+        };
+        token.secret.copy_from_slice(&content[..20]);
+        token.coordinator.0.copy_from_slice(&content[20..]);
+        Ok(token)
+    }
+}
+
+impl Drop for EnrolmentToken {
+    fn drop(&mut self) {
+        self.secret.zeroize();
+    }
+}
+
+impl fmt::Debug for EnrolmentToken {
+    /// Prints nothing of the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EnrolmentToken {{ coordinator: {} }}", self.coordinator)
+    }
+}
+
+impl Serialize for EnrolmentToken {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_text())
+    }
+}
+
+impl<'de> Deserialize<'de> for EnrolmentToken {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Zeroizing::new(String::deserialize(deserializer)?);
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

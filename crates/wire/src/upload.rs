@@ -1,0 +1,161 @@
+//! What an agent delivers in a round: one weight sample, in a message whose size the configuration fixes (INV-12).
+
+use std::fmt;
+
+use crate::fields::Fields;
+use crate::{Digest, PROTOCOL_VERSION, ProblemCode};
+
+/// A weight sample ω_n on its way to the coordinator.
+///
+/// ```text
+/// "FBUP" | version u16 | 0 u16 | slot u32 | n_features u32 | round u64 | config 32 | map 32 | weights 8·M
+/// ```
+///
+/// Numbers have their little end first; weights are IEEE 754 binary64.
+#[derive(Clone, PartialEq)]
+pub struct Upload {
+    /// [`config_digest`](crate::config_digest) of the study.
+    pub config: Digest,
+    /// Hash of the feature map that it was made with.
+    pub map: Digest,
+    /// The agent's slot.
+    pub slot: u32,
+    /// Round it belongs to; 0 is the exchange before the first query.
+    pub round: u64,
+    /// The M weights. Not checked to be finite here (INV-5).
+    pub weights: Vec<f64>,
+}
+
+/// Bytes that are no upload of this study.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UploadUnreadable {
+    /// They do not begin as an upload does.
+    #[error("not an upload: it does not begin with the bytes FBUP")]
+    OtherKind,
+    /// It is of another version.
+    #[error("an upload of version {found}, supported: [{PROTOCOL_VERSION}]")]
+    Version {
+        /// Its version.
+        found: u16,
+    },
+    /// Bytes that are zero in this version are not.
+    #[error("bytes 6 and 7 of an upload are zero in this version, here they are {found}")]
+    Reserved {
+        /// Their value.
+        found: u16,
+    },
+    /// Another number of weights than the study's.
+    #[error("the upload has {found} weights, the study uses {expected}")]
+    Features {
+        /// What the header says.
+        found: u32,
+        /// The study's M.
+        expected: u32,
+    },
+    /// Too few bytes or too many.
+    #[error("the upload has {found} bytes, one of this study has {expected}")]
+    Size {
+        /// What there is.
+        found: usize,
+        /// What there should be.
+        expected: usize,
+    },
+}
+
+impl UploadUnreadable {
+    /// How a coordinator answers.
+    pub fn code(&self) -> ProblemCode {
+        match self {
+            Self::OtherKind | Self::Reserved { .. } => ProblemCode::BadRequest,
+            Self::Version { .. } => ProblemCode::UnsupportedVersion,
+            Self::Features { .. } | Self::Size { .. } => ProblemCode::WrongLength,
+        }
+    }
+}
+
+const MAGIC: [u8; 4] = *b"FBUP";
+
+/// Bytes before the weights.
+const HEADER_SIZE: usize = 4 + 2 + 2 + 4 + 4 + 8 + 32 + 32;
+
+impl Upload {
+    /// Size of the message with M weights: all uploads of a study have it. `usize::MAX` where it would be larger.
+    pub fn n_bytes(n_features: usize) -> usize {
+        n_features.saturating_mul(8).saturating_add(HEADER_SIZE)
+    }
+
+    /// The message. More than `u32::MAX` weights fit into none: then no decoder accepts what this returns.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let n_features = u32::try_from(self.weights.len()).unwrap_or(u32::MAX);
+        let mut bytes = Vec::with_capacity(Self::n_bytes(self.weights.len()));
+        bytes.extend(MAGIC);
+        bytes.extend(PROTOCOL_VERSION.to_le_bytes());
+        bytes.extend([0; 2]);
+        bytes.extend(self.slot.to_le_bytes());
+        bytes.extend(n_features.to_le_bytes());
+        bytes.extend(self.round.to_le_bytes());
+        bytes.extend(self.config.0);
+        bytes.extend(self.map.0);
+        for weight in &self.weights {
+            bytes.extend(weight.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads the message of a study with M = `n_features`. Every bit of the weights is kept. Nothing is allocated before the
+    /// size is known to be right (INV-19).
+    ///
+    /// # Errors
+    /// If the bytes are not exactly such a message.
+    pub fn from_bytes(bytes: &[u8], n_features: u32) -> Result<Self, UploadUnreadable> {
+        let expected = Self::n_bytes(n_features as usize);
+        let wrong_size = || UploadUnreadable::Size {
+            found: bytes.len(),
+            expected,
+        };
+        let mut fields = Fields(bytes);
+        if !bytes.starts_with(&MAGIC) {
+            return Err(UploadUnreadable::OtherKind);
+        }
+        let _: [u8; 4] = fields.take().ok_or_else(wrong_size)?;
+        let version = fields.u16().ok_or_else(wrong_size)?;
+        if version != PROTOCOL_VERSION {
+            return Err(UploadUnreadable::Version { found: version });
+        }
+        let reserved = fields.u16().ok_or_else(wrong_size)?;
+        if reserved != 0 {
+            return Err(UploadUnreadable::Reserved { found: reserved });
+        }
+        let slot = fields.u32().ok_or_else(wrong_size)?;
+        let found = fields.u32().ok_or_else(wrong_size)?;
+        if found != n_features {
+            return Err(UploadUnreadable::Features {
+                found,
+                expected: n_features,
+            });
+        }
+        if bytes.len() != expected {
+            return Err(wrong_size());
+        }
+        Ok(Self {
+            slot,
+            round: fields.u64().ok_or_else(wrong_size)?,
+            config: Digest(fields.take().ok_or_else(wrong_size)?),
+            map: Digest(fields.take().ok_or_else(wrong_size)?),
+            weights: fields.weights(n_features.into()).ok_or_else(wrong_size)?,
+        })
+    }
+}
+
+impl fmt::Debug for Upload {
+    /// Prints lengths only: weights stay out of logs (INV-4).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Upload {{ slot: {}, round: {}, {} weights }}",
+            self.slot,
+            self.round,
+            self.weights.len()
+        )
+    }
+}

@@ -1,0 +1,329 @@
+//! The examples of `docs/protocol-vectors.json`, which a program in another language made.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where its data is not what it should be"
+)]
+
+use fedbo_wire::{
+    CharterParts, Content, Digest, EnrolmentToken, Handout, HandoutUnreadable, HeadersUnreadable,
+    KeyUnreadable, LedgerEntry, LedgerHead, Limits, PublicKey, RelayedMessage, RequestSignature,
+    RotateRequest, SigningKey, TokenUnreadable, Upload, UploadUnreadable, config_digest, digest,
+    sign_config, sign_request, verify_config,
+};
+use serde_json::Value;
+
+fn cases(group: &str, kind: &str) -> Vec<Value> {
+    let text = include_str!("../../../docs/protocol-vectors.json");
+    let vectors: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(vectors["protocol"], fedbo_wire::PROTOCOL_VERSION);
+    let cases = vectors[group][kind].as_array().unwrap().clone();
+    assert!(!cases.is_empty());
+    cases
+}
+
+fn text<'a>(case: &'a Value, key: &str) -> &'a str {
+    case[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("{key} in {case}"))
+}
+
+fn bytes(case: &Value, key: &str) -> Vec<u8> {
+    from_hex(text(case, key))
+}
+
+fn from_hex(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
+}
+
+fn array<const N: usize>(case: &Value, key: &str) -> [u8; N] {
+    bytes(case, key).try_into().unwrap()
+}
+
+/// A number of 64 bits.
+fn long(case: &Value, key: &str) -> u64 {
+    text(case, key).parse().unwrap()
+}
+
+fn short(case: &Value, key: &str) -> u32 {
+    case[key].as_u64().unwrap().try_into().unwrap()
+}
+
+fn key(case: &Value, name: &str) -> SigningKey {
+    SigningKey::from_seed(array(case, name))
+}
+
+fn weights(case: &Value) -> Vec<f64> {
+    let bytes = bytes(case, "weights");
+    let numbers = bytes.chunks_exact(8);
+    numbers
+        .map(|number| f64::from_le_bytes(number.try_into().unwrap()))
+        .collect()
+}
+
+fn limits(case: &Value) -> Limits {
+    let limits = &case["limits"];
+    Limits {
+        n_features: short(limits, "n_features"),
+        n_slots: short(limits, "n_slots"),
+        release_bytes_max: long(limits, "release_bytes_max"),
+    }
+}
+
+fn head(case: &Value) -> LedgerHead {
+    LedgerHead {
+        seq: long(case, "seq"),
+        hash: array(case, "hash"),
+    }
+}
+
+fn entries(cases: &Value) -> Vec<LedgerEntry> {
+    let entry = |case: &Value| LedgerEntry {
+        seq: long(case, "seq"),
+        round: long(case, "round"),
+        event: bytes(case, "event"),
+        release: bytes(case, "release"),
+    };
+    cases.as_array().unwrap().iter().map(entry).collect()
+}
+
+#[test]
+fn keys_and_their_files() {
+    for case in cases("good", "signing_keys") {
+        let signing = key(&case, "seed");
+        assert_eq!(signing.public().to_string(), text(&case, "public"));
+        assert_eq!(*signing.to_file_text(), text(&case, "file_text"));
+        let read = SigningKey::from_file_text(text(&case, "file_text")).unwrap();
+        assert_eq!(read.public(), signing.public());
+    }
+    for case in cases("bad", "signing_keys") {
+        let error = match SigningKey::from_file_text(text(&case, "file_text")).unwrap_err() {
+            KeyUnreadable::OtherKind => "other-kind",
+            KeyUnreadable::Damaged => "damaged",
+        };
+        assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+#[test]
+fn what_is_signed_and_hashed() {
+    for case in cases("good", "framing") {
+        let parts = case["parts"].as_array().unwrap().iter();
+        let parts: Vec<Vec<u8>> = parts.map(|part| from_hex(part.as_str().unwrap())).collect();
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let purpose = text(&case, "purpose");
+        assert_eq!(digest(purpose, &parts).to_string(), text(&case, "digest"));
+        let signing = key(&case, "seed");
+        let signature = signing.sign(purpose, &parts);
+        assert_eq!(signature.to_string(), text(&case, "signature"));
+        assert_eq!(signing.public().verify(purpose, &parts, &signature), Ok(()));
+    }
+}
+
+#[test]
+fn requests() {
+    for case in cases("good", "requests") {
+        let (method, target) = (text(&case, "method"), text(&case, "target"));
+        let body = bytes(&case, "body");
+        let time = long(&case, "fedbo-time");
+        let made = sign_request(&key(&case, "seed"), method, target, &body, time);
+        assert_eq!(made.key.to_string(), text(&case, "fedbo-key"));
+        assert_eq!(made.signature.to_string(), text(&case, "fedbo-signature"));
+        let read = headers(&case).unwrap();
+        assert_eq!(read, made);
+        assert_eq!(read.verify(method, target, &body), Ok(()));
+    }
+    for case in cases("bad", "requests") {
+        let error = match headers(&case) {
+            Err(HeadersUnreadable::Missing { .. }) => "missing",
+            Err(HeadersUnreadable::Hex { .. }) => "hex",
+            Err(HeadersUnreadable::Time) => "time",
+            Ok(read) => {
+                let body = bytes(&case, "body");
+                let verified = read.verify(text(&case, "method"), text(&case, "target"), &body);
+                verified.map_or("signature", |()| "accepted")
+            }
+        };
+        assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+fn headers(case: &Value) -> Result<RequestSignature, HeadersUnreadable> {
+    RequestSignature::from_headers(
+        case["fedbo-key"].as_str(),
+        case["fedbo-time"].as_str(),
+        case["fedbo-signature"].as_str(),
+    )
+}
+
+#[test]
+fn configs() {
+    for case in cases("good", "configs") {
+        let config = bytes(&case, "text");
+        let coordinator = key(&case, "seed");
+        assert_eq!(config_digest(&config).to_string(), text(&case, "digest"));
+        let signature = sign_config(&coordinator, &config);
+        assert_eq!(signature.to_string(), text(&case, "signature"));
+        assert!(verify_config(&coordinator.public(), &config, &signature).is_ok());
+        let other = [&config[..], b" "].concat();
+        assert!(verify_config(&coordinator.public(), &other, &signature).is_err());
+    }
+}
+
+#[test]
+fn tokens() {
+    for case in cases("good", "tokens") {
+        let token = EnrolmentToken {
+            secret: array(&case, "secret"),
+            coordinator: PublicKey(array(&case, "coordinator")),
+        };
+        assert_eq!(*token.to_text(), text(&case, "text"));
+        assert_eq!(
+            token.secret_digest().to_string(),
+            text(&case, "secret_digest")
+        );
+        let read: EnrolmentToken = text(&case, "text").parse().unwrap();
+        assert_eq!(read.secret, token.secret);
+        assert_eq!(read.coordinator, token.coordinator);
+    }
+    for case in cases("bad", "tokens") {
+        let error = match text(&case, "text").parse::<EnrolmentToken>().unwrap_err() {
+            TokenUnreadable::OtherKind => "other-kind",
+            TokenUnreadable::CutOff { .. } => "cut-off",
+            TokenUnreadable::TooLong { .. } => "too-long",
+            TokenUnreadable::Mistyped => "mistyped",
+        };
+        assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+#[test]
+fn rotations() {
+    for case in cases("good", "rotations") {
+        let (study, slot) = (text(&case, "study"), short(&case, "slot"));
+        let old: PublicKey = text(&case, "old").parse().unwrap();
+        let request = RotateRequest::new(&key(&case, "new_seed"), study, slot, &old);
+        assert_eq!(request.key.to_string(), text(&case, "key"));
+        assert_eq!(request.proof.to_string(), text(&case, "proof"));
+        assert_eq!(request.verify(study, slot, &old), Ok(()));
+    }
+}
+
+#[test]
+fn uploads() {
+    for case in cases("good", "uploads") {
+        let upload = Upload {
+            config: Digest(array(&case, "config")),
+            map: Digest(array(&case, "map")),
+            slot: short(&case, "slot"),
+            round: long(&case, "round"),
+            weights: weights(&case),
+        };
+        let encoded = bytes(&case, "bytes");
+        assert_eq!(upload.to_bytes(), encoded);
+        let n_features = upload.weights.len().try_into().unwrap();
+        let read = Upload::from_bytes(&encoded, n_features).unwrap();
+        assert_eq!(read.to_bytes(), encoded);
+        assert_eq!((read.slot, read.round), (upload.slot, upload.round));
+        assert_eq!((read.config, read.map), (upload.config, upload.map));
+    }
+    for case in cases("bad", "uploads") {
+        let read = Upload::from_bytes(&bytes(&case, "bytes"), short(&case, "n_features"));
+        let error = match read.unwrap_err() {
+            UploadUnreadable::OtherKind => "other-kind",
+            UploadUnreadable::Version { .. } => "version",
+            UploadUnreadable::Reserved { .. } => "reserved",
+            UploadUnreadable::Features { .. } => "features",
+            UploadUnreadable::Size { .. } => "size",
+        };
+        assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+#[test]
+fn ledgers() {
+    for case in cases("good", "ledgers") {
+        let charter = &case["charter"];
+        let genesis = LedgerHead::of_charter(&CharterParts {
+            name: text(charter, "name"),
+            config: &bytes(charter, "config"),
+            epsilon: charter["epsilon"].as_f64().unwrap(),
+            delta: charter["delta"].as_f64().unwrap(),
+            mode: text(charter, "mode"),
+            accountant: text(charter, "accountant"),
+        });
+        let heads: Vec<LedgerHead> = case["heads"].as_array().unwrap().iter().map(head).collect();
+        let entries = entries(&case["entries"]);
+        assert_eq!(heads.len(), entries.len() + 1);
+        assert_eq!(genesis, heads[0]);
+        for (n, expected) in heads.iter().enumerate() {
+            assert_eq!(genesis.after(&entries[..n]), Ok(*expected));
+            assert_eq!(expected.after(&entries[n..]), Ok(heads[entries.len()]));
+        }
+    }
+}
+
+#[test]
+fn handouts() {
+    for case in cases("good", "handouts") {
+        let content = match case["releases"].as_array() {
+            Some(_) => Content::Releases(entries(&case["releases"])),
+            None => Content::Messages {
+                messages: messages(&case),
+                stragglers: case["stragglers"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(slot)
+                    .collect(),
+            },
+        };
+        let handout = Handout {
+            config: Digest(array(&case, "config")),
+            round: long(&case, "round"),
+            collects: case["collects"].as_bool().unwrap(),
+            head: head(&case["head"]),
+            content,
+        };
+        let coordinator = key(&case, "seed");
+        let encoded = bytes(&case, "bytes");
+        assert_eq!(handout.to_bytes(&coordinator), encoded);
+        let read = Handout::from_bytes(&encoded, &coordinator.public(), limits(&case)).unwrap();
+        assert_eq!(read.to_bytes(&coordinator), encoded);
+        assert_eq!((read.round, read.config), (handout.round, handout.config));
+        assert_eq!((read.collects, read.head), (handout.collects, handout.head));
+    }
+    for case in cases("bad", "handouts") {
+        let signer: PublicKey = text(&case, "signer").parse().unwrap();
+        let read = Handout::from_bytes(&bytes(&case, "bytes"), &signer, limits(&case));
+        let error = match read.unwrap_err() {
+            HandoutUnreadable::OtherKind => "other-kind",
+            HandoutUnreadable::Version { .. } => "version",
+            HandoutUnreadable::Signature(_) => "signature",
+            HandoutUnreadable::CutOff { .. } => "cut-off",
+            HandoutUnreadable::Field { .. } => "field",
+            HandoutUnreadable::TooLarge { .. } => "too-large",
+            HandoutUnreadable::Features { .. } => "features",
+            HandoutUnreadable::Order { .. } => "order",
+            HandoutUnreadable::Trailing { .. } => "trailing",
+        };
+        assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+fn messages(case: &Value) -> Vec<RelayedMessage> {
+    let message = |case: &Value| RelayedMessage {
+        sender: short(case, "sender"),
+        round: long(case, "round"),
+        weights: weights(case),
+    };
+    let messages = case["messages"].as_array().unwrap().iter();
+    messages.map(message).collect()
+}
+
+fn slot(slot: &Value) -> u32 {
+    slot.as_u64().unwrap().try_into().unwrap()
+}
