@@ -9,6 +9,7 @@
 mod bench;
 mod deny;
 mod mutants;
+mod postgres;
 mod process;
 mod verify;
 
@@ -30,7 +31,8 @@ enum Verb {
     /// Everything: format, lints, unit, integration and documentation tests, mutants, documentation
     ///
     /// Some tests compare with published data. They look in FEDBO_DATA, by default ../shared/data beside the workspace,
-    /// and fail where it is not: a check that skips what it cannot find is none.
+    /// and fail where it is not: a check that skips what it cannot find is none. Others start a PostgreSQL server; where
+    /// that is not installed, it is installed by apt-get.
     Test(verify::Test),
     /// Seed privacy bugs in a copy of the sources; each must be found by the test that is named for it
     ///

@@ -11,6 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::mutants::Mutants;
+use crate::postgres;
 use crate::process::{cargo, root, run, succeeds};
 
 /// Format, lints, unit tests, documentation.
@@ -40,6 +41,7 @@ pub(crate) struct Test {
 impl Test {
     /// Format, lints, all tests, mutants, documentation.
     pub(crate) fn run(&self) -> Result<()> {
+        postgres::provide()?;
         format_and_lints()?;
         run(&mut with_data(cargo([
             "test",

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
+use fedbo_coordinator::store::StoreError;
+use fedbo_coordinator::{HomeError, ServiceError};
 use fedbo_experiments::federation::RunError;
 use fedbo_ledger::LedgerError;
 use fedbo_objective::CommandError;
@@ -24,6 +26,7 @@ Exit codes:
   3    a privacy budget is spent
   4    results cannot be written: read-only folder, disk full
   5    every trial failed
+  6    a coordinator cannot be reached, refuses, or is not to be trusted
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept";
 
 /// How the program ends.
@@ -41,6 +44,8 @@ pub(crate) enum Exit {
     Output = 4,
     /// Every trial failed.
     NoTrial = 5,
+    /// A coordinator cannot be reached, refuses, or is not to be trusted.
+    Coordinator = 6,
     /// Interrupted by a signal.
     Interrupted = 130,
 }
@@ -88,6 +93,29 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<LedgerError>() {
             return Some(Self::of_ledger(error));
         }
+        if let Some(error) = cause.downcast_ref::<StoreError>() {
+            return Some(Self::of_store(error));
+        }
+        if let Some(error) = cause.downcast_ref::<HomeError>() {
+            return Some(match error {
+                HomeError::Refused { .. } => Self::Output,
+                HomeError::Store(error) => Self::of_store(error),
+                HomeError::Randomness(_) => Self::Internal,
+                _ => Self::Input,
+            });
+        }
+        if let Some(error) = cause.downcast_ref::<ServiceError>() {
+            return Some(match error {
+                ServiceError::Store(error) => Self::of_store(error),
+                _ => Self::Input,
+            });
+        }
+        if let Some(error) = cause.downcast_ref::<fedbo_agent::EnrolError>() {
+            return Some(Self::of_enrolment(error));
+        }
+        if let Some(error) = cause.downcast_ref::<fedbo_agent::RunError>() {
+            return Self::of_agent(error);
+        }
         if let Some(error) = cause.downcast_ref::<StudyError>() {
             return Some(Self::of_study(error));
         }
@@ -113,6 +141,43 @@ impl Exit {
         match error {
             ReportError::CreateFolder { .. } | ReportError::Write { .. } => Self::Output,
             ReportError::NotFinite { .. } | ReportError::Draw { .. } => Self::Internal,
+            _ => Self::Input,
+        }
+    }
+
+    fn of_enrolment(error: &fedbo_agent::EnrolError) -> Self {
+        use fedbo_agent::EnrolError;
+        match error {
+            EnrolError::Link { .. } | EnrolError::Impostor { .. } => Self::Coordinator,
+            EnrolError::Home(error) => Self::of_agent_home(error),
+            _ => Self::Input,
+        }
+    }
+
+    fn of_agent(error: &fedbo_agent::RunError) -> Option<Self> {
+        use fedbo_agent::{RunError, TrialsError};
+        Some(match error {
+            RunError::Home(error) => Self::of_agent_home(error),
+            RunError::Trials(TrialsError::Storage(error)) => Self::of_storage(error),
+            RunError::Trials(TrialsError::Study(error)) => Self::of_study(error),
+            RunError::Misconduct(_) | RunError::Refused { .. } | RunError::Link(_) => {
+                Self::Coordinator
+            }
+            RunError::NoRandomness { .. } | RunError::Agent(_) => Self::Internal,
+            _ => Self::Input,
+        })
+    }
+
+    fn of_agent_home(error: &fedbo_agent::HomeError) -> Self {
+        match error {
+            fedbo_agent::HomeError::Folder { .. } => Self::Output,
+            _ => Self::Input,
+        }
+    }
+
+    fn of_store(error: &StoreError) -> Self {
+        match error {
+            StoreError::Refused { .. } => Self::Output,
             _ => Self::Input,
         }
     }
@@ -185,7 +250,7 @@ mod tests {
             Exit::Output
         );
         let full = StorageError::Write {
-            path: "study.db".into(),
+            place: "study.db".into(),
             message: "the disk is full".to_owned(),
         };
         let lost = StudyError::Unstored {
@@ -197,7 +262,7 @@ mod tests {
             assert_eq!(Exit::of(&error.into()), Exit::Output);
         }
         let moved = StorageError::Gone {
-            path: "study.db".into(),
+            place: "study.db".into(),
         };
         assert_eq!(Exit::of(&StudyError::from(moved).into()), Exit::Output);
         let not_there = StudyError::Objective {
@@ -205,7 +270,7 @@ mod tests {
         };
         assert_eq!(Exit::of(&not_there.into()), Exit::Input);
         let absent = StorageError::Absent {
-            path: "study.db".into(),
+            place: "study.db".into(),
         };
         assert_eq!(Exit::of(&StudyError::from(absent).into()), Exit::Input);
         assert_eq!(Exit::of(&anyhow::anyhow!("?")), Exit::Internal);

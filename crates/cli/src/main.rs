@@ -7,6 +7,7 @@ mod commands;
 mod console;
 mod exit;
 mod interrupt;
+mod logs;
 mod progress;
 mod sparkline;
 mod study_display;

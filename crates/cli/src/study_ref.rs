@@ -16,10 +16,11 @@ use crate::text::quoted;
 /// A study by its file or by its storage.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct StudyRef {
-    /// The study: its file, for instance study.toml, or where it is stored, as sqlite:FILE
+    /// The study: its file, for instance study.toml, or where it is stored, as sqlite:FILE or
+    /// postgresql://USER@HOST/DATABASE
     #[arg(value_name = "STUDY")]
     place: String,
-    /// Which study, where sqlite:FILE holds several
+    /// Which study, where a storage holds several
     #[arg(long = "study", value_name = "NAME")]
     name: Option<String>,
 }
@@ -96,11 +97,15 @@ impl StudyRef {
         }
     }
 
-    /// STUDY as a shell reads it.
+    /// STUDY as a shell reads it, without a password.
     pub(crate) fn word(&self) -> String {
+        let place = match self.place.parse::<Address>() {
+            Ok(address @ Address::Postgres(_)) => address.to_string(),
+            _ => self.place.clone(),
+        };
         match &self.name {
-            Some(name) => format!("{} --study {}", quoted(&self.place), quoted(name)),
-            None => quoted(&self.place),
+            Some(name) => format!("{} --study {}", quoted(&place), quoted(name)),
+            None => quoted(&place),
         }
     }
 
@@ -206,14 +211,14 @@ impl StudyRef {
                 self.place,
                 how_to_keep(file)
             ))),
-            Address::Sqlite(_) => Ok(()),
+            Address::Sqlite(_) | Address::Postgres(_) => Ok(()),
         }
     }
 
     fn place(&self, load: impl Fn(&Path) -> Result<StudyFile, FileError>) -> anyhow::Result<Place> {
         match self.place.parse::<Address>() {
             Ok(Address::Memory) => {
-                let message = "memory: holds no study after the program that ran it; name a study's file, or sqlite:FILE";
+                let message = "memory: holds no study after the program that ran it; name a study's file, or its storage";
                 Err(BadInput(message.to_owned()).into())
             }
             Ok(address) => Ok(Place::Storage(address)),
@@ -226,7 +231,7 @@ impl StudyRef {
                 tidy(&mut file.storage);
                 match &self.name {
                     Some(name) if *name != file.definition.name => Err(BadInput(format!(
-                        "--study {name}: the study of {} is {:?}; leave --study out, or name the storage as sqlite:FILE",
+                        "--study {name}: the study of {} is {:?}; leave --study out, or name the storage instead",
                         self.place, file.definition.name
                     ))
                     .into()),
@@ -238,10 +243,14 @@ impl StudyRef {
 
     /// What to say of a text that is neither an address nor looks like the path of a study's file.
     fn not_a_file(&self, path: &Path, error: &StorageError) -> Option<String> {
-        let StorageError::Address { hint, .. } = error else {
+        // The error's address is ours without a password.
+        let StorageError::Address {
+            address: place,
+            hint,
+        } = error
+        else {
             return None;
         };
-        let place = &self.place;
         if is_database(path) {
             return Some(format!(
                 "{place} is a storage, not a study's file; write sqlite:{place}"
@@ -255,7 +264,8 @@ impl StudyRef {
             return None;
         }
         Some(format!(
-            "STUDY = {place:?}: there is no such file; expected a study's file, or sqlite:FILE{hint}"
+            "STUDY = {place:?}: there is no such file; expected a study's file, sqlite:FILE or \
+             postgresql://USER@HOST/DATABASE{hint}"
         ))
     }
 }

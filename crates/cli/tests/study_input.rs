@@ -102,7 +102,7 @@ fn mistakes_in_the_file_are_placed_before_anything_is_created() {
     refused(
         "sqlite:study.db",
         "study.db",
-        &["expected \"sqlite:FILE\" or \"memory:\"; did you mean \"sqlite:study.db\"?"],
+        &["or \"memory:\"; did you mean \"sqlite:study.db\"?"],
     );
     refused_to_run(
         "command = [\"sh\"",
@@ -158,7 +158,7 @@ fn what_a_file_lacks_is_named_with_what_to_add() {
         ("none.toml", &["cannot read none.toml"][..]),
         (
             "none",
-            &["STUDY = \"none\": there is no such file; expected a study's file, or sqlite:FILE"],
+            &["STUDY = \"none\": there is no such file; expected a study's file, sqlite:FILE or"],
         ),
         ("none.db", &["did you mean \"sqlite:none.db\"?"]),
         (".", &["cannot read ."]),

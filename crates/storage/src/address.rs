@@ -7,27 +7,36 @@ use std::sync::Arc;
 
 use fedbo_database::Mode;
 
-use crate::{MemoryStorage, SqliteStorage, Storage, StorageError};
+use crate::postgres::masked;
+use crate::{
+    MemoryStorage, PostgresAddress, PostgresStorage, SqliteStorage, Storage, StorageError,
+};
 
-/// Where studies are kept: `sqlite:FILE` or `memory:`.
+/// Where studies are kept: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`. Shown without a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// This process's memory.
     Memory,
     /// A file.
     Sqlite(PathBuf),
+    /// A database of a server.
+    Postgres(PostgresAddress),
 }
 
 /// Opens the storage at `address`. A file that cannot be written is opened for reading; then its first write fails with
-/// [`StorageError::Write`]. `memory:` is a new and empty storage each time.
+/// [`StorageError::Write`]. A PostgreSQL server's password is taken from the address, `PGPASSWORD` or a password file.
+/// `memory:` is a new and empty storage each time.
 ///
 /// # Errors
 /// [`StorageError::Absent`], [`StorageError::NotAStorage`], [`StorageError::Version`] and [`StorageError::Corrupt`] for
-/// what stands there, [`StorageError::Write`] and [`StorageError::Read`] for what the system refuses.
+/// what stands there, [`StorageError::Write`] and [`StorageError::Read`] for what the system refuses;
+/// [`StorageError::Connect`] and [`StorageError::Unsafe`] for a server that cannot be reached or may lose what it
+/// acknowledges.
 pub fn open(address: &Address, mode: Mode) -> Result<Arc<dyn Storage>, StorageError> {
     match address {
         Address::Memory => Ok(Arc::new(MemoryStorage::new())),
         Address::Sqlite(path) => Ok(Arc::new(SqliteStorage::open(path, mode)?)),
+        Address::Postgres(address) => Ok(Arc::new(PostgresStorage::open(address, mode)?)),
     }
 }
 
@@ -38,6 +47,7 @@ impl Address {
         match self {
             Self::Memory => Self::Memory,
             Self::Sqlite(path) => Self::Sqlite(folder.join(path)),
+            Self::Postgres(address) => Self::Postgres(address.relative_to(folder)),
         }
     }
 }
@@ -47,6 +57,7 @@ impl fmt::Display for Address {
         match self {
             Self::Memory => f.write_str("memory:"),
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Postgres(address) => address.fmt(f),
         }
     }
 }
@@ -54,10 +65,20 @@ impl fmt::Display for Address {
 impl FromStr for Address {
     type Err = StorageError;
 
-    /// Reads `sqlite:FILE` or `memory:`.
+    /// Reads `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`.
     fn from_str(text: &str) -> Result<Self, StorageError> {
         if text == "memory:" {
             return Ok(Self::Memory);
+        }
+        let refused = |hint: String| StorageError::Address {
+            address: masked(text),
+            hint,
+        };
+        if PostgresAddress::is_meant(text) {
+            let address = PostgresAddress::parse(text);
+            return address
+                .map(Self::Postgres)
+                .map_err(|words| refused(format!("; {words}")));
         }
         match text.strip_prefix("sqlite:") {
             Some(file)
@@ -65,10 +86,7 @@ impl FromStr for Address {
             {
                 Ok(Self::Sqlite(PathBuf::from(file)))
             }
-            _ => Err(StorageError::Address {
-                address: text.to_owned(),
-                hint: hint(text),
-            }),
+            _ => Err(refused(hint(text))),
         }
     }
 }
@@ -89,8 +107,8 @@ fn hint(text: &str) -> String {
             file => instead(&format!("sqlite:{file}")),
         };
     }
-    if scheme.starts_with("postgres") {
-        return "; PostgreSQL is not in this version".to_owned();
+    if rest.starts_with("//") && strsim::damerau_levenshtein(&scheme, "postgresql") <= 2 {
+        return instead(&masked(&format!("postgresql:{rest}")));
     }
     let is_database = |path: &Path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -119,6 +137,8 @@ mod tests {
             "sqlite:study.db",
             "sqlite:/data/a study.db",
             "sqlite:ä/ö",
+            "postgresql://me@host:5433/db?sslmode=verify-full",
+            "postgres://me@%2Frun%2Fpostgresql/db",
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
@@ -151,17 +171,20 @@ mod tests {
             ("memroy:", "; did you mean \"memory:\"?"),
             ("sqlite::memory:", "; did you mean \"memory:\"?"),
             (
-                "postgresql://host/db",
-                "; PostgreSQL is not in this version",
+                "postgresq://me@host/db",
+                "; did you mean \"postgresql://me@host/db\"?",
             ),
+            ("postgres:db", "; it begins with postgresql://"),
             ("sqlite:", ""),
             ("sqlite://", ""),
             ("", ""),
             ("elsewhere", ""),
         ] {
             let error = text.parse::<Address>().unwrap_err();
-            let expected =
-                format!("storage = {text:?}, expected \"sqlite:FILE\" or \"memory:\"{hint}");
+            let expected = format!(
+                "storage = {text:?}, expected \"sqlite:FILE\", \"postgresql://USER@HOST/DATABASE\" or \
+                 \"memory:\"{hint}"
+            );
             assert_eq!(error.to_string(), expected);
         }
     }

@@ -5,6 +5,7 @@
 
 mod address;
 mod memory;
+mod postgres;
 mod rules;
 mod sqlite;
 mod storage;
@@ -14,6 +15,7 @@ mod worker;
 pub use address::{Address, open};
 pub use fedbo_database::Mode;
 pub use memory::MemoryStorage;
+pub use postgres::{PostgresAddress, PostgresStorage};
 pub use sqlite::{Problem, SqliteStorage, UpgradeReport, VerifyReport, upgrade, verify};
 pub use storage::{
     ATTEMPTS_MAX, Added, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller,

@@ -1,7 +1,6 @@
 //! The contract of every place where trials are kept.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use fedbo_space::Point;
@@ -182,75 +181,92 @@ pub trait Storage: Send + Sync + fmt::Debug {
 /// machine that is preempted now and then should not come near it.
 pub const ATTEMPTS_MAX: u32 = 10;
 
-/// Why a storage could not do something.
+/// Why a storage could not do something. `place` is its address or its file, never with a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
     /// The address is none.
-    #[error("storage = {address:?}, expected \"sqlite:FILE\" or \"memory:\"{hint}")]
+    #[error(
+        "storage = {address:?}, expected \"sqlite:FILE\", \"postgresql://USER@HOST/DATABASE\" or \"memory:\"{hint}"
+    )]
     Address {
         /// What stands there.
         address: String,
         /// What was probably meant, with the mark that parts it from the rest; may be empty.
         hint: String,
     },
-    /// There is no such file, and it is not to be created.
-    #[error("{}: there is no such storage", path.display())]
+    /// There is no such storage, and it is not to be created.
+    #[error("{place}: there is no such storage")]
     Absent {
-        /// The file.
-        path: PathBuf,
+        /// Where.
+        place: String,
     },
-    /// The file is not a storage of studies.
-    #[error("{}: {message}", path.display())]
+    /// What is there is not a storage of studies.
+    #[error("{place}: {message}")]
     NotAStorage {
-        /// The file.
-        path: PathBuf,
+        /// Where.
+        place: String,
         /// What it is, and the way out.
         message: String,
     },
-    /// The file's layout is of another version.
-    #[error("{}: its layout has version {found}, this program reads {expected}; {remedy}", path.display())]
+    /// The layout is of another version.
+    #[error("{place}: its layout has version {found}, this program reads {expected}; {remedy}")]
     Version {
-        /// The file.
-        path: PathBuf,
-        /// The file's version.
+        /// Where.
+        place: String,
+        /// The version there.
         found: i64,
         /// Ours.
         expected: i64,
         /// What to do.
         remedy: &'static str,
     },
-    /// The file or its disk refuses a write, for now or for good.
-    #[error("{}: cannot write: {message}", path.display())]
+    /// The server cannot be reached, or lets us not in.
+    #[error("{place}: cannot connect: {message}")]
+    Connect {
+        /// The server.
+        place: String,
+        /// What the system or the server says, and the way out.
+        message: String,
+    },
+    /// The server is set up so that what it acknowledges may be lost.
+    #[error("{place}: {message}")]
+    Unsafe {
+        /// The server.
+        place: String,
+        /// Which setting, what may happen, and the way out.
+        message: String,
+    },
+    /// A write is refused, for now or for good.
+    #[error("{place}: cannot write: {message}")]
     Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system says, and the way out.
+        /// Where.
+        place: String,
+        /// What the system or the server says, and the way out.
         message: String,
     },
     /// The file is no longer where it was opened.
     #[error(
-        "{}: the file was moved, deleted or replaced while it was in use; put it back with the files of the same name \
-         ending in -wal and -shm, which belong to it",
-        path.display()
+        "{place}: the file was moved, deleted or replaced while it was in use; put it back with the files of the same \
+         name ending in -wal and -shm, which belong to it"
     )]
     Gone {
         /// The file.
-        path: PathBuf,
+        place: String,
     },
-    /// The file cannot be read.
-    #[error("{}: cannot read: {message}", path.display())]
+    /// A read is refused.
+    #[error("{place}: cannot read: {message}")]
     Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
+        /// Where.
+        place: String,
+        /// What the system or the server says.
         message: String,
     },
     /// What is stored contradicts itself.
-    #[error("{}: {message}", path.display())]
+    #[error("{place}: {message}")]
     Corrupt {
-        /// The file.
-        path: PathBuf,
+        /// Where.
+        place: String,
         /// What is wrong, and the way out.
         message: String,
     },

@@ -1,5 +1,5 @@
-//! The storages keep what the trait promises; SQLite also through several handles, and when its file is closed and
-//! opened again between any two calls.
+//! The storages keep what the trait promises; SQLite and PostgreSQL also through several handles, and SQLite when its
+//! file is closed and opened again between any two calls.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests: a failure is the test's"
@@ -34,11 +34,7 @@ fn sqlite_through_two_handles() {
     let files = Files::new();
     storage_contract(|| {
         let path = files.next();
-        let handle = || SqliteStorage::open(&path, Mode::Create).unwrap();
-        Arc::new(ByTurns {
-            handles: [handle(), handle()],
-            calls: AtomicUsize::new(0),
-        })
+        Arc::new(ByTurns::new(&Address::Sqlite(path)))
     });
     files.verify();
 }
@@ -52,6 +48,18 @@ fn sqlite_opened_for_each_call() {
         Arc::new(Reopened { path })
     });
     files.verify();
+}
+
+#[cfg(unix)]
+#[test]
+fn postgres() {
+    let server = fedbo_testkit::postgres::Server::start();
+    let address = || -> Address {
+        server.run("postgres", "DROP SCHEMA IF EXISTS fedbo CASCADE");
+        server.url("postgres").parse().unwrap()
+    };
+    storage_contract(|| open(&address(), Mode::Create).unwrap());
+    storage_contract(|| Arc::new(ByTurns::new(&address())));
 }
 
 /// New files in a folder that goes with it.
@@ -83,17 +91,25 @@ impl Files {
     }
 }
 
-/// Two handles on one file, each call by the other one.
+/// Two handles on one storage, each call by the other one.
 #[derive(Debug)]
 struct ByTurns {
-    handles: [SqliteStorage; 2],
+    handles: [Arc<dyn Storage>; 2],
     calls: AtomicUsize,
 }
 
 impl ByTurns {
-    fn get(&self) -> Result<&SqliteStorage, StorageError> {
+    fn new(address: &Address) -> Self {
+        let handle = || open(address, Mode::Create).unwrap();
+        Self {
+            handles: [handle(), handle()],
+            calls: AtomicUsize::new(0),
+        }
+    }
+
+    fn get(&self) -> Result<&dyn Storage, StorageError> {
         let n = self.calls.fetch_add(1, Ordering::Relaxed);
-        Ok(&self.handles[n % 2])
+        Ok(&*self.handles[n % 2])
     }
 }
 

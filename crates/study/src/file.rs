@@ -244,8 +244,11 @@ fn storage(study: &StudyTable, file: &TomlFile) -> Result<Address, FileError> {
     let path = ["study", "storage"];
     match given.parse::<Address>() {
         Ok(address) => Ok(address.relative_to(file.folder())),
-        Err(StorageError::Address { hint, .. }) => {
-            let expected = format!("\"sqlite:FILE\" or \"memory:\"{hint}");
+        // What the file says is quoted, but for a password in it.
+        Err(StorageError::Address { address, hint }) if address == *given => {
+            let expected = format!(
+                "\"sqlite:FILE\", \"postgresql://USER@HOST/DATABASE\" or \"memory:\"{hint}"
+            );
             Err(file.value_error(&path, expected))
         }
         Err(error) => Err(file.error(&path, error.to_string())),

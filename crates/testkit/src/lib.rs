@@ -6,6 +6,8 @@
 
 mod contracts;
 pub mod dense;
+#[cfg(unix)]
+pub mod postgres;
 pub mod statistics;
 mod storage_contract;
 

@@ -1,7 +1,10 @@
 //! The subcommands, one module each.
 
+mod agent;
 mod ask;
 mod best;
+mod coordinator;
+mod dev;
 mod enqueue;
 mod experiment;
 mod export;
@@ -43,6 +46,12 @@ pub(crate) enum Command {
     Experiment(experiment::Experiment),
     #[command(subcommand)]
     Privacy(privacy::Privacy),
+    #[command(subcommand)]
+    Coordinator(coordinator::Coordinator),
+    #[command(subcommand)]
+    Agent(agent::Agent),
+    #[command(subcommand)]
+    Dev(dev::Dev),
 }
 
 impl Command {
@@ -61,6 +70,9 @@ impl Command {
             Self::Experiment(command) => command.run(),
             Self::Plot(command) => command.run(),
             Self::Privacy(command) => command.run(),
+            Self::Coordinator(command) => command.run(),
+            Self::Agent(command) => command.run(),
+            Self::Dev(command) => command.run(),
         }
     }
 }

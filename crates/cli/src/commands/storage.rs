@@ -186,6 +186,13 @@ fn path(storage: &str) -> anyhow::Result<PathBuf> {
             let message = "memory: is no file; name sqlite:FILE";
             Err(BadInput(message.to_owned()).into())
         }
+        Ok(address @ Address::Postgres(_)) => {
+            let message = format!(
+                "{address} is no file; a PostgreSQL server checks its files itself (pg_amcheck), and fedbo its layout \
+                 whenever it opens one"
+            );
+            Err(BadInput(message).into())
+        }
         Err(_) => Ok(PathBuf::from(storage)),
     }
 }

@@ -9,7 +9,7 @@ mod routes;
 mod uploads;
 
 pub use openapi::OPENAPI;
-pub(crate) use registry::{Registry, Served};
+pub(crate) use registry::Registry;
 pub(crate) use routes::router;
 
 use std::path::PathBuf;

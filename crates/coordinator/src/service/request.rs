@@ -28,7 +28,6 @@ pub(crate) struct Signed {
 pub(crate) struct OfAgent {
     pub(crate) served: Arc<Served>,
     pub(crate) slot: u32,
-    pub(crate) key: PublicKey,
     pub(crate) body: Bytes,
 }
 
@@ -86,13 +85,8 @@ pub(crate) async fn of_agent(
         return Err(Refusal::new(ProblemCode::Revoked, message));
     }
     let length = length(&served);
-    let Signed { key, body } = read(request, signature, length).await?;
-    Ok(OfAgent {
-        served,
-        slot,
-        key,
-        body,
-    })
+    let Signed { body, .. } = read(request, signature, length).await?;
+    Ok(OfAgent { served, slot, body })
 }
 
 /// Who is on no roster learns nothing of which studies there are.

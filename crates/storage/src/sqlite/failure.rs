@@ -79,15 +79,15 @@ impl Failure {
 
 /// A fault of the file at `path`.
 pub(super) fn error(fault: Fault, path: &Path, doing: Doing) -> StorageError {
-    let path = path.to_owned();
+    let place = path.display().to_string();
     match (fault, doing) {
-        (Fault::Absent, _) => StorageError::Absent { path },
-        (Fault::NotOurs(message), _) => StorageError::NotAStorage { path, message },
-        (Fault::Version { found, expected }, _) => schema::other_version(found, expected, &path),
-        (Fault::Refused(message), Doing::Read) => StorageError::Read { path, message },
-        (Fault::Refused(message), Doing::Write) => StorageError::Write { path, message },
-        (Fault::Gone, _) => StorageError::Gone { path },
-        (Fault::Damaged(message), _) => StorageError::Corrupt { path, message },
+        (Fault::Absent, _) => StorageError::Absent { place },
+        (Fault::NotOurs(message), _) => StorageError::NotAStorage { place, message },
+        (Fault::Version { found, expected }, _) => schema::other_version(found, expected, path),
+        (Fault::Refused(message), Doing::Read) => StorageError::Read { place, message },
+        (Fault::Refused(message), Doing::Write) => StorageError::Write { place, message },
+        (Fault::Gone, _) => StorageError::Gone { place },
+        (Fault::Damaged(message), _) => StorageError::Corrupt { place, message },
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn other_version(found: i64, expected: i64, path: &Path) -> StorageEr
         "a newer fedbo wrote it, use that one"
     };
     StorageError::Version {
-        path: path.to_owned(),
+        place: path.display().to_string(),
         found,
         expected,
         remedy,

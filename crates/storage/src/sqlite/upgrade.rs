@@ -85,7 +85,7 @@ fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Fa
 /// Copies the file beside itself; the copy is on the disk when this returns.
 fn back_up(connection: &Connection, file: &File, version: i64) -> Result<PathBuf, Failure> {
     let refused = |path: &Path, error: std::io::Error| StorageError::Write {
-        path: path.to_owned(),
+        place: path.display().to_string(),
         message: format!("the copy before the upgrade: {error}"),
     };
     let backup = reserve(file.absolute(), version).map_err(|error| refused(file.path(), error))?;

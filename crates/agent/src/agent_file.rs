@@ -1,0 +1,204 @@
+//! `agent.toml`: an agent as its owner writes it, and its check.
+
+use std::path::{Path, PathBuf};
+
+use fedbo_config::{Check, CommandKeys, FileError, TomlFile};
+use fedbo_objective::CommandSpec;
+use fedbo_privacy::accounting::{Budget, Delta};
+use fedbo_space::Space;
+use serde::Deserialize;
+
+/// The folder of an agent, unless its file says otherwise.
+pub const HOME: &str = "fedbo-agent";
+/// δ of an agent's own budget, unless its file says otherwise.
+const DELTA: f64 = 1e-5;
+
+/// A whole file: plain data, not yet checked.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct AgentToml {
+    /// Version of the file's layout; 1, also by default.
+    version: Option<u64>,
+    agent: AgentTable,
+    objective: Option<ObjectiveTable>,
+    privacy: Option<PrivacyTable>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct AgentTable {
+    home: Option<PathBuf>,
+    study: Option<String>,
+    seed: Option<u64>,
+    ca: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ObjectiveTable {
+    command: Option<Vec<String>>,
+    timeout_s: Option<f64>,
+    directory: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PrivacyTable {
+    epsilon_max: Option<f64>,
+    delta: Option<f64>,
+}
+
+/// An agent's file, checked but for its command, which needs the study's space.
+#[derive(Clone, Debug)]
+pub struct AgentFile {
+    /// The agent's folder, `agent.home`.
+    pub home: PathBuf,
+    /// Which of its studies, `agent.study`; the only one by default.
+    pub study: Option<String>,
+    /// Root of the agent's own draws, `agent.seed`; secret by default.
+    pub seed: Option<u64>,
+    /// Certificates of an authority besides the usual, `agent.ca`.
+    pub authority: Option<PathBuf>,
+    /// What may be spent over all studies, `[privacy]`.
+    pub cap: Option<Budget>,
+    file: TomlFile,
+    objective: Option<ObjectiveTable>,
+}
+
+impl AgentFile {
+    /// Reads and checks a file. Relative paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// The first thing that cannot be used, with its place and the way out.
+    pub fn load(path: &Path) -> Result<Self, FileError> {
+        Self::checked(TomlFile::read(path)?)
+    }
+
+    fn checked(file: TomlFile) -> Result<Self, FileError> {
+        let read: AgentToml = file.parse()?;
+        if read.version.is_some_and(|version| version != 1) {
+            let expected = "1, the only version of this file's layout so far";
+            return Err(file.value_error(&["version"], expected));
+        }
+        let AgentTable {
+            home,
+            study,
+            seed,
+            ca,
+        } = read.agent;
+        let cap = read.privacy.map(|table| table.cap(&file)).transpose()?;
+        Ok(Self {
+            home: file.folder().join(home.unwrap_or_else(|| HOME.into())),
+            study,
+            seed,
+            authority: ca.map(|path| file.folder().join(path)),
+            cap,
+            objective: read.objective,
+            file,
+        })
+    }
+
+    /// The command that evaluates a point of the study's space.
+    ///
+    /// # Errors
+    /// If there is none, its program is not there, or a placeholder names no parameter.
+    pub fn command(&self, space: &Space) -> Result<CommandSpec, FileError> {
+        let command = self.objective.as_ref().and_then(|table| table.command.as_ref());
+        let (Some(table), Some(command)) = (&self.objective, command) else {
+            let remedy = "add [objective] with command = [\"program\", \"argument\", ..], whose last line of output is the value";
+            return Err(self.file.missing_error(&["objective", "command"], remedy));
+        };
+        let keys = CommandKeys {
+            command,
+            directory: table.directory.as_deref(),
+            timeout_s: table.timeout_s,
+        };
+        Check::new(&self.file).command(&["objective"], "", keys, space)
+    }
+}
+
+impl PrivacyTable {
+    fn cap(&self, file: &TomlFile) -> Result<Budget, FileError> {
+        let Some(epsilon) = self.epsilon_max else {
+            let remedy = "add epsilon_max = .., what may be spent over all studies of this agent";
+            return Err(file.missing_error(&["privacy", "epsilon_max"], remedy));
+        };
+        let refused = |key, expected: &str| file.value_error(&["privacy", key], expected);
+        let delta = Delta::new(self.delta.unwrap_or(DELTA))
+            .map_err(|error| refused("delta", error.expected))?;
+        Budget::new(epsilon, delta).map_err(|error| refused("epsilon_max", error.expected))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::ParameterSpec;
+
+    use super::*;
+
+    const WHOLE: &str = "\
+[agent]
+home = \"north\"
+study = \"wine\"
+seed = 7
+ca = \"ca.pem\"
+
+[objective]
+command = [\"true\", \"{C}\"]
+timeout_s = 600
+
+[privacy]
+epsilon_max = 4.0
+delta = 1e-6
+";
+
+    fn load(text: &str) -> Result<(AgentFile, CommandSpec), FileError> {
+        let file = AgentFile::checked(TomlFile::from_text(Path::new("/tmp/agent.toml"), text))?;
+        let spec = ParameterSpec::log_float(1e-3, 1e3);
+        let space = Space::from_specs([("C", &spec)]).unwrap();
+        let command = file.command(&space)?;
+        Ok((file, command))
+    }
+
+    #[test]
+    fn a_whole_file_is_read_as_it_says() {
+        let (file, command) = load(WHOLE).unwrap();
+        assert_eq!(file.home, Path::new("/tmp/north"));
+        assert_eq!(file.authority.as_deref(), Some(Path::new("/tmp/ca.pem")));
+        assert_eq!((file.study.as_deref(), file.seed), (Some("wine"), Some(7)));
+        let cap = file.cap.unwrap();
+        assert!(cap.epsilon() == 4.0 && cap.delta().get() == 1e-6);
+        assert_eq!(command.argv, ["true", "{C}"]);
+        assert_eq!(command.directory.as_deref(), Some(Path::new("/tmp")));
+    }
+
+    #[test]
+    fn what_may_be_left_out_has_its_default() {
+        let (file, _) = load("[objective]\ncommand = [\"true\"]\n").unwrap();
+        assert_eq!(file.home, Path::new("/tmp/fedbo-agent"));
+        assert!(file.study.is_none() && file.seed.is_none() && file.cap.is_none());
+        let (file, _) = load(&WHOLE.replace("delta = 1e-6\n", "")).unwrap();
+        assert!(file.cap.unwrap().delta().get() == 1e-5);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place_and_a_way_out() {
+        let cases: [(&str, &str, &[&str]); 8] = [
+            ("study =", "stduy =", &["line 3", "did you mean study?"]),
+            ("seed = 7", "seed = -7", &["agent.seed"]),
+            ("epsilon_max = 4.0", "epsilon_max = 0", &["line 12", "privacy.epsilon_max = 0", "above 0"]),
+            ("epsilon_max = 4.0\n", "", &["privacy.epsilon_max is missing"]),
+            ("delta = 1e-6", "delta = 1", &["privacy.delta = 1", "below 1"]),
+            ("{C}", "{B}", &["line 8", "{B} is no parameter"]),
+            ("timeout_s = 600", "timeout_s = 0", &["objective.timeout_s = 0"]),
+            ("command = [\"true\", \"{C}\"]\n", "", &["objective.command is missing"]),
+        ];
+        for (from, to, words) in cases {
+            assert!(WHOLE.contains(from), "{from}");
+            let message = load(&WHOLE.replacen(from, to, 1)).unwrap_err().to_string();
+            for word in words {
+                assert!(message.contains(word), "{from:?} → {to:?}: {message}");
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Time and chance, as a session needs them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What a session knows of time, and the chance by which retries are spread.
+pub trait Clock {
+    /// Milliseconds since 1970 UTC.
+    fn now_ms(&self) -> u64;
+
+    /// Waits.
+    fn sleep(&self, time: Duration);
+
+    /// A number in `[0, 1)`, for the time until a retry. Nothing else depends on it.
+    fn chance(&self) -> f64;
+}
+
+/// The machine's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn chance(&self) -> f64 {
+        // Without randomness the middle: agents then retry at the same time, and nothing is wrong.
+        getrandom::u32().map_or(0.5, |bits| f64::from(bits) / 4_294_967_296.0)
+    }
+}
+
+/// How long to wait before the next attempt: exponential back-off with full jitter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Backoff {
+    n_failed: u32,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_secs(2);
+    const LONGEST: Duration = Duration::from_secs(60);
+    /// Even with the luckiest chance nobody hammers.
+    const SHORTEST: Duration = Duration::from_millis(50);
+
+    /// One more attempt has failed: uniform between nothing and 2^k seconds after the k-th failure in a row, a minute at most.
+    pub(crate) fn next(&mut self, clock: &dyn Clock) -> Duration {
+        let doubled = Self::FIRST.saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));
+        self.n_failed = self.n_failed.saturating_add(1).min(31);
+        let longest = doubled.min(Self::LONGEST);
+        longest.mul_f64(clock.chance().clamp(0.0, 1.0)).max(Self::SHORTEST)
+    }
+
+    /// An attempt has succeeded.
+    pub(crate) fn reset(&mut self) {
+        self.n_failed = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(f64);
+
+    impl Clock for Fixed {
+        fn now_ms(&self) -> u64 {
+            0
+        }
+        fn sleep(&self, _: Duration) {}
+        fn chance(&self) -> f64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn waits_double_up_to_a_minute_and_begin_anew_after_a_success() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<u128> = (0..40).map(|_| backoff.next(&Fixed(1.0)).as_millis()).collect();
+        assert_eq!(waits[..8], [2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000]);
+        assert!(waits[8..].iter().all(|wait| *wait == 60000));
+        backoff.reset();
+        assert_eq!(backoff.next(&Fixed(0.5)), Duration::from_secs(1));
+        assert_eq!(backoff.next(&Fixed(0.0)), Backoff::SHORTEST);
+    }
+
+    #[test]
+    fn chance_is_a_fraction_and_differs() {
+        let draws: Vec<f64> = (0..64).map(|_| SystemClock.chance()).collect();
+        assert!(draws.iter().all(|draw| (0.0..1.0).contains(draw)));
+        assert!(draws.iter().any(|draw| draw.to_bits() != draws[0].to_bits()));
+    }
+}

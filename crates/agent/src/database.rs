@@ -1,0 +1,111 @@
+//! `agent.db`: what an agent remembers, in one file.
+
+use std::fmt;
+use std::path::Path;
+
+use fedbo_database::{Failure, Fault, File, Mode, integrity_problems};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::HomeError;
+use crate::schema::FORMAT;
+
+/// The file, open.
+pub(crate) struct Database {
+    file: File,
+    connection: Connection,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database {{ {} }}", self.file.path().display())
+    }
+}
+
+impl Database {
+    /// Opens the file for writing, after its layout and its pages were verified (INV-15).
+    pub(crate) fn open(path: &Path, mode: Mode) -> Result<Self, HomeError> {
+        let (file, _) =
+            File::locate(path, mode, &FORMAT).map_err(|fault| in_words(path, fault))?;
+        let refused = |failure: Failure| in_words(path, failure.into_fault(&FORMAT));
+        let connection = file.open_to_write(mode).map_err(refused)?;
+        verify(&connection).map_err(refused)?;
+        Ok(Self { file, connection })
+    }
+
+    /// Opens the file for reading.
+    pub(crate) fn look(path: &Path) -> Result<Self, HomeError> {
+        let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
+            .map_err(|fault| in_words(path, fault))?;
+        let connection = file
+            .open_to_read()
+            .map_err(|failure| in_words(path, failure.into_fault(&FORMAT)))?;
+        Ok(Self { file, connection })
+    }
+
+    /// Reads in one transaction.
+    pub(crate) fn read<R>(
+        &self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, HomeError> {
+        self.within(TransactionBehavior::Deferred, act)
+    }
+
+    /// Writes in one transaction, which is on the disk when this returns. It has its turn before or after those of other
+    /// processes, never among them.
+    pub(crate) fn write<R>(
+        &self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, HomeError> {
+        self.within(TransactionBehavior::Immediate, act)
+    }
+
+    fn within<R>(
+        &self,
+        behavior: TransactionBehavior,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, HomeError> {
+        let run = || {
+            let transaction = self.file.begin(&self.connection, behavior)?;
+            let result = act(&transaction)?;
+            transaction.commit()?;
+            Ok(result)
+        };
+        run().map_err(|failure: Failure| in_words(self.file.path(), failure.into_fault(&FORMAT)))
+    }
+}
+
+fn verify(connection: &Connection) -> Result<(), Failure> {
+    let mut problems = FORMAT.layout_problems(connection)?;
+    problems.extend(integrity_problems(connection)?);
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Contradiction(problems.join("; "))),
+    }
+}
+
+fn in_words(path: &Path, fault: Fault) -> HomeError {
+    let path = path.to_owned();
+    match fault {
+        Fault::Absent => HomeError::Absent { path },
+        Fault::NotOurs(message) | Fault::Refused(message) => HomeError::Database { path, message },
+        Fault::Version { found, expected } => HomeError::Version {
+            path,
+            found,
+            expected,
+        },
+        Fault::Gone => HomeError::Database {
+            path,
+            message: "it was moved, deleted or replaced while it was in use; put it back with the files of the same name \
+                      ending in -wal and -shm, which belong to it"
+                .to_owned(),
+        },
+        Fault::Damaged(message) => HomeError::Damaged { path, message },
+    }
+}
+
+/// Bytes of a fixed length, from a column that holds nothing else.
+pub(crate) fn fixed<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N], Failure> {
+    bytes
+        .try_into()
+        .map_err(|_| Failure::Contradiction(format!("{what} has {} bytes, not {N}", bytes.len())))
+}

@@ -1,0 +1,250 @@
+//! Enrolment: a token becomes a membership.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_federation::Federation;
+use fedbo_wire::{EnrolmentToken, Enrolled, config_digest, verify_config};
+use ureq::http::Uri;
+
+use crate::clock::{Clock as _, SystemClock};
+use crate::identity::Identity;
+use crate::link::SignedConfig;
+use crate::{EnrolError, Home, HttpLink, Link, LinkError, Membership};
+
+/// What an agent is enrolled with.
+#[derive(Clone, Debug)]
+pub struct EnrolOptions {
+    /// The agent's folder; made if there is none.
+    pub home: PathBuf,
+    /// Where the coordinator is found: `https://HOST`, with a port or a path if need be.
+    pub coordinator_url: String,
+    /// What the study's operator handed over.
+    pub token: EnrolmentToken,
+    /// Certificates of an authority besides the usual, in PEM form.
+    pub ca: Option<PathBuf>,
+    /// Whether `http://` is allowed beyond this machine: then everybody on the way can read what is sent.
+    pub allow_plain_http: bool,
+}
+
+/// Enrols an agent: makes its key if it has none, takes the slot, fetches the frozen configuration and checks it, keeps the
+/// membership. Done again, also after a crash, it is harmless.
+///
+/// # Errors
+/// If the address cannot be used, the token is refused, or what comes is not signed by the coordinator that the token names.
+pub fn enrol(options: &EnrolOptions) -> Result<Membership, EnrolError> {
+    let url = checked_url(&options.coordinator_url, options.allow_plain_http)?;
+    let never = Arc::new(AtomicBool::new(false));
+    let link = HttpLink::new(&url, options.ca.as_deref(), never);
+    let link = link.map_err(|source| EnrolError::Link { url, source })?;
+    enrol_with(options, &link)
+}
+
+/// The same by another way to the coordinator.
+///
+/// # Errors
+/// As for [`enrol`].
+pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership, EnrolError> {
+    let url = checked_url(&options.coordinator_url, options.allow_plain_http)?;
+    let authority = options.ca.as_deref().map(|path| absolute(path, &url)).transpose()?;
+    let home = Home::open_or_make(&options.home)?;
+    let _held = home.hold_key()?;
+    let key = Identity::load_or_make(home.folder())?.key;
+    let asked = |source: LinkError| EnrolError::Link {
+        url: url.clone(),
+        source,
+    };
+    let enrolled = link.enrol(&key, &options.token).map_err(asked)?;
+    let config = link.config(&key, &enrolled.study).map_err(asked)?;
+    let text = believed(&options.token, &enrolled, &config)
+        .map_err(|message| EnrolError::Impostor {
+            url: url.clone(),
+            message,
+        })?;
+    let federation = Federation::thaw(&text)?;
+    fits(&federation, &enrolled).map_err(|message| EnrolError::Impostor {
+        url: url.clone(),
+        message,
+    })?;
+    let fresh = Membership {
+        id: 0,
+        study: enrolled.study,
+        url,
+        authority,
+        coordinator: enrolled.coordinator,
+        slot: enrolled.slot,
+        agent: enrolled.agent,
+        config: text,
+        digest: enrolled.config,
+        signature: config.signature,
+        key: key.public(),
+        seed: None,
+        contact_at_ms: SystemClock.now_ms(),
+        finished: false,
+    };
+    store(&home, fresh)
+}
+
+/// Stores a membership; of one that is stored already, where its coordinator is found now.
+fn store(home: &Home, fresh: Membership) -> Result<Membership, EnrolError> {
+    let differs = home.database.write(|tx| {
+        let Some(known) = Membership::named(tx, &fresh.study)? else {
+            fresh.insert(tx)?;
+            return Ok(None);
+        };
+        if known.coordinator != fresh.coordinator {
+            return Ok(Some(format!("with another coordinator ({})", known.coordinator)));
+        }
+        if known.digest != fresh.digest {
+            return Ok(Some(format!("with another configuration ({})", known.digest)));
+        }
+        if known.slot != fresh.slot {
+            return Ok(Some(format!("in slot {}", known.slot)));
+        }
+        known.move_to(tx, &fresh)?;
+        Ok(None)
+    })?;
+    if let Some(differs) = differs {
+        return Err(EnrolError::Joined {
+            path: home.folder().to_owned(),
+            study: fresh.study,
+            differs,
+        });
+    }
+    Ok(home.membership(Some(&fresh.study))?)
+}
+
+/// The configuration's text, if the coordinator that the token names has signed it.
+fn believed(
+    token: &EnrolmentToken,
+    enrolled: &Enrolled,
+    config: &SignedConfig,
+) -> Result<String, String> {
+    if enrolled.coordinator != token.coordinator {
+        return Err(format!(
+            "the coordinator there has the key {}, the token names {}",
+            enrolled.coordinator, token.coordinator
+        ));
+    }
+    if verify_config(&token.coordinator, &config.text, &config.signature).is_err() {
+        return Err("the configuration is not signed by the coordinator that the token names".to_owned());
+    }
+    let digest = config_digest(&config.text);
+    if digest != enrolled.config || digest != config.digest {
+        return Err(format!(
+            "the configuration is not the one of the enrolment ({digest}, not {})",
+            enrolled.config
+        ));
+    }
+    String::from_utf8(config.text.clone())
+        .map_err(|_| "the configuration is no text in UTF-8".to_owned())
+}
+
+/// That the slot is one of the configuration's.
+fn fits(federation: &Federation, enrolled: &Enrolled) -> Result<(), String> {
+    let Enrolled {
+        study,
+        slot,
+        agent,
+        coordinator,
+        ..
+    } = enrolled;
+    let named = federation.file().network.coordinator.as_deref();
+    if named != Some(coordinator.to_string().as_str()) {
+        return Err("the configuration was frozen for another coordinator".to_owned());
+    }
+    if federation.name != *study {
+        let name = &federation.name;
+        return Err(format!("the configuration is of a study {name:?}, not of {study:?}"));
+    }
+    match federation.agents.get(*slot as usize) {
+        Some(found) if found.name == *agent => Ok(()),
+        Some(found) => {
+            let name = &found.name;
+            Err(format!("slot {slot} is that of {name:?} in the configuration, not of {agent:?}"))
+        }
+        None => {
+            let n_agents = federation.agents.len();
+            Err(format!("slot {slot} is none of the configuration's {n_agents}"))
+        }
+    }
+}
+
+fn absolute(path: &Path, url: &str) -> Result<PathBuf, EnrolError> {
+    let refused = |message: String| EnrolError::Link {
+        url: url.to_owned(),
+        source: LinkError::Setting(message),
+    };
+    let path = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
+    match path.to_str() {
+        Some(_) => Ok(path),
+        None => Err(refused(format!("{}: its name is no text in UTF-8", path.display()))),
+    }
+}
+
+/// The address without a slash at its end, if it is one.
+fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, EnrolError> {
+    let refused = |message: &str| EnrolError::Url {
+        url: given.to_owned(),
+        message: message.to_owned(),
+    };
+    const EXPECTED: &str = "expected https://HOST, with :PORT or /PATH behind it if need be";
+    let url = given.trim().trim_end_matches('/');
+    let uri: Uri = url.parse().map_err(|_| refused(EXPECTED))?;
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Err(refused(EXPECTED));
+    };
+    if authority.host().is_empty() || uri.query().is_some() || url.contains('#') {
+        return Err(refused(EXPECTED));
+    }
+    if authority.as_str().contains('@') {
+        return Err(refused("leave out what stands before the @: the agent signs its requests with its key"));
+    }
+    match scheme {
+        "https" => Ok(url.to_owned()),
+        "http" if allow_plain_http || is_this_machine(authority.host()) => Ok(url.to_owned()),
+        "http" => Err(refused(
+            "by http everybody on the way can read what is sent; use https, or say that this is meant with --plain-http",
+        )),
+        _ => Err(refused(EXPECTED)),
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let address = host.parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_https_or_of_this_machine() {
+        for (given, url) in [
+            ("https://fed.example.org", "https://fed.example.org"),
+            ("https://fed.example.org:8443/a/b/", "https://fed.example.org:8443/a/b"),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("http://[::1]:8080/", "http://[::1]:8080"),
+            ("http://localhost:1", "http://localhost:1"),
+        ] {
+            assert_eq!(checked_url(given, false).unwrap(), url);
+        }
+        for (given, part) in [
+            ("http://fed.example.org", "--plain-http"),
+            ("http://127.0.0.1.example.org", "--plain-http"),
+            ("fed.example.org", "expected https://HOST"),
+            ("ftp://fed.example.org", "expected https://HOST"),
+            ("https://fed.example.org?x=1", "expected https://HOST"),
+            ("https://me:pw@fed.example.org", "before the @"),
+            ("", "expected https://HOST"),
+            ("https://", "expected https://HOST"),
+        ] {
+            let error = checked_url(given, false).unwrap_err().to_string();
+            assert!(error.contains(part), "{given}: {error}");
+        }
+        assert!(checked_url("http://fed.example.org", true).is_ok());
+    }
+}

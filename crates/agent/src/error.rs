@@ -1,0 +1,302 @@
+//! Why an agent cannot do something.
+
+use std::path::PathBuf;
+
+use fedbo_algorithms::StrategyError;
+use fedbo_config::FileError;
+use fedbo_gp::GpError;
+use fedbo_protocol::AgentError;
+use fedbo_storage::StorageError;
+use fedbo_study::StudyError;
+use fedbo_wire::ProblemCode;
+
+use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced};
+
+/// Why an agent's home cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HomeError {
+    /// There is none.
+    #[error("{}: there is no agent here; enrol one with the token that the study's operator gave you", path.display())]
+    Absent {
+        /// The folder, or the file in it.
+        path: PathBuf,
+    },
+    /// The folder or a file in it cannot be made or written.
+    #[error("{}: {cause}; make the agent's folder writable, or name another", path.display())]
+    Folder {
+        /// What cannot be written.
+        path: PathBuf,
+        /// What the system says.
+        cause: String,
+    },
+    /// The agent's memory cannot be used.
+    #[error("{}: {message}", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What it is or what the system says, and the way out.
+        message: String,
+    },
+    /// The layout of the agent's memory is of another version.
+    #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The file's version.
+        found: i64,
+        /// Ours.
+        expected: i64,
+    },
+    /// What the agent remembers contradicts itself.
+    #[error("{}: {message}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// The key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Another process is at work.
+    #[error("{}: {by} {what}; wait for its end or end it", path.display())]
+    Held {
+        /// The lock's file.
+        path: PathBuf,
+        /// Who, in words.
+        by: String,
+        /// What it does.
+        what: String,
+    },
+    /// The home has several memberships, or none of this name.
+    #[error("{}: {which}", path.display())]
+    WhichStudy {
+        /// The home.
+        path: PathBuf,
+        /// What was asked for, what there is, and the way out.
+        which: String,
+    },
+}
+
+/// Why an agent cannot be enrolled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnrolError {
+    /// The address is none of a coordinator.
+    #[error("coordinator URL = {url:?}: {message}")]
+    Url {
+        /// The address.
+        url: String,
+        /// What is wrong with it, and the way out.
+        message: String,
+    },
+    /// The home.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The coordinator does not answer, or refuses.
+    #[error("{url}: {source}")]
+    Link {
+        /// The address.
+        url: String,
+        /// Why.
+        source: LinkError,
+    },
+    /// Whoever answers is not the coordinator that the token names.
+    #[error("{url}: {message}; nothing was stored; ask the study's operator")]
+    Impostor {
+        /// The address.
+        url: String,
+        /// What does not fit.
+        message: String,
+    },
+    /// The study's configuration cannot be used by this program.
+    #[error("the study cannot be joined with this version of fedbo: {0}")]
+    Config(#[from] FileError),
+    /// The home takes part in another study of this name.
+    #[error(
+        "{}: the agent has joined a study {study:?} already, {differs}; name another home for this one", path.display()
+    )]
+    Joined {
+        /// The home.
+        path: PathBuf,
+        /// The name.
+        study: String,
+        /// In what it differs.
+        differs: String,
+    },
+}
+
+/// Why an agent cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Its file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Its home.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// Its key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Its trials cannot be read or written.
+    #[error(transparent)]
+    Trials(#[from] TrialsError),
+    /// The study charges privacy, and the agent has no budget of its own.
+    #[error(
+        "study {study:?} charges privacy, and the agent's file says nothing of what it may spend over all its studies; add \
+         [privacy] with epsilon_max = {epsilon} and delta = {delta:e}, which is this study's own budget"
+    )]
+    NoBudget {
+        /// The study.
+        study: String,
+        /// The study's own budget.
+        epsilon: f64,
+        /// The study's own δ.
+        delta: f64,
+    },
+    /// What its uploads cost is not known.
+    #[error(transparent)]
+    Unpriced(#[from] Unpriced),
+    /// It began with another seed.
+    #[error(
+        "agent.seed = {given} is not the seed with which study {study:?} was begun; take the key back as it was, or leave it out"
+    )]
+    OtherSeed {
+        /// The study.
+        study: String,
+        /// What the file says.
+        given: u64,
+    },
+    /// There is no seed to draw.
+    #[error("the operating system gives no random numbers ({cause}); give agent.seed")]
+    NoRandomness {
+        /// What it says.
+        cause: String,
+    },
+    /// The study's releases cannot be followed.
+    #[error(transparent)]
+    NotFollowed(#[from] NotFollowed),
+    /// The shared features cannot be drawn.
+    #[error("the features that the study's agents share cannot be drawn: {0}")]
+    Features(#[from] GpError),
+    /// The strategy refuses its settings.
+    #[error("the study's configuration cannot be used: {0}")]
+    Strategy(#[from] StrategyError),
+    /// No point of the agent's region was found.
+    #[error("no initial point of the agent's region was found; ask the study's operator")]
+    NoStart,
+    /// The agent's slot is not in the configuration.
+    #[error("slot {slot} is none of the study's {n_agents} slots: the agent's memory is damaged")]
+    NoSlot {
+        /// The slot.
+        slot: u32,
+        /// N.
+        n_agents: usize,
+    },
+    /// The agent's machine failed.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The objective cannot be evaluated at all, whatever the point.
+    #[error("{message}; the trial was given back, mend the command and start again")]
+    Objective {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// What the agent would send for a round is not what it made before.
+    #[error(
+        "round {round}: what the agent made for it is not what it would make now, so nothing is sent; its trials, its file \
+         or this program have changed: put back what was there"
+    )]
+    UploadDiffers {
+        /// The round.
+        round: u64,
+    },
+    /// A handout that was taken before is refused now.
+    #[error("the agent's memory is damaged: its handout of round {round} is refused: {source}")]
+    Log {
+        /// The round after which it was taken; 0 for the first.
+        round: u64,
+        /// Why.
+        source: Misconduct,
+    },
+    /// A handout was taken at another place.
+    #[error(
+        "the agent's memory and its trials do not fit each other: a round began after {logged} trials, there are {found} now; \
+         restore both from the same copy"
+    )]
+    LogOrder {
+        /// Trials that the memory knows.
+        logged: u64,
+        /// Trials that there are.
+        found: u64,
+    },
+    /// The coordinator did what none may do. Nothing is uploaded any more.
+    #[error(
+        "the coordinator is not to be trusted, so the agent stops and uploads nothing more: {0}; ask the study's operator, \
+         and keep the agent's folder: it holds what was signed"
+    )]
+    Misconduct(#[from] Misconduct),
+    /// The coordinator refuses for good.
+    #[error("the coordinator refuses {what}: {message} ({code})")]
+    Refused {
+        /// What was asked for.
+        what: &'static str,
+        /// Why.
+        code: ProblemCode,
+        /// The same in words, with the way out.
+        message: String,
+    },
+    /// There is no usable answer, and none is to be expected.
+    #[error("{0}")]
+    Link(LinkError),
+}
+
+/// Why trials cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrialsError {
+    /// The study among the trials is another one.
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    /// The file.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// They are not those that the agent asked for.
+    #[error(
+        "{}: trial {number} is not what the agent asks for in its place; the trials were changed by hand or are another \
+         run's: restore them from a copy", path.display()
+    )]
+    Strange {
+        /// The file.
+        path: PathBuf,
+        /// The trial.
+        number: u64,
+    },
+}
+
+/// Why a key cannot be replaced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RotateError {
+    /// The home.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A coordinator does not answer, or refuses.
+    #[error(
+        "study {study:?}: {source}; the new key is kept beside the old one, and both serve: start again to complete the change"
+    )]
+    Link {
+        /// The study.
+        study: String,
+        /// Why.
+        source: LinkError,
+    },
+}

@@ -1,0 +1,308 @@
+//! What a session exchanges with its coordinator: uploads go up, rounds come down.
+
+use std::time::Duration;
+
+use fedbo_protocol::{AgentEffect, AgentUpdate};
+use fedbo_wire::{ProblemCode, StudyState, Upload};
+
+use crate::link::{LinkError, Place, Poll, Polled, Standing};
+use crate::log::{TakenHandout, UploadState};
+use crate::purse::{Charge, Charged};
+use crate::session::{Ended, Session, Step};
+use crate::{Misconduct, RunError};
+
+/// Seconds that a coordinator may take to answer when there is nothing new: less than proxies are known to wait.
+const POLL_S: u64 = 25;
+/// Who answered at once that there is nothing new is not asked again before this has passed.
+const POLL_PAUSE: Duration = Duration::from_millis(1000);
+/// How often an answer without news is noted as the last contact.
+const CONTACT_MS: u64 = 60_000;
+
+/// The longest time until an upload is offered again for which its round is not open yet: rounds are short.
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// What became of the bytes of an upload.
+enum Sent {
+    Acknowledged,
+    /// For good; the agent goes on.
+    Missed(fedbo_wire::Problem),
+    /// The step is over without a decision.
+    Undecided(Step),
+}
+
+impl Session<'_> {
+    /// Delivers an upload: makes it, keeps it, charges it, sends it until it is acknowledged or refused for good; or sees that
+    /// this was done before.
+    pub(crate) fn deliver(&mut self, update: AgentUpdate) -> Result<Step, RunError> {
+        let round = update.round;
+        let bytes = self.upload_bytes(&update);
+        let state = match self.log().upload(round)? {
+            Some(made) if made.bytes != bytes => return Err(RunError::UploadDiffers { round }),
+            Some(made) => made.state,
+            None => self.keep(round, &bytes)?,
+        };
+        if state != UploadState::Pending {
+            return Ok(Step::Went);
+        }
+        match self.send(round, &bytes)? {
+            Sent::Acknowledged => {
+                self.log()
+                    .end(round, UploadState::Acknowledged, self.clock.now_ms())?;
+                self.delivered = Some(round);
+                self.observer.upload_sent(round);
+                Ok(Step::Went)
+            }
+            Sent::Missed(why) => {
+                self.log()
+                    .end(round, UploadState::Missed, self.clock.now_ms())?;
+                self.observer.upload_missed(round, &why);
+                Ok(Step::Went)
+            }
+            Sent::Undecided(step) => {
+                self.queue.push_front(AgentEffect::Upload(update));
+                Ok(step)
+            }
+        }
+    }
+
+    fn upload_bytes(&self, update: &AgentUpdate) -> Vec<u8> {
+        let upload = Upload {
+            config: self.membership.digest,
+            map: self.map,
+            slot: self.membership.slot,
+            round: update.round,
+            weights: update.weights.clone(),
+        };
+        upload.to_bytes()
+    }
+
+    /// Keeps an upload before its first byte leaves, with its charge where there is one (INV-13).
+    fn keep(&mut self, round: u64, bytes: &[u8]) -> Result<UploadState, RunError> {
+        let now_ms = self.clock.now_ms();
+        let Some(purse) = &self.purse else {
+            self.log().make(round, bytes, now_ms)?;
+            return Ok(UploadState::Pending);
+        };
+        let charge = Charge {
+            membership: &self.membership,
+            round,
+            bytes,
+            now_ms,
+        };
+        match purse.charge(&self.home.database, &charge)?? {
+            Charged::Made => Ok(UploadState::Pending),
+            Charged::Withheld(reached) => {
+                if !self.said_budget {
+                    self.said_budget = true;
+                    self.observer.budget_reached(&reached);
+                }
+                Ok(UploadState::Withheld)
+            }
+        }
+    }
+
+    fn send(&mut self, round: u64, bytes: &[u8]) -> Result<Sent, RunError> {
+        let to = Place {
+            study: &self.membership.study,
+            round,
+            slot: self.membership.slot,
+        };
+        match self.link.upload(&self.keys[0], to, bytes) {
+            Ok(()) => {
+                self.answered()?;
+                Ok(Sent::Acknowledged)
+            }
+            Err(LinkError::Refused(problem)) if is_missed(problem.code) => {
+                self.answered()?;
+                Ok(Sent::Missed(problem))
+            }
+            Err(error) => Ok(Sent::Undecided(self.failed("an upload", error)?)),
+        }
+    }
+
+    /// Sends an acknowledged upload once more, byte for byte: the coordinator lost it before its round was over.
+    pub(crate) fn send_again(&mut self, round: u64) -> Result<Step, RunError> {
+        let made = self.log().upload(round)?;
+        let Some(made) = made.filter(|made| made.state == UploadState::Acknowledged) else {
+            self.resend = None; // nothing of this agent is due there
+            return Ok(Step::Went);
+        };
+        match self.send(round, &made.bytes)? {
+            Sent::Acknowledged => {
+                self.resend = None;
+                self.observer.upload_resent(round);
+                Ok(Step::Went)
+            }
+            Sent::Missed(why) => {
+                self.resend = None;
+                self.observer.upload_missed(round, &why);
+                Ok(Step::Went)
+            }
+            Sent::Undecided(step) => Ok(step),
+        }
+    }
+
+    /// The next round: the one that was taken after the last, else the one that the coordinator hands out.
+    pub(crate) fn next_round(&mut self) -> Result<Step, RunError> {
+        let last = self.follower.round();
+        if let Some(taken) = self.log().handout_after(last)? {
+            return self.begin_again(&taken);
+        }
+        let poll = Poll {
+            after: last,
+            entries: self.follower.head().seq,
+            wait_s: POLL_S,
+            delivered: self.delivered,
+            bytes_max: self.follower.bytes_max(),
+        };
+        let asked_ms = self.clock.now_ms();
+        let polled = self
+            .link
+            .handouts(&self.keys[0], &self.membership.study, poll);
+        match polled {
+            Ok(Polled::Handout(bytes)) => {
+                self.answered()?;
+                self.take(bytes)
+            }
+            Ok(Polled::Nothing(standing)) => {
+                self.answered()?;
+                self.wait(standing, asked_ms)
+            }
+            Err(error) => self.failed("the next round", error),
+        }
+    }
+
+    fn begin_again(&mut self, taken: &TakenHandout) -> Result<Step, RunError> {
+        if taken.n_told != self.n_told {
+            return Err(RunError::LogOrder {
+                logged: taken.n_told,
+                found: self.n_told,
+            });
+        }
+        let round = self.follower.round().unwrap_or(0);
+        let believed = self.follower.read(&taken.bytes);
+        let believed = believed.map_err(|source| RunError::Log { round, source })?;
+        self.begin_round(believed)
+    }
+
+    fn take(&mut self, bytes: Vec<u8>) -> Result<Step, RunError> {
+        let believed = match self.follower.read(&bytes) {
+            Ok(believed) => believed,
+            Err(misconduct) => return Err(self.accuse(misconduct)),
+        };
+        let taken = TakenHandout {
+            n_told: self.n_told,
+            bytes,
+        };
+        let (round, collects) = (believed.round, believed.collects);
+        self.log()
+            .take(round, &taken, &believed.head, self.clock.now_ms())?;
+        self.said_state = None;
+        self.observer.round_began(round, collects);
+        self.begin_round(believed)
+    }
+
+    /// Nothing is sent to this coordinator any more.
+    fn accuse(&mut self, misconduct: Misconduct) -> RunError {
+        self.observer.coordinator_refused(&misconduct);
+        self.accused = Some(misconduct.clone());
+        misconduct.into()
+    }
+
+    /// There is nothing new.
+    fn wait(&mut self, standing: Standing, asked_ms: u64) -> Result<Step, RunError> {
+        if let Some(round) = standing.resend {
+            self.resend = Some(round);
+            return Ok(Step::Went);
+        }
+        if standing.state == StudyState::Finished {
+            return self.finish(Ended::StudyOver);
+        }
+        if standing.state == StudyState::Running {
+            self.said_state = None;
+        } else if self.said_state != Some(standing.state) {
+            self.said_state = Some(standing.state);
+            self.observer.study_waits(standing.state);
+        }
+        let now_ms = self.clock.now_ms();
+        if now_ms.abs_diff(self.membership.contact_at_ms) > CONTACT_MS {
+            self.membership.contact_at_ms = now_ms;
+            self.home
+                .database
+                .write(|tx| self.membership.touch(tx, now_ms))?;
+        }
+        let took = Duration::from_millis(now_ms.saturating_sub(asked_ms));
+        Ok(Step::Waits(POLL_PAUSE.saturating_sub(took)))
+    }
+
+    /// There was a good answer: whoever gave it knows the key in use.
+    fn answered(&mut self) -> Result<(), RunError> {
+        self.backoff.reset();
+        self.n_keys_tried = 0;
+        let key = self.keys[0].public();
+        if key != self.membership.key {
+            let now_ms = self.clock.now_ms();
+            self.home
+                .database
+                .write(|tx| self.membership.known_by(tx, key, now_ms))?;
+            self.membership.key = key;
+        }
+        Ok(())
+    }
+
+    /// There was none: what to do now.
+    fn failed(&mut self, what: &'static str, error: LinkError) -> Result<Step, RunError> {
+        if matches!(error, LinkError::Stopped) {
+            return Ok(Step::Ended(Ended::Interrupted));
+        }
+        // While a change of keys is not complete, the coordinator knows the one or the other.
+        if error.code().is_some_and(is_of_the_key) && self.n_keys_tried + 1 < self.keys.len() {
+            self.n_keys_tried += 1;
+            self.keys.rotate_left(1);
+            return Ok(Step::Went);
+        }
+        if error.may_pass() {
+            let mut next = self.backoff.next(self.clock);
+            if error.code().is_some_and(is_of_the_moment) {
+                next = next.min(MOMENT);
+            }
+            self.observer.retrying(&error.to_string(), next);
+            return Ok(Step::Waits(next));
+        }
+        Err(match error {
+            LinkError::Refused(problem) => RunError::Refused {
+                what,
+                code: problem.code,
+                message: problem.message,
+            },
+            error => RunError::Link(error),
+        })
+    }
+}
+
+/// Whether an upload is of no use any more, and nobody did anything wrong.
+fn is_missed(code: ProblemCode) -> bool {
+    matches!(
+        code,
+        ProblemCode::Late | ProblemCode::NotCollected | ProblemCode::Finished
+    )
+}
+
+/// Whether the coordinator answers, and the round is not open just now.
+fn is_of_the_moment(code: ProblemCode) -> bool {
+    matches!(
+        code,
+        ProblemCode::Early | ProblemCode::Paused | ProblemCode::NotStarted
+    )
+}
+
+/// Whether another key of the same agent may be answered otherwise.
+pub(crate) fn is_of_the_key(code: ProblemCode) -> bool {
+    matches!(
+        code,
+        ProblemCode::UnknownAgent
+            | ProblemCode::UnknownStudy
+            | ProblemCode::NotYourSlot
+            | ProblemCode::Revoked
+    )
+}

@@ -1,0 +1,432 @@
+//! What an agent knows of its coordinator's ledger, and what it refuses to believe (INV-13).
+//!
+//! Pure: a handout's bytes go in, what may be used or what the coordinator did wrong comes out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fedbo_ledger::{Head, UnreadableEvent, event_to_bytes};
+use fedbo_federation::{Collaboration, Federation, Protection};
+use fedbo_protocol::{Release, ReleaseSchedule};
+use fedbo_wire::{
+    Content, Digest, Handout, HandoutUnreadable, LedgerEntry, Limits, PublicKey, RelayedMessage,
+};
+
+use crate::Membership;
+use crate::reader::{Reader, ReleaseDefect};
+
+/// What a coordinator did that none may do.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misconduct {
+    /// What came is no handout of the study's coordinator.
+    #[error("what it handed out cannot be believed: {0}")]
+    Unreadable(#[from] HandoutUnreadable),
+    /// It is of another configuration.
+    #[error(
+        "it handed out a round of another configuration ({found}) than the one that was frozen ({expected})"
+    )]
+    OtherConfig {
+        /// What the agent joined.
+        expected: Digest,
+        /// What came.
+        found: Digest,
+    },
+    /// Messages came where releases are due, or the reverse.
+    #[error("it handed out {found}, in this study it is to hand out {expected}")]
+    OtherContent {
+        /// What is due.
+        expected: &'static str,
+        /// What came.
+        found: &'static str,
+    },
+    /// The round is none after those that the agent knows.
+    #[error("its rounds go back: it began round {found} after round {last}")]
+    RoundBack {
+        /// The newest that was known.
+        last: u64,
+        /// What came.
+        found: u64,
+    },
+    /// It says of a round that it collects, or that it does not, against the configuration.
+    #[error(
+        "it says that round {round} {}, which is not what the configuration says", if *found { "collects vectors" } else { "collects none" }
+    )]
+    OtherCollection {
+        /// The round.
+        round: u64,
+        /// What it says.
+        found: bool,
+    },
+    /// The ledger ends earlier than before.
+    #[error("its ledger goes back: it ends at entry {found}, it did end at entry {known}")]
+    LedgerBack {
+        /// Where it was known to end.
+        known: u64,
+        /// Where it ends now.
+        found: u64,
+    },
+    /// The ledger is not the one that the agent follows.
+    #[error(
+        "its ledger has another history: it says that it ends at {found}, and what it handed out ends at {expected}"
+    )]
+    OtherHistory {
+        /// Where the agent comes to.
+        expected: Head,
+        /// What the coordinator signed.
+        found: Head,
+    },
+    /// Entries are missing.
+    #[error("entries of its ledger are missing: entry {found} came, entry {expected} is due")]
+    EntryMissing {
+        /// What is due.
+        expected: u64,
+        /// What came.
+        found: u64,
+    },
+    /// A round was released twice, in two forms.
+    #[error("it released round {round} twice, and differently")]
+    OtherRelease {
+        /// The round.
+        round: u64,
+    },
+    /// There are more releases than the configuration says.
+    #[error("it released more than planned: entry {found} of a ledger that is to have {planned}")]
+    TooManyReleases {
+        /// What the configuration says.
+        planned: u64,
+        /// What came.
+        found: u64,
+    },
+    /// A round released that does not release, or one that does did not.
+    #[error("its entry {seq} is the release of round {found}, the configuration says round {expected}")]
+    OtherRound {
+        /// The entry.
+        seq: u64,
+        /// What the configuration says.
+        expected: u64,
+        /// What came.
+        found: u64,
+    },
+    /// Releases that are due are not there.
+    #[error("round {round} begins, and of the {expected} releases before it there are {found}")]
+    ReleaseMissing {
+        /// The round.
+        round: u64,
+        /// What the configuration says.
+        expected: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// A round that has not begun was released.
+    #[error("round {round} begins, and round {found} is released already")]
+    ReleaseEarly {
+        /// The round that begins.
+        round: u64,
+        /// The round of the release.
+        found: u64,
+    },
+    /// A release is charged with something else than the configuration says.
+    #[error(
+        "it charged the release of round {round} with another event than the configuration says, so it spends of the budget \
+         what is not known"
+    )]
+    OtherEvent {
+        /// The round.
+        round: u64,
+    },
+    /// A release cannot be used.
+    #[error("its release of round {round} is none: {source}")]
+    Release {
+        /// The round.
+        round: u64,
+        /// What is wrong with it.
+        source: ReleaseDefect,
+    },
+}
+
+/// Why a study's releases cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotFollowed {
+    /// Its event has no bytes.
+    #[error("the study's privacy event is none: {0}")]
+    Event(#[from] UnreadableEvent),
+    /// Its noise comes from a seed, and this build reads no such releases.
+    #[error(
+        "the study has simulate = true, and this program is built without simulation: nothing is promised of its releases"
+    )]
+    Simulation,
+}
+
+/// What may be used of a handout.
+#[derive(Clone, Debug)]
+pub(crate) struct Believed {
+    /// The round that begins.
+    pub(crate) round: u64,
+    pub(crate) collects: bool,
+    pub(crate) content: BelievedContent,
+    /// Where the ledger ends now.
+    pub(crate) head: Head,
+    /// Hash of each new release with its event, by round.
+    known: Vec<(u64, Digest)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum BelievedContent {
+    Messages {
+        messages: Vec<RelayedMessage>,
+        stragglers: Vec<u32>,
+    },
+    Releases(Vec<Arc<Release>>),
+}
+
+/// Follows one coordinator in one study.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    coordinator: PublicKey,
+    config: Digest,
+    limits: Limits,
+    ledger: Option<LedgerPlan>,
+    /// The newest round that was believed.
+    round: Option<u64>,
+    head: Head,
+    /// Releases by round.
+    known: BTreeMap<u64, Digest>,
+}
+
+/// What the configuration says of the ledger of a study with releases.
+#[derive(Debug)]
+struct LedgerPlan {
+    schedule: ReleaseSchedule,
+    /// In bytes; empty where nothing is charged.
+    event: Vec<u8>,
+    reader: Reader,
+}
+
+impl Follower {
+    /// Begins before the first round of a study.
+    pub(crate) fn new(
+        membership: &Membership,
+        federation: &Federation,
+    ) -> Result<Self, NotFollowed> {
+        let (ledger, head) = match &federation.collaboration {
+            Collaboration::Fts(_) => (None, Head { seq: 0, hash: [0; 32] }),
+            Collaboration::Distributed(distributed) => {
+                let (event, head) = match &distributed.releases.protection {
+                    Protection::Charged(plan) => {
+                        (event_to_bytes(&plan.event)?, plan.charter.genesis())
+                    }
+                    Protection::Off | Protection::Simulated => {
+                        (Vec::new(), Head::uncharged(membership.config.as_bytes()))
+                    }
+                };
+                let plan = LedgerPlan {
+                    schedule: distributed.schedule(),
+                    event,
+                    reader: Reader::of(distributed, federation.own_arm())
+                        .ok_or(NotFollowed::Simulation)?,
+                };
+                (Some(plan), head)
+            }
+        };
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX); // checked to be far below when the text was read
+        Ok(Self {
+            coordinator: membership.coordinator,
+            config: membership.digest,
+            limits: Limits {
+                n_features: count(federation.features.n_features),
+                n_slots: count(federation.agents.len()),
+                release_bytes_max: ledger.as_ref().map_or(0, |plan| plan.reader.bytes_max),
+            },
+            ledger,
+            round: None,
+            head,
+            known: BTreeMap::new(),
+        })
+    }
+
+    /// The newest round.
+    pub(crate) fn round(&self) -> Option<u64> {
+        self.round
+    }
+
+    /// Where the ledger ends, as far as the agent has followed it.
+    pub(crate) fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Bytes of a handout at most.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        let n_releases = self.ledger.as_ref().map_or(0, |plan| plan.schedule.n_releases());
+        self.limits.handout_bytes_max(n_releases)
+    }
+
+    /// Looks at a handout; nothing is changed by it.
+    pub(crate) fn read(&self, bytes: &[u8]) -> Result<Believed, Misconduct> {
+        let handout = Handout::from_bytes(bytes, &self.coordinator, self.limits)?;
+        if handout.config != self.config {
+            return Err(Misconduct::OtherConfig {
+                expected: self.config,
+                found: handout.config,
+            });
+        }
+        if let Some(last) = self.round
+            && handout.round <= last
+        {
+            return Err(Misconduct::RoundBack {
+                last,
+                found: handout.round,
+            });
+        }
+        let other_content = |expected, found| Misconduct::OtherContent { expected, found };
+        match (handout.content, &self.ledger) {
+            (
+                Content::Messages {
+                    messages,
+                    stragglers,
+                },
+                None,
+            ) => Ok(Believed {
+                round: handout.round,
+                collects: handout.collects,
+                content: BelievedContent::Messages {
+                    messages,
+                    stragglers,
+                },
+                head: self.head,
+                known: Vec::new(),
+            }),
+            (Content::Releases(entries), Some(plan)) => {
+                let signed = Head {
+                    seq: handout.head.seq,
+                    hash: handout.head.hash,
+                };
+                let (releases, known) = self.follow(plan, &entries, signed, handout.round)?;
+                plan.check_round(handout.round, handout.collects, signed.seq)?;
+                Ok(Believed {
+                    round: handout.round,
+                    collects: handout.collects,
+                    content: BelievedContent::Releases(releases),
+                    head: signed,
+                    known,
+                })
+            }
+            (Content::Messages { .. }, Some(_)) => Err(other_content("releases", "messages")),
+            (Content::Releases(_), None) => Err(other_content("messages", "releases")),
+        }
+    }
+
+    /// Goes on to a handout that was believed.
+    pub(crate) fn advance(&mut self, believed: &Believed) {
+        self.round = Some(believed.round);
+        self.head = believed.head;
+        self.known.extend(believed.known.iter().copied());
+    }
+
+    /// The releases that are new when a round begins, after the whole chain from the own head to the signed one was followed.
+    #[expect(clippy::type_complexity, reason = "releases, and what is known of them from now on")]
+    fn follow(
+        &self,
+        plan: &LedgerPlan,
+        entries: &[LedgerEntry],
+        signed: Head,
+        begins: u64,
+    ) -> Result<(Vec<Arc<Release>>, Vec<(u64, Digest)>), Misconduct> {
+        let own = self.head;
+        let mut head = own;
+        let mut releases = Vec::new();
+        let mut known = Vec::new();
+        for entry in entries {
+            let LedgerEntry {
+                seq,
+                round,
+                event,
+                release,
+            } = entry;
+            let digest = fedbo_wire::digest("release of a round", &[event, release]);
+            if let Some(before) = self.known.get(round) {
+                // Shown again: the same in every bit, or it is released twice.
+                match *before == digest && *seq <= own.seq {
+                    true => continue,
+                    false => return Err(Misconduct::OtherRelease { round: *round }),
+                }
+            }
+            let planned = plan.schedule.n_releases();
+            if *seq > planned {
+                return Err(Misconduct::TooManyReleases {
+                    planned,
+                    found: *seq,
+                });
+            }
+            let due = head.seq + 1;
+            if *seq != due {
+                return Err(Misconduct::EntryMissing {
+                    expected: due,
+                    found: *seq,
+                });
+            }
+            let expected = (due - 1) * plan.schedule.every(); // at most the last round of the schedule
+            if *round != expected {
+                return Err(Misconduct::OtherRound {
+                    seq: *seq,
+                    expected,
+                    found: *round,
+                });
+            }
+            if *round > begins {
+                return Err(Misconduct::ReleaseEarly {
+                    round: begins,
+                    found: *round,
+                });
+            }
+            if *event != plan.event {
+                return Err(Misconduct::OtherEvent { round: *round });
+            }
+            head = head.follow(*round, event, release);
+            let read = plan.reader.read(*round, release);
+            releases.push(read.map_err(|source| Misconduct::Release {
+                round: *round,
+                source,
+            })?);
+            known.push((*round, digest));
+        }
+        if signed.seq < own.seq {
+            return Err(Misconduct::LedgerBack {
+                known: own.seq,
+                found: signed.seq,
+            });
+        }
+        if signed != head {
+            return Err(Misconduct::OtherHistory {
+                expected: head,
+                found: signed,
+            });
+        }
+        Ok((releases, known))
+    }
+}
+
+impl LedgerPlan {
+    /// That every round before this one that is to release has done so, and that it collects as it is to (INV-3). The round
+    /// itself may have been released: by a coordinator that stopped between that and the next handout, and was started again.
+    fn check_round(&self, round: u64, collects: bool, n_released: u64) -> Result<(), Misconduct> {
+        if collects != self.schedule.releases(round) {
+            return Err(Misconduct::OtherCollection {
+                round,
+                found: collects,
+            });
+        }
+        let expected = round
+            .div_ceil(self.schedule.every())
+            .min(self.schedule.n_releases());
+        if n_released < expected {
+            return Err(Misconduct::ReleaseMissing {
+                round,
+                expected,
+                found: n_released,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! An agent's folder: its key, its memory, its trials.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use fedbo_database::Mode;
+
+use crate::database::Database;
+use crate::lock::Lock;
+use crate::{HomeError, Membership};
+
+/// Name of the agent's memory in its folder.
+const DATABASE_FILE: &str = "agent.db";
+
+/// An agent's folder. Raw data never leaves it (INV-12): what an agent sends is a weight sample a round.
+#[derive(Debug)]
+pub struct Home {
+    folder: PathBuf,
+    pub(crate) database: Database,
+}
+
+impl Home {
+    /// Opens the folder of an agent that was enrolled.
+    ///
+    /// # Errors
+    /// If there is no agent, or its memory is damaged or cannot be written.
+    pub fn open(folder: &Path) -> Result<Self, HomeError> {
+        Self::with(folder, Mode::Existing)
+    }
+
+    /// Opens the folder, after making it if there is none: for its owner alone.
+    pub(crate) fn open_or_make(folder: &Path) -> Result<Self, HomeError> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| HomeError::Folder {
+                path: folder.to_owned(),
+                cause: error.to_string(),
+            })?;
+        Self::with(folder, Mode::Create)
+    }
+
+    /// Opens the folder to look at it.
+    pub(crate) fn look(folder: &Path) -> Result<Self, HomeError> {
+        Ok(Self {
+            database: Database::look(&folder.join(DATABASE_FILE))?,
+            folder: folder.to_owned(),
+        })
+    }
+
+    fn with(folder: &Path, mode: Mode) -> Result<Self, HomeError> {
+        Ok(Self {
+            database: Database::open(&folder.join(DATABASE_FILE), mode)?,
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The studies that the agent takes part in, by name.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn memberships(&self) -> Result<Vec<Membership>, HomeError> {
+        self.database.read(Membership::all)
+    }
+
+    /// The membership in this study; the only one if none is named.
+    ///
+    /// # Errors
+    /// If there is none, or several.
+    pub fn membership(&self, study: Option<&str>) -> Result<Membership, HomeError> {
+        let all = self.memberships()?;
+        let known = || {
+            let names: Vec<String> = all.iter().map(|m| format!("{:?}", m.study)).collect();
+            names.join(", ")
+        };
+        let which = match (study, all.as_slice()) {
+            (_, []) => {
+                "the agent takes part in no study; enrol it with the token that the study's operator gave you"
+                    .to_owned()
+            }
+            (Some(study), _) => match all.iter().find(|m| m.study == study) {
+                Some(found) => return Ok(found.clone()),
+                None => format!(
+                    "the agent takes part in no study {study:?}; it takes part in {}",
+                    known()
+                ),
+            },
+            (None, [only]) => return Ok(only.clone()),
+            (None, _) => format!(
+                "the agent takes part in several studies: name one of {} as agent.study",
+                known()
+            ),
+        };
+        Err(HomeError::WhichStudy {
+            path: self.folder.clone(),
+            which,
+        })
+    }
+
+    /// Makes sure that nobody else runs this study.
+    pub(crate) fn hold(&self, membership: &Membership) -> Result<Lock, HomeError> {
+        let path = self.folder.join(format!("study-{}.lock", membership.id));
+        Lock::take(&path, "runs this study of the agent")
+    }
+
+    /// Makes sure that nobody else changes the key, or takes a new membership.
+    pub(crate) fn hold_key(&self) -> Result<Lock, HomeError> {
+        let path = self.folder.join("identity.lock");
+        Lock::take(&path, "is changing the agent's key or enrolling it")
+    }
+}

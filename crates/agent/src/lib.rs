@@ -1,0 +1,54 @@
+//! An agent of a federation as a process of its own: it keeps its objective and its data, and talks to a coordinator.
+//!
+//! Decides what of an agent is durable and when, what it believes of what a coordinator hands out, when it sends and what it
+//! may spend on it over all its studies. What to try and what to send is decided by the machines of `fedbo-protocol`,
+//! what the bytes look like by `fedbo-wire`. Runs without threads but for the waiting for answers.
+//!
+//! Everything that an agent did is in its folder, and what it does follows from that: a run replays it and goes on.
+//! Start at [`enrol`], then [`run`], inside of it [`Session`]; what may be believed is decided in `follower.rs`, what may be
+//! spent in `purse.rs`.
+
+mod agent_file;
+mod authority;
+mod clock;
+mod database;
+mod enrol;
+mod error;
+mod exchange;
+mod follower;
+mod home;
+mod http_link;
+mod identity;
+mod link;
+mod lock;
+mod log;
+mod machine;
+mod membership;
+mod observer;
+mod purse;
+mod reader;
+mod rotate;
+mod run;
+mod schema;
+mod session;
+mod status;
+mod trials;
+
+pub use agent_file::{AgentFile, HOME};
+pub use clock::{Clock, SystemClock};
+pub use enrol::{EnrolOptions, enrol, enrol_with};
+pub use error::{EnrolError, HomeError, RotateError, RunError, TrialsError};
+pub use follower::{Misconduct, NotFollowed};
+pub use home::Home;
+pub use http_link::HttpLink;
+pub use identity::KeyError;
+pub use link::{Link, LinkError, Place, Poll, Polled, SignedConfig, Standing};
+pub use log::UploadCounts;
+pub use membership::Membership;
+pub use observer::{Observer, Silent};
+pub use purse::{BudgetReached, Unpriced};
+pub use reader::ReleaseDefect;
+pub use rotate::{rotate, rotate_with};
+pub use run::{RunOptions, run};
+pub use session::{Ended, Parts, Session, Step};
+pub use status::{HomeStatus, MembershipStatus, PrivacyStatus, status};

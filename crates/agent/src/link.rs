@@ -1,0 +1,159 @@
+//! What an agent asks its coordinator, whatever carries it.
+
+use fedbo_wire::{
+    Digest, EnrolmentToken, Enrolled, Problem, ProblemCode, RotateRequest, Signature, SigningKey,
+    StudyState, StudyStatus,
+};
+
+/// A way to a coordinator. Every request may be repeated: the coordinator answers it as the first time.
+///
+/// Requests are signed with the given key. A call blocks until there is an answer, or until the way itself gives up.
+pub trait Link {
+    /// Takes a slot for the key.
+    ///
+    /// # Errors
+    /// If the token is refused, or there is no usable answer.
+    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError>;
+
+    /// The frozen configuration of a study.
+    ///
+    /// # Errors
+    /// If it is refused, or there is no usable answer.
+    fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError>;
+
+    /// Delivers an upload. `Ok` says that it is durable there, or counts as if it were.
+    ///
+    /// # Errors
+    /// If it is refused, or there is no usable answer.
+    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError>;
+
+    /// Asks for the newest round.
+    ///
+    /// # Errors
+    /// If it is refused, or there is no usable answer.
+    fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError>;
+
+    /// Where a study stands.
+    ///
+    /// # Errors
+    /// If it is refused, or there is no usable answer.
+    fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError>;
+
+    /// Puts another key in the place of this one.
+    ///
+    /// # Errors
+    /// If it is refused, or there is no usable answer.
+    fn rotate(
+        &self,
+        key: &SigningKey,
+        study: &str,
+        request: &RotateRequest,
+    ) -> Result<(), LinkError>;
+}
+
+/// Where an upload goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The study.
+    pub study: &'a str,
+    /// The round.
+    pub round: u64,
+    /// The agent's slot.
+    pub slot: u32,
+}
+
+/// What an agent says when it asks for the newest round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// The newest round that it knows; none before the first.
+    pub after: Option<u64>,
+    /// Number of the last ledger entry that it knows.
+    pub entries: u64,
+    /// Seconds that the coordinator may take to answer when there is nothing new.
+    pub wait_s: u64,
+    /// The last round whose upload was acknowledged.
+    pub delivered: Option<u64>,
+    /// Bytes of an answer at most.
+    pub bytes_max: u64,
+}
+
+/// The answer to a [`Poll`].
+#[derive(Clone, PartialEq, Eq)]
+pub enum Polled {
+    /// A handout, signed; not yet looked at.
+    Handout(Vec<u8>),
+    /// There is nothing new.
+    Nothing(Standing),
+}
+
+/// Where a study stands when there is nothing new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The round that is being played.
+    pub round: u64,
+    /// Whether rounds go on.
+    pub state: StudyState,
+    /// The coordinator has lost the agent's upload of this round and still collects it: the same bytes are to be sent again.
+    pub resend: Option<u64>,
+}
+
+/// A configuration with its coordinator's signature; not yet looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedConfig {
+    /// The text, byte for byte.
+    pub text: Vec<u8>,
+    /// Its digest, as the coordinator says.
+    pub digest: Digest,
+    /// The signature.
+    pub signature: Signature,
+}
+
+/// Why a request has no good answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The coordinator refuses.
+    #[error("the coordinator refuses: {} ({})", .0.message, .0.code)]
+    Refused(Problem),
+    /// There is no way to it now, or something between here and there answers in its place.
+    #[error("{reason}")]
+    Unreachable {
+        /// What is in the way.
+        reason: String,
+    },
+    /// The answer is none of this protocol: the same request would get the same again.
+    #[error(
+        "{reason}; whoever answers is no coordinator of this version: check the address and what stands between"
+    )]
+    Unusable {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The way cannot even be tried: a setting is wrong.
+    #[error("{0}")]
+    Setting(String),
+    /// The run is being stopped.
+    #[error("stopped before there was an answer")]
+    Stopped,
+}
+
+impl LinkError {
+    /// Whether the same request may succeed later though nobody changes anything.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused(problem) => problem.code.may_pass(),
+            Self::Unreachable { .. } => true,
+            Self::Unusable { .. } | Self::Setting(_) | Self::Stopped => false,
+        }
+    }
+
+    /// Why the coordinator refuses, if it does.
+    #[must_use]
+    pub fn code(&self) -> Option<ProblemCode> {
+        match self {
+            Self::Refused(problem) => Some(problem.code),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What an agent took and sent in a study, round by round: enough to do all of it again.
+
+use fedbo_database::Failure;
+use fedbo_ledger::Head;
+use rusqlite::{OptionalExtension as _, Transaction, params};
+
+use crate::{HomeError, Membership};
+use crate::database::Database;
+
+/// A handout as it was taken.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct TakenHandout {
+    /// Trials that had been told before.
+    pub(crate) n_told: u64,
+    /// As it was signed.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// An upload as it was made.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct MadeUpload {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) state: UploadState,
+}
+
+/// What became of an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UploadState {
+    /// To be sent, or sent without an answer.
+    Pending,
+    /// The coordinator has it.
+    Acknowledged,
+    /// It came too late, or was not collected.
+    Missed,
+    /// The agent's budget did not allow it: it never left.
+    Withheld,
+}
+
+impl UploadState {
+    const ALL: [Self; 4] = [
+        Self::Pending,
+        Self::Acknowledged,
+        Self::Missed,
+        Self::Withheld,
+    ];
+
+    /// Its name in the file; never changes.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Acknowledged => "acknowledged",
+            Self::Missed => "missed",
+            Self::Withheld => "withheld",
+        }
+    }
+
+    fn by_name(name: &str) -> Result<Self, Failure> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|state| state.name() == name)
+            .ok_or_else(|| Failure::Contradiction(format!("an upload is {name:?}")))
+    }
+}
+
+/// Uploads of a membership, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UploadCounts {
+    /// Those that the coordinator has.
+    pub acknowledged: u64,
+    /// Those that came too late.
+    pub missed: u64,
+    /// Those that the agent's budget did not allow.
+    pub withheld: u64,
+}
+
+/// The log of one membership.
+#[derive(Clone, Copy)]
+pub(crate) struct Log<'a> {
+    pub(crate) database: &'a Database,
+    pub(crate) membership: &'a Membership,
+}
+
+impl Log<'_> {
+    /// The first handout of a round after this one; of all if there is none.
+    pub(crate) fn handout_after(
+        &self,
+        round: Option<u64>,
+    ) -> Result<Option<TakenHandout>, HomeError> {
+        let after = round.map_or(-1, |round| i64::try_from(round).unwrap_or(i64::MAX));
+        let sql = "SELECT n_told, bytes FROM handouts WHERE membership = ? AND round > ? ORDER BY round LIMIT 1";
+        self.database.read(|tx| {
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok(TakenHandout {
+                    n_told: row.get(0)?,
+                    bytes: row.get(1)?,
+                })
+            };
+            let found = tx.query_row(sql, params![self.membership.id, after], read);
+            Ok(found.optional()?)
+        })
+    }
+
+    /// Keeps a handout.
+    pub(crate) fn take(
+        &self,
+        round: u64,
+        taken: &TakenHandout,
+        head: &Head,
+        now_ms: u64,
+    ) -> Result<(), HomeError> {
+        let sql = "INSERT INTO handouts (membership, round, n_told, bytes, head, taken_at_ms) VALUES (?, ?, ?, ?, ?, ?)";
+        self.database.write(|tx| {
+            let id = self.membership.id;
+            let head = head.to_string();
+            tx.execute(sql, params![id, round, taken.n_told, taken.bytes, head, now_ms])?;
+            self.membership.touch(tx, now_ms)
+        })
+    }
+
+    /// What was made for a round.
+    pub(crate) fn upload(&self, round: u64) -> Result<Option<MadeUpload>, HomeError> {
+        self.database
+            .read(|tx| upload(tx, self.membership.id, round))
+    }
+
+    /// Keeps what was made for a round.
+    pub(crate) fn make(&self, round: u64, bytes: &[u8], now_ms: u64) -> Result<(), HomeError> {
+        self.database.write(|tx| {
+            let state = UploadState::Pending;
+            insert_upload(tx, self.membership.id, round, bytes, state, now_ms)
+        })
+    }
+
+    /// Keeps what became of an upload.
+    pub(crate) fn end(
+        &self,
+        round: u64,
+        state: UploadState,
+        now_ms: u64,
+    ) -> Result<(), HomeError> {
+        let sql = "UPDATE uploads SET state = ? WHERE membership = ? AND round = ?";
+        self.database.write(|tx| {
+            tx.execute(sql, params![state.name(), self.membership.id, round])?;
+            self.membership.touch(tx, now_ms)
+        })
+    }
+
+    /// The last round whose upload the coordinator has.
+    pub(crate) fn last_delivered(&self) -> Result<Option<u64>, HomeError> {
+        let sql = "SELECT max(round) FROM uploads WHERE membership = ? AND state = 'acknowledged'";
+        self.database
+            .read(|tx| Ok(tx.query_row(sql, [self.membership.id], |row| row.get(0))?))
+    }
+
+    /// The newest round that has begun, and what became of uploads.
+    pub(crate) fn progress(&self) -> Result<(Option<u64>, UploadCounts), HomeError> {
+        let id = self.membership.id;
+        self.database.read(|tx| {
+            let sql = "SELECT max(round) FROM handouts WHERE membership = ?";
+            let round = tx.query_row(sql, [id], |row| row.get(0))?;
+            let count = |state: UploadState| -> Result<u64, Failure> {
+                let sql = "SELECT count(*) FROM uploads WHERE membership = ? AND state = ?";
+                Ok(tx.query_row(sql, params![id, state.name()], |row| row.get(0))?)
+            };
+            let counts = UploadCounts {
+                acknowledged: count(UploadState::Acknowledged)?,
+                missed: count(UploadState::Missed)?,
+                withheld: count(UploadState::Withheld)?,
+            };
+            Ok((round, counts))
+        })
+    }
+}
+
+fn upload(tx: &Transaction<'_>, id: i64, round: u64) -> Result<Option<MadeUpload>, Failure> {
+    let sql = "SELECT bytes, state FROM uploads WHERE membership = ? AND round = ?";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, String>(1)?));
+    let found = tx.query_row(sql, params![id, round], read).optional()?;
+    found
+        .map(|(bytes, state)| {
+            let state = UploadState::by_name(&state)?;
+            Ok(MadeUpload { bytes, state })
+        })
+        .transpose()
+}
+
+pub(crate) fn insert_upload(
+    tx: &Transaction<'_>,
+    id: i64,
+    round: u64,
+    bytes: &[u8],
+    state: UploadState,
+    now_ms: u64,
+) -> Result<(), Failure> {
+    let sql = "INSERT INTO uploads (membership, round, bytes, state, made_at_ms) VALUES (?, ?, ?, ?, ?)";
+    tx.execute(sql, params![id, round, bytes, state.name(), now_ms])?;
+    Ok(())
+}

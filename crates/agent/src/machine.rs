@@ -1,0 +1,118 @@
+//! The agent's state machine, whatever its algorithm.
+
+use fedbo_federation::{Collaboration, Federation};
+use fedbo_gp::MapHash;
+use fedbo_protocol::{
+    Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, AggregateHandout, Broadcast, Takes,
+};
+use fedbo_streams::Seed;
+use fedbo_wire::Digest;
+
+use crate::RunError;
+use crate::follower::{Believed, BelievedContent};
+
+/// What an agent does next. Equal events give equal effects.
+pub(crate) trait Machine {
+    fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
+    fn begin_round(&mut self, handout: Believed) -> Result<Vec<AgentEffect>, AgentError>;
+    fn evaluated(&mut self, trial: u64, value: Option<f64>) -> Result<Vec<AgentEffect>, AgentError>;
+}
+
+/// The machine of the agent in a slot, whose draws come from the seed `root`, and the hash of the shared features. With the
+/// federation's own seed it asks for what the same agent asks for when the whole federation runs in one process.
+pub(crate) fn machine(
+    federation: &Federation,
+    slot: u32,
+    root: u64,
+) -> Result<(Box<dyn Machine>, Digest), RunError> {
+    let map = federation.feature_map()?;
+    let hash = map.hash();
+    // The features are shared; all other draws are the agent's own.
+    let mut own = federation.clone();
+    own.seed = root;
+    let arm = federation.own_arm();
+    let seed = own.agent_seed(slot);
+    let machine: Box<dyn Machine> = match &federation.collaboration {
+        Collaboration::Fts(settings) => {
+            let strategy = own.fts(settings, arm, &map, seed)?;
+            playing(&own, slot, strategy, broadcast)?
+        }
+        Collaboration::Distributed(distributed) => {
+            let strategy = own.dp_fts_de(distributed, arm, &map, seed)?;
+            playing(&own, slot, strategy, aggregate)?
+        }
+    };
+    Ok((machine, Digest(hash.0)))
+}
+
+fn playing<S: Takes + 'static>(
+    own: &Federation,
+    slot: u32,
+    strategy: S,
+    convert: fn(Believed, MapHash) -> S::Handout,
+) -> Result<Box<dyn Machine>, RunError> {
+    let map = strategy.map().hash();
+    let plan = own.agent_plan(slot).ok_or(RunError::NoStart)?;
+    let agent = Agent::new(strategy, plan, Seed::new(own.seed))?;
+    Ok(Box::new(Playing {
+        agent,
+        map,
+        convert,
+    }))
+}
+
+struct Playing<S: Takes> {
+    agent: Agent<S>,
+    map: MapHash,
+    convert: fn(Believed, MapHash) -> S::Handout,
+}
+
+impl<S: Takes> Machine for Playing<S> {
+    fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError> {
+        self.agent.start()
+    }
+
+    fn begin_round(&mut self, handout: Believed) -> Result<Vec<AgentEffect>, AgentError> {
+        let handout = (self.convert)(handout, self.map);
+        self.agent.handle(AgentEvent::Broadcast(handout))
+    }
+
+    fn evaluated(&mut self, trial: u64, value: Option<f64>) -> Result<Vec<AgentEffect>, AgentError> {
+        self.agent.handle(AgentEvent::Evaluated { trial, value })
+    }
+}
+
+/// Messages as a relay hands them out; that of others' features is refused by the coordinator.
+fn broadcast(handout: Believed, map: MapHash) -> Broadcast {
+    let (messages, stragglers) = match handout.content {
+        BelievedContent::Messages {
+            messages,
+            stragglers,
+        } => (messages, stragglers),
+        BelievedContent::Releases(_) => unreachable!("the follower of a relayed study believes messages alone"),
+    };
+    let update = |message: fedbo_wire::RelayedMessage| AgentUpdate {
+        sender: message.sender,
+        round: message.round,
+        map,
+        weights: message.weights,
+    };
+    Broadcast {
+        round: handout.round,
+        messages: messages.into_iter().map(update).collect(),
+        stragglers,
+    }
+}
+
+fn aggregate(handout: Believed, _map: MapHash) -> AggregateHandout {
+    let releases = match handout.content {
+        BelievedContent::Releases(releases) => releases,
+        BelievedContent::Messages { .. } => unreachable!("the follower of a study with releases believes them alone"),
+    };
+    AggregateHandout {
+        round: handout.round,
+        releases,
+        collects: handout.collects,
+    }
+}
+

@@ -1,0 +1,172 @@
+//! Memberships: which studies an agent takes part in, at whose coordinator, under which frozen configuration.
+
+use std::path::PathBuf;
+
+use fedbo_config::FileError;
+use fedbo_database::Failure;
+use fedbo_federation::Federation;
+use fedbo_wire::{Digest, PublicKey, Signature};
+use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+
+use crate::database::fixed;
+
+/// A study that an agent takes part in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    pub(crate) id: i64,
+    /// Name of the study.
+    pub study: String,
+    /// Where its coordinator is found.
+    pub url: String,
+    /// Certificates of an authority besides the usual.
+    pub authority: Option<PathBuf>,
+    /// The coordinator's key, which the enrolment token named.
+    pub coordinator: PublicKey,
+    /// The agent's slot.
+    pub slot: u32,
+    /// The agent's name on the roster.
+    pub agent: String,
+    /// The frozen configuration.
+    pub config: String,
+    /// Its digest.
+    pub digest: Digest,
+    /// The coordinator's signature under it.
+    pub signature: Signature,
+    /// The agent's key that the coordinator knows, as far as this agent knows.
+    pub key: PublicKey,
+    /// Root of the agent's own draws, once it is drawn or given.
+    pub(crate) seed: Option<u64>,
+    /// When the coordinator last answered, milliseconds since 1970.
+    pub contact_at_ms: u64,
+    /// Whether the agent's plan is done, or the study over.
+    pub finished: bool,
+}
+
+const COLUMNS: &str = "id, study, url, authority, coordinator, slot, agent, config, digest, signature, key, seed, \
+                       contact_at_ms, finished";
+
+impl Membership {
+    /// The federation that the frozen configuration describes.
+    ///
+    /// # Errors
+    /// If this program cannot use it.
+    pub fn federation(&self) -> Result<Federation, FileError> {
+        Federation::thaw(&self.config)
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Self>, Failure> {
+        let mut statement =
+            tx.prepare(&format!("SELECT {COLUMNS} FROM memberships ORDER BY study"))?;
+        let mut rows = statement.query([])?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            all.push(Self::read(row)?);
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn named(tx: &Transaction<'_>, study: &str) -> Result<Option<Self>, Failure> {
+        let sql = format!("SELECT {COLUMNS} FROM memberships WHERE study = ?");
+        let mut statement = tx.prepare(&sql)?;
+        let mut rows = statement.query([study])?;
+        rows.next()?.map(Self::read).transpose()
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self, Failure> {
+        let bytes = |column: &str| row.get::<_, Vec<u8>>(column);
+        let seed: Option<Vec<u8>> = row.get("seed")?;
+        let seed = seed.map(|bytes| fixed(&bytes, "a seed")).transpose()?;
+        let authority: Option<String> = row.get("authority")?;
+        Ok(Self {
+            id: row.get("id")?,
+            study: row.get("study")?,
+            url: row.get("url")?,
+            authority: authority.map(PathBuf::from),
+            coordinator: PublicKey(fixed(&bytes("coordinator")?, "a coordinator's key")?),
+            slot: row.get("slot")?,
+            agent: row.get("agent")?,
+            config: row.get("config")?,
+            digest: Digest(fixed(&bytes("digest")?, "a digest")?),
+            signature: Signature(fixed(&bytes("signature")?, "a signature")?),
+            key: PublicKey(fixed(&bytes("key")?, "a key")?),
+            seed: seed.map(u64::from_le_bytes),
+            contact_at_ms: row.get("contact_at_ms")?,
+            finished: row.get("finished")?,
+        })
+    }
+
+    /// Stores it anew; its `id` is not read.
+    pub(crate) fn insert(&self, tx: &Transaction<'_>) -> Result<(), Failure> {
+        let authority = self.authority.as_ref().and_then(|path| path.to_str());
+        tx.execute(
+            "INSERT INTO memberships (study, url, authority, coordinator, slot, agent, config, digest, signature, key,
+                 enrolled_at_ms, contact_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                self.study,
+                self.url,
+                authority,
+                self.coordinator.0,
+                self.slot,
+                self.agent,
+                self.config,
+                self.digest.0,
+                self.signature.0,
+                self.key.0,
+                self.contact_at_ms,
+                self.contact_at_ms
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Where the coordinator is found now.
+    pub(crate) fn move_to(&self, tx: &Transaction<'_>, moved: &Self) -> Result<(), Failure> {
+        let authority = moved.authority.as_ref().and_then(|path| path.to_str());
+        tx.execute(
+            "UPDATE memberships SET url = ?, authority = ? WHERE id = ?",
+            params![moved.url, authority, self.id],
+        )?;
+        Ok(())
+    }
+
+    /// The coordinator knows the agent by this key.
+    pub(crate) fn known_by(
+        &self,
+        tx: &Transaction<'_>,
+        key: PublicKey,
+        now_ms: u64,
+    ) -> Result<(), Failure> {
+        tx.execute(
+            "UPDATE memberships SET key = ?, contact_at_ms = ? WHERE id = ?",
+            params![key.0, now_ms, self.id],
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn touch(&self, tx: &Transaction<'_>, now_ms: u64) -> Result<(), Failure> {
+        let sql = "UPDATE memberships SET contact_at_ms = ? WHERE id = ?";
+        tx.execute(sql, params![now_ms, self.id])?;
+        Ok(())
+    }
+
+    pub(crate) fn finish(&self, tx: &Transaction<'_>) -> Result<(), Failure> {
+        let sql = "UPDATE memberships SET finished = 1 WHERE id = ?";
+        tx.execute(sql, [self.id])?;
+        Ok(())
+    }
+
+    /// The root of the agent's draws: the one that is kept, else `fresh`, which is kept from now on.
+    pub(crate) fn settle_seed(&self, tx: &Transaction<'_>, fresh: u64) -> Result<u64, Failure> {
+        let sql = "SELECT seed FROM memberships WHERE id = ? AND seed IS NOT NULL";
+        let kept: Option<Vec<u8>> = tx
+            .query_row(sql, [self.id], |row| row.get(0))
+            .optional()?;
+        if let Some(bytes) = kept {
+            return Ok(u64::from_le_bytes(fixed(&bytes, "a seed")?));
+        }
+        let sql = "UPDATE memberships SET seed = ? WHERE id = ?";
+        tx.execute(sql, params![fresh.to_le_bytes(), self.id])?;
+        Ok(fresh)
+    }
+}

@@ -1,0 +1,251 @@
+//! What an agent has spent over all its studies, and what it may spend (INV-13).
+//!
+//! A charge is made before the first byte of an upload leaves, in the transaction that keeps the upload: two processes that
+//! run two studies of one home cannot both spend the last of the budget. What is charged stays charged, also if the upload
+//! comes too late.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use fedbo_database::Failure;
+use fedbo_ledger::{event_from_bytes, event_to_bytes};
+use fedbo_privacy::accounting::{
+    AccountantKind, Budget, Claim, Mode, PrivacyEvent, Unproved, UnsupportedEvent,
+};
+use rusqlite::{OptionalExtension as _, Transaction, params};
+
+use crate::database::Database;
+use crate::log::{UploadState, insert_upload};
+use crate::{HomeError, Membership};
+
+/// Why a charge has no price.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unpriced {
+    /// The accountant takes no such events.
+    #[error("what an upload costs is not known, so none is made: {0}")]
+    Event(#[from] UnsupportedEvent),
+    /// It proves nothing of them.
+    #[error("what the uploads cost together is not known, so none is made: {0}")]
+    Epsilon(#[from] Unproved),
+    /// The event has no bytes.
+    #[error("what an upload costs cannot be written down, so none is made: {0}")]
+    Unwritable(String),
+}
+
+/// An upload that the agent's budget does not allow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetReached {
+    /// What may be spent over all studies.
+    pub cap: Budget,
+    /// ε of all charges so far.
+    pub spent: f64,
+    /// ε with one more.
+    pub would_be: f64,
+}
+
+/// What an upload is charged with.
+#[derive(Clone, Copy)]
+pub(crate) struct Charge<'a> {
+    pub(crate) membership: &'a Membership,
+    pub(crate) round: u64,
+    /// The upload, kept in the same transaction.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) now_ms: u64,
+}
+
+/// What became of a charge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Charged {
+    /// It is made; the upload may leave.
+    Made,
+    /// The budget does not allow it; the upload is kept and never leaves.
+    Withheld(BudgetReached),
+}
+
+/// The purse of a study that charges.
+#[derive(Debug)]
+pub(crate) struct Purse {
+    cap: Budget,
+    event: PrivacyEvent,
+    event_bytes: Vec<u8>,
+    mode: Mode,
+    /// Charges by event that are known to fit the cap, and so does every part of them: leaving releases out does not raise ε.
+    within: RefCell<BTreeMap<Vec<u8>, u64>>,
+}
+
+impl Purse {
+    /// A purse for uploads that cost this event each, once it is known that they have a price. The cap is kept for who asks
+    /// what may be spent.
+    pub(crate) fn open(
+        database: &Database,
+        cap: Budget,
+        event: PrivacyEvent,
+        mode: Mode,
+    ) -> Result<Result<Self, Unpriced>, HomeError> {
+        let priced = || -> Result<Vec<u8>, Unpriced> {
+            let mut accountant = AccountantKind::Pld.accountant();
+            accountant.compose(&event, 1)?;
+            accountant.epsilon(cap.delta())?;
+            event_to_bytes(&event).map_err(|error| Unpriced::Unwritable(error.to_string()))
+        };
+        let event_bytes = match priced() {
+            Ok(bytes) => bytes,
+            Err(unpriced) => return Ok(Err(unpriced)),
+        };
+        database.write(|tx| {
+            let sql = "INSERT INTO cap VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET epsilon = ?1, delta = ?2";
+            tx.execute(sql, params![cap.epsilon(), cap.delta().get()])?;
+            Ok(())
+        })?;
+        Ok(Ok(Self {
+            cap,
+            event,
+            event_bytes,
+            mode,
+            within: RefCell::default(),
+        }))
+    }
+
+    /// Charges an upload and keeps it, in one transaction; or keeps it as withheld.
+    pub(crate) fn charge(
+        &self,
+        database: &Database,
+        charge: &Charge<'_>,
+    ) -> Result<Result<Charged, Unpriced>, HomeError> {
+        database.write(|tx| {
+            let charged = match self.admit(tx)? {
+                Ok(charged) => charged,
+                Err(unpriced) => return Ok(Err(unpriced)),
+            };
+            let Charge {
+                membership,
+                round,
+                bytes,
+                now_ms,
+            } = *charge;
+            let state = match charged {
+                Charged::Made => {
+                    let mode = self.mode.to_string();
+                    let sql = "INSERT INTO charges (digest, round, event, mode, charged_at_ms) VALUES (?, ?, ?, ?, ?)";
+                    let digest = membership.digest.0;
+                    tx.execute(sql, params![digest, round, self.event_bytes, mode, now_ms])?;
+                    UploadState::Pending
+                }
+                Charged::Withheld(_) => UploadState::Withheld,
+            };
+            insert_upload(tx, membership.id, round, bytes, state, now_ms)?;
+            Ok(Ok(charged))
+        })
+    }
+
+    /// Whether one more charge fits the cap.
+    fn admit(&self, tx: &Transaction<'_>) -> Result<Result<Charged, Unpriced>, Failure> {
+        let before = charges(tx)?;
+        let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+        for (bytes, charge) in &before {
+            counts.insert(bytes.clone(), charge.count);
+        }
+        *counts.entry(self.event_bytes.clone()).or_default() += 1;
+        let is_within = {
+            let within = self.within.borrow();
+            let known = |(bytes, count): (&Vec<u8>, &u64)| within.get(bytes).is_some_and(|n| n >= count);
+            counts.iter().all(known)
+        };
+        if is_within {
+            return Ok(Ok(Charged::Made));
+        }
+        let mut after = before.clone();
+        after
+            .entry(self.event_bytes.clone())
+            .and_modify(|charge| charge.count += 1)
+            .or_insert(Charges {
+                event: self.event,
+                count: 1,
+                mode: self.mode,
+            });
+        let would_be = match claim(&after, self.cap) {
+            Ok(claim) => claim.epsilon,
+            Err(unpriced) => return Ok(Err(unpriced)),
+        };
+        if would_be <= self.cap.epsilon() {
+            self.within.replace(counts);
+            return Ok(Ok(Charged::Made));
+        }
+        Ok(claim(&before, self.cap).map(|claim| {
+            Charged::Withheld(BudgetReached {
+                cap: self.cap,
+                spent: claim.epsilon,
+                would_be,
+            })
+        }))
+    }
+}
+
+/// Charges of one event.
+#[derive(Clone, Copy, Debug)]
+struct Charges {
+    event: PrivacyEvent,
+    count: u64,
+    /// Paper if any of them is.
+    mode: Mode,
+}
+
+/// All charges, by the bytes of their events.
+fn charges(tx: &Transaction<'_>) -> Result<BTreeMap<Vec<u8>, Charges>, Failure> {
+    let sql = "SELECT event, count(*), max(mode = 'paper') FROM charges GROUP BY event";
+    let mut statement = tx.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut all = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let bytes: Vec<u8> = row.get(0)?;
+        let event = event_from_bytes(&bytes)
+            .map_err(|error| Failure::Contradiction(format!("a charge is for {error}")))?;
+        let charge = Charges {
+            event,
+            count: row.get(1)?,
+            mode: match row.get(2)? {
+                true => Mode::Paper,
+                false => Mode::Default,
+            },
+        };
+        all.insert(bytes, charge);
+    }
+    Ok(all)
+}
+
+/// What charges cost together: an upper bound (INV-14).
+fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unpriced> {
+    let mut accountant = AccountantKind::Pld.accountant();
+    let mut mode = Mode::Default;
+    for charge in charges.values() {
+        accountant.compose(&charge.event, charge.count)?;
+        if charge.mode == Mode::Paper {
+            mode = Mode::Paper;
+        }
+    }
+    let claim = Claim::of(accountant.as_ref(), cap.delta(), mode)?;
+    // INV-14: what is no number is no bound.
+    if claim.epsilon.is_nan() || claim.epsilon < 0.0 {
+        return Err(Unproved::Epsilon(claim.epsilon).into());
+    }
+    Ok(claim)
+}
+
+/// What the agent has spent over all its studies, at the δ of its cap, and the cap; none while no study was charged.
+pub(crate) fn spent(
+    database: &Database,
+) -> Result<Option<(Budget, Result<Claim, Unpriced>)>, HomeError> {
+    database.read(|tx| {
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
+        let cap = tx
+            .query_row("SELECT epsilon, delta FROM cap", [], read)
+            .optional()?;
+        let Some((epsilon, delta)) = cap else {
+            return Ok(None);
+        };
+        let cap = fedbo_privacy::accounting::Delta::new(delta)
+            .and_then(|delta| Budget::new(epsilon, delta))
+            .map_err(|error| Failure::Contradiction(format!("its cap: {error}")))?;
+        Ok(Some((cap, claim(&charges(tx)?, cap))))
+    })
+}

@@ -1,0 +1,186 @@
+//! How an agent reads releases, and what it looks at in each.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fedbo_algorithms::dp_fts_de::{Aggregate, AggregateContent};
+use fedbo_federation::{Arm, Distributed, Protection, ReleaseMechanism};
+use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
+use fedbo_protocol::{LatticeRounds, MechanismFailed, PaperRounds, Release, RoundMechanism};
+
+/// The releases of a study, as its configuration says that they are made.
+pub(crate) struct Reader {
+    restore: Box<dyn Fn(u64, &[u8]) -> Result<Aggregate, MechanismFailed> + Send + Sync>,
+    n_regions: usize,
+    n_features: usize,
+    /// Bytes of a release at most.
+    pub(crate) bytes_max: u64,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rows, numbers) = (self.n_regions, self.n_features);
+        write!(f, "Reader {{ releases of at most {rows} x {numbers} }}")
+    }
+}
+
+/// A release that no mechanism makes.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseDefect {
+    /// It is none of the study's mechanism.
+    #[error(transparent)]
+    Bytes(#[from] MechanismFailed),
+    /// It has another shape.
+    #[error("it has {rows} sums of {numbers} numbers, expected {expected_rows} of {expected_numbers}")]
+    Shape {
+        /// Its sums.
+        rows: usize,
+        /// Numbers of the first that differs.
+        numbers: usize,
+        /// P or 1.
+        expected_rows: usize,
+        /// M.
+        expected_numbers: usize,
+    },
+    /// It holds a number that is none.
+    #[error("it holds a number that is not finite")]
+    NotFinite,
+}
+
+impl Reader {
+    /// The reader of a study's own arm; none of a simulation, if this build has none. No noise is ever drawn from the sources
+    /// here: they say which kind of release is read (INV-10).
+    pub(crate) fn of(distributed: &Distributed, arm: Arm) -> Option<Self> {
+        match distributed.releases.protection {
+            // Where there is no noise, nothing is drawn from the source that is named.
+            Protection::Charged(_) | Protection::Off => {
+                Some(Self::of_kind(distributed, arm, SecureNoise::new()))
+            }
+            Protection::Simulated => Self::simulated(distributed, arm),
+        }
+    }
+
+    #[cfg(feature = "simulation")]
+    fn simulated(distributed: &Distributed, arm: Arm) -> Option<Self> {
+        let source = fedbo_privacy::mechanism::SimNoise::new([0; 32]);
+        Some(Self::of_kind(distributed, arm, source))
+    }
+
+    #[cfg(not(feature = "simulation"))]
+    fn simulated(_: &Distributed, _: Arm) -> Option<Self> {
+        None
+    }
+
+    fn of_kind<S: NoiseSource + Send + Sync + 'static>(
+        distributed: &Distributed,
+        arm: Arm,
+        source: S,
+    ) -> Self {
+        match distributed.mechanism(arm) {
+            ReleaseMechanism::Lattice(mechanism) => {
+                let n_regions = mechanism.settings().n_regions;
+                let rounds = LatticeRounds::new(mechanism, distributed.schedule(), source);
+                Self::from_rounds(rounds, n_regions)
+            }
+            ReleaseMechanism::Paper(mechanism) => {
+                let n_regions = mechanism.settings().n_regions;
+                let rounds = PaperRounds::new(mechanism, |_| Vec::new(), source);
+                Self::from_rounds(rounds, n_regions)
+            }
+        }
+    }
+
+    fn from_rounds<M: RoundMechanism + Send + Sync + 'static>(rounds: M, n_regions: u32) -> Self {
+        /// Above the headers of all kinds of releases.
+        const HEADERS: u64 = 4096;
+        let n_features = rounds.n_features();
+        let numbers = u64::from(n_regions).saturating_mul(n_features as u64 + 1);
+        Self {
+            restore: Box::new(move |round, bytes| rounds.restore(round, bytes)),
+            n_regions: n_regions as usize,
+            n_features,
+            bytes_max: numbers.saturating_mul(8).saturating_add(HEADERS),
+        }
+    }
+
+    /// Reads the bytes of a round's release.
+    pub(crate) fn read(&self, round: u64, bytes: &[u8]) -> Result<Arc<Release>, ReleaseDefect> {
+        let aggregate = (self.restore)(round, bytes)?;
+        self.check_release(&aggregate)?;
+        Ok(Arc::new(Release {
+            aggregate,
+            bytes: bytes.into(),
+        }))
+    }
+
+    /// What can be seen of a release alone: its shape, and that its numbers are numbers. Called on every release before it is
+    /// used; what releases say of their own noise is checked here too, once they say it.
+    fn check_release(&self, aggregate: &Aggregate) -> Result<(), ReleaseDefect> {
+        let (rows, expected_rows) = match &aggregate.content {
+            AggregateContent::RegionSums(rows) | AggregateContent::Weighted(rows) => {
+                (rows.as_slice(), self.n_regions)
+            }
+            AggregateContent::Total(row) => (std::slice::from_ref(row), 1),
+        };
+        let strange = rows.iter().find(|row| row.len() != self.n_features);
+        if rows.len() != expected_rows || strange.is_some() {
+            return Err(ReleaseDefect::Shape {
+                rows: rows.len(),
+                numbers: strange.or(rows.first()).map_or(0, Vec::len),
+                expected_rows,
+                expected_numbers: self.n_features,
+            });
+        }
+        let mut numbers = rows.iter().flatten().chain([&aggregate.noise_std]);
+        match numbers.all(|number| number.is_finite()) {
+            true => Ok(()),
+            false => Err(ReleaseDefect::NotFinite),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader() -> Reader {
+        Reader {
+            restore: Box::new(|_, _| unreachable!("nothing is read here")),
+            n_regions: 2,
+            n_features: 3,
+            bytes_max: 0,
+        }
+    }
+
+    fn aggregate(content: AggregateContent) -> Aggregate {
+        Aggregate {
+            round: 0,
+            content,
+            noise_std: 1.0,
+        }
+    }
+
+    #[test]
+    fn releases_of_another_shape_or_without_numbers_are_refused() {
+        let check = |content| reader().check_release(&aggregate(content));
+        let row = vec![0.0, -0.5, 1e300];
+        assert_eq!(
+            check(AggregateContent::RegionSums(vec![row.clone(), row.clone()])),
+            Ok(())
+        );
+        assert_eq!(check(AggregateContent::Total(row.clone())), Ok(()));
+        for content in [
+            AggregateContent::RegionSums(vec![row.clone()]),
+            AggregateContent::Weighted(vec![row.clone(), vec![1.0]]),
+            AggregateContent::Total(vec![1.0; 4]),
+            AggregateContent::RegionSums(Vec::new()),
+        ] {
+            assert!(matches!(check(content), Err(ReleaseDefect::Shape { .. })));
+        }
+        for number in [f64::NAN, f64::INFINITY] {
+            let content = AggregateContent::Total(vec![0.0, number, 0.0]);
+            assert_eq!(check(content), Err(ReleaseDefect::NotFinite));
+        }
+    }
+}

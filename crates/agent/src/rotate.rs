@@ -1,0 +1,88 @@
+//! A new key in the place of the old one, at every coordinator.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_wire::{PublicKey, RotateRequest, SigningKey};
+
+use crate::clock::{Clock as _, SystemClock};
+use crate::exchange::is_of_the_key;
+use crate::identity::Identity;
+use crate::{Home, HttpLink, Link, LinkError, Membership, RotateError};
+
+/// Replaces the agent's key at every coordinator whose study is not over, then in its folder. The new key is kept beside the
+/// old one before anybody hears of it; after a crash, or where a coordinator does not answer, this is to be called again and
+/// goes on where it was, and meanwhile a run uses the one that its coordinator knows. No study of the agent may be running.
+///
+/// # Errors
+/// If a coordinator does not answer or refuses, a study is running, or the key cannot be written.
+pub fn rotate(home: &Path) -> Result<PublicKey, RotateError> {
+    rotate_with(home, &|membership| {
+        let never = Arc::new(AtomicBool::new(false));
+        let link = HttpLink::new(&membership.url, membership.authority.as_deref(), never)?;
+        Ok(Box::new(link))
+    })
+}
+
+/// The same by other ways to the coordinators.
+///
+/// # Errors
+/// As for [`rotate`].
+pub fn rotate_with(
+    home: &Path,
+    link_to: &dyn Fn(&Membership) -> Result<Box<dyn Link>, LinkError>,
+) -> Result<PublicKey, RotateError> {
+    let home = Home::open(home)?;
+    let _held = home.hold_key()?;
+    let mut memberships = home.memberships()?;
+    memberships.retain(|membership| !membership.finished);
+    let mut studies = Vec::with_capacity(memberships.len());
+    for membership in &memberships {
+        studies.push(home.hold(membership)?);
+    }
+    let mut identity = Identity::load(home.folder())?;
+    identity.prepare_next(home.folder())?;
+    let Identity {
+        key,
+        next: Some(next),
+    } = identity
+    else {
+        unreachable!("it was just prepared")
+    };
+    for membership in &memberships {
+        if membership.key == next.public() {
+            continue;
+        }
+        let told = link_to(membership)
+            .and_then(|link| tell(link.as_ref(), membership, &key, &next))
+            .map_err(|source| RotateError::Link {
+                study: membership.study.clone(),
+                source,
+            });
+        told?;
+        let now_ms = SystemClock.now_ms();
+        home.database
+            .write(|tx| membership.known_by(tx, next.public(), now_ms))?;
+    }
+    Identity::adopt_next(home.folder())?;
+    Ok(next.public())
+}
+
+/// Tells one coordinator; that may have happened before, without that this agent heard the answer.
+fn tell(
+    link: &dyn Link,
+    membership: &Membership,
+    key: &SigningKey,
+    next: &SigningKey,
+) -> Result<(), LinkError> {
+    let study = &membership.study;
+    let request = RotateRequest::new(next, study, membership.slot, &key.public());
+    match link.rotate(key, study, &request) {
+        Err(error) if error.code().is_some_and(is_of_the_key) => match link.status(next, study) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(error),
+        },
+        told => told,
+    }
+}

@@ -1,0 +1,61 @@
+//! A run of an agent as its file says.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_objective::{CommandObjective, Failure};
+
+use crate::clock::SystemClock;
+use crate::{AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session};
+
+/// What a run is made of.
+pub struct RunOptions<'a> {
+    /// The agent's file.
+    pub file: &'a AgentFile,
+    /// Ends the run once it is set; a command that is running is ended too.
+    pub stop: Arc<AtomicBool>,
+    /// Who watches.
+    pub observer: &'a dyn Observer,
+}
+
+/// Runs an agent in one of its studies until its plan is done, the study is over, or the stop flag is set. Interrupted in any
+/// way, it goes on where it was when it is run again.
+///
+/// # Errors
+/// If the file, the folder or the command cannot be used, the coordinator refuses for good, or it did what none may do
+/// ([`RunError::Misconduct`]).
+pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
+    let RunOptions {
+        file,
+        stop,
+        observer,
+    } = options;
+    let home = Home::open(&file.home)?;
+    let membership = home.membership(file.study.as_deref())?;
+    let federation = membership.federation()?;
+    let command = file.command(&federation.space)?;
+    let objective = CommandObjective::new(&command, &federation.space, Arc::clone(stop));
+    let objective = objective.map_err(|error| RunError::Objective {
+        message: Failure::Spawn {
+            program: command.argv.first().cloned().unwrap_or_default(),
+            message: error.to_string(),
+        }
+        .to_string(),
+    })?;
+    let authority = file.authority.as_deref().or(membership.authority.as_deref());
+    let link = HttpLink::new(&membership.url, authority, Arc::clone(stop));
+    let link = link.map_err(RunError::Link)?;
+    let parts = Parts {
+        home,
+        membership,
+        federation,
+        objective: Arc::new(objective),
+        seed: file.seed,
+        cap: file.cap,
+        link: &link,
+        clock: &SystemClock,
+        observer: *observer,
+        stop: Arc::clone(stop),
+    };
+    Session::open(parts)?.run()
+}

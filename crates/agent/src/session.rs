@@ -1,0 +1,364 @@
+//! A run of one study: replays what was done before, then goes on.
+//!
+//! The agent's machine is deterministic, so there is one path for both: what it asks for is looked up in the home, and done
+//! only where it was not done before.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fedbo_federation::Federation;
+use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
+use fedbo_privacy::accounting::Budget;
+use fedbo_protocol::{AgentEffect, Trial};
+use fedbo_storage::Told;
+use fedbo_wire::{Digest, SigningKey, StudyState, config_digest, verify_config};
+
+use crate::clock::Backoff;
+use crate::follower::Follower;
+use crate::identity::Identity;
+use crate::lock::Lock;
+use crate::log::Log;
+use crate::machine::{Machine, machine};
+use crate::purse::Purse;
+use crate::trials::{Standing, Trials, told};
+use crate::{Clock, Home, HomeError, Link, Membership, Misconduct, Observer, RunError};
+
+/// What a session is made of.
+pub struct Parts<'a> {
+    /// The agent's folder.
+    pub home: Home,
+    /// Which of its studies.
+    pub membership: Membership,
+    /// What the membership's configuration describes.
+    pub federation: Federation,
+    /// What the agent tunes.
+    pub objective: Arc<dyn Objective>,
+    /// Root of the agent's own draws; by default the one that is kept, or a secret one that is drawn now.
+    pub seed: Option<u64>,
+    /// What may be spent over all studies of the agent.
+    pub cap: Option<Budget>,
+    /// The way to the coordinator.
+    pub link: &'a dyn Link,
+    /// Time and chance.
+    pub clock: &'a dyn Clock,
+    /// Who watches.
+    pub observer: &'a dyn Observer,
+    /// Ends the run once it is set.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What a step of a session came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// There is more to do at once.
+    Went,
+    /// There is nothing to do for this time.
+    Waits(Duration),
+    /// The session is over.
+    Ended(Ended),
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The agent's plan is done.
+    Complete,
+    /// The coordinator has ended the study before the agent's plan was done.
+    StudyOver,
+    /// The stop flag was set. A trial that was running runs again next time.
+    Interrupted,
+}
+
+/// One agent in one study, at work. At most one session of a study is open at a time, in whatever process.
+///
+/// Dropping it, at any moment, loses nothing: the next session of the home goes on where this one was.
+pub struct Session<'a> {
+    pub(crate) home: Home,
+    pub(crate) membership: Membership,
+    federation: Federation,
+    objective: Arc<dyn Objective>,
+    machine: Box<dyn Machine>,
+    trials: Trials,
+    pub(crate) map: Digest,
+    pub(crate) follower: Follower,
+    /// Where nothing is charged there is none.
+    pub(crate) purse: Option<Purse>,
+    /// The first is in use; another serves while a change of keys is not complete.
+    pub(crate) keys: Vec<SigningKey>,
+    pub(crate) link: &'a dyn Link,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) observer: &'a dyn Observer,
+    stop: Arc<AtomicBool>,
+    /// What the machine asks for and was not yet done.
+    pub(crate) queue: VecDeque<AgentEffect>,
+    /// Trials that the machine was told of.
+    pub(crate) n_told: u64,
+    /// Seconds that the machine took for its last answer.
+    ask_seconds: f64,
+    pub(crate) backoff: Backoff,
+    /// Other keys that were tried since the last good answer.
+    pub(crate) n_keys_tried: usize,
+    /// The last round whose upload the coordinator has.
+    pub(crate) delivered: Option<u64>,
+    /// An upload that the coordinator asks for once more.
+    pub(crate) resend: Option<u64>,
+    pub(crate) said_budget: bool,
+    pub(crate) said_state: Option<StudyState>,
+    /// What the coordinator did: nothing is sent any more.
+    pub(crate) accused: Option<Misconduct>,
+    _lock: Lock,
+}
+
+impl fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (study, slot) = (&self.membership.study, self.membership.slot);
+        write!(f, "Session {{ {study:?}, slot {slot} }}")
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Opens everything that a run needs; asks nobody.
+    ///
+    /// # Errors
+    /// If the home or the configuration cannot be used, another process runs the study, or the study charges and the agent has
+    /// no budget.
+    pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
+        let Parts {
+            home,
+            membership,
+            federation,
+            ..
+        } = parts;
+        let lock = home.hold(&membership)?;
+        check_config(&home, &membership)?;
+        let n_agents = federation.agents.len();
+        if membership.slot as usize >= n_agents {
+            let slot = membership.slot;
+            return Err(RunError::NoSlot { slot, n_agents });
+        }
+        let keys = Identity::load(home.folder())?.in_order(membership.key);
+        let purse = purse(&home, &membership, &federation, parts.cap)?;
+        let root = root(&home, &membership, parts.seed)?;
+        let trials = Trials::open(home.folder(), &federation)?;
+        let (mut machine, map) = machine(&federation, membership.slot, root)?;
+        let follower = Follower::new(&membership, &federation)?;
+        let log = Log {
+            database: &home.database,
+            membership: &membership,
+        };
+        let delivered = log.last_delivered()?;
+        let queue = machine.start()?.into();
+        Ok(Self {
+            objective: parts.objective,
+            link: parts.link,
+            clock: parts.clock,
+            observer: parts.observer,
+            stop: parts.stop,
+            backoff: Backoff::default(),
+            n_told: 0,
+            n_keys_tried: 0,
+            ask_seconds: 0.0,
+            resend: None,
+            said_budget: false,
+            said_state: None,
+            accused: None,
+            _lock: lock,
+            home,
+            membership,
+            federation,
+            machine,
+            trials,
+            map,
+            follower,
+            purse,
+            keys,
+            queue,
+            delivered,
+        })
+    }
+
+    /// Runs until the plan is done, the study is over, or the stop flag is set, which is looked at every 100 ms at least.
+    ///
+    /// # Errors
+    /// As for [`Session::advance`].
+    pub fn run(&mut self) -> Result<Ended, RunError> {
+        const TICK: Duration = Duration::from_millis(100);
+        loop {
+            match self.advance()? {
+                Step::Went => {}
+                Step::Ended(ended) => return Ok(ended),
+                Step::Waits(mut time) => {
+                    while !time.is_zero() && !self.is_stopped() {
+                        let tick = time.min(TICK);
+                        self.clock.sleep(tick);
+                        time -= tick;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does one thing: evaluates a trial, sends an upload, or asks for the next round.
+    ///
+    /// # Errors
+    /// If the agent cannot go on; what was done before is kept. After [`RunError::Misconduct`] every step is the same error.
+    pub fn advance(&mut self) -> Result<Step, RunError> {
+        if self.is_stopped() {
+            return Ok(Step::Ended(Ended::Interrupted));
+        }
+        if let Some(misconduct) = &self.accused {
+            return Err(misconduct.clone().into());
+        }
+        if let Some(round) = self.resend {
+            return self.send_again(round);
+        }
+        match self.queue.pop_front() {
+            Some(AgentEffect::Evaluate(trial)) => self.evaluate(trial),
+            Some(AgentEffect::Upload(update)) => self.deliver(update),
+            Some(AgentEffect::Refused(rejected)) => {
+                self.observer.refused(&rejected);
+                Ok(Step::Went)
+            }
+            Some(AgentEffect::Finished) => {
+                self.queue.push_front(AgentEffect::Finished);
+                self.finish(Ended::Complete)
+            }
+            None => self.next_round(),
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The log of this study.
+    pub(crate) fn log(&self) -> Log<'_> {
+        Log {
+            database: &self.home.database,
+            membership: &self.membership,
+        }
+    }
+
+    /// Ends for good.
+    pub(crate) fn finish(&self, ended: Ended) -> Result<Step, RunError> {
+        let database = &self.home.database;
+        database.write(|tx| self.membership.finish(tx))?;
+        Ok(Step::Ended(ended))
+    }
+
+    fn evaluate(&mut self, trial: Trial) -> Result<Step, RunError> {
+        let point = self.federation.space.decode(&trial.unit);
+        let told = match self.trials.begin(&trial, &point, self.ask_seconds)? {
+            Standing::Told(told) => told,
+            Standing::Begun => {
+                self.observer.trial_started(&trial, &point);
+                let id = TrialId {
+                    agent: u64::from(self.membership.slot),
+                    trial: trial.index,
+                };
+                let outcome = evaluate_guarded(self.objective.as_ref(), &point, id);
+                let Some(told) = told(&outcome) else {
+                    self.trials.give_back(trial.index)?;
+                    self.queue.push_front(AgentEffect::Evaluate(trial));
+                    return Ok(Step::Ended(Ended::Interrupted));
+                };
+                if let Outcome::Failed(failure @ Failure::Spawn { .. }) = &outcome {
+                    // No property of the point: the same would happen to every other.
+                    self.trials.give_back(trial.index)?;
+                    let message = failure.to_string();
+                    return Err(RunError::Objective { message });
+                }
+                self.trials.tell(trial.index, &told)?;
+                self.observer.trial_ended(&trial, &point, &told);
+                told
+            }
+        };
+        let value = match told {
+            Told::Value(value) => Some(self.federation.direction.to_maximize(value)),
+            Told::Failed { .. } => None,
+        };
+        self.n_told += 1;
+        let effects = self.machine.evaluated(trial.index, value)?;
+        self.queue.extend(effects);
+        self.ask_seconds = 0.0;
+        Ok(Step::Went)
+    }
+
+    /// Gives the machine a round that was believed and is kept.
+    pub(crate) fn begin_round(
+        &mut self,
+        believed: crate::follower::Believed,
+    ) -> Result<Step, RunError> {
+        self.follower.advance(&believed);
+        let began = Instant::now();
+        let effects = self.machine.begin_round(believed)?;
+        self.ask_seconds = began.elapsed().as_secs_f64();
+        self.queue.extend(effects);
+        Ok(Step::Went)
+    }
+}
+
+/// That the configuration is still the one that the coordinator signed.
+fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
+    let text = membership.config.as_bytes();
+    let signed = verify_config(&membership.coordinator, text, &membership.signature);
+    if signed.is_ok() && config_digest(text) == membership.digest {
+        return Ok(());
+    }
+    Err(HomeError::Damaged {
+        path: home.folder().to_owned(),
+        message: format!(
+            "the configuration of study {:?} is not the one that its coordinator signed; restore the folder from a copy",
+            membership.study
+        ),
+    })
+}
+
+/// The purse of a study that charges.
+fn purse(
+    home: &Home,
+    membership: &Membership,
+    federation: &Federation,
+    cap: Option<Budget>,
+) -> Result<Option<Purse>, RunError> {
+    let Some(plan) = federation.privacy() else {
+        return Ok(None);
+    };
+    let Some(cap) = cap else {
+        let budget = plan.budget();
+        return Err(RunError::NoBudget {
+            study: membership.study.clone(),
+            epsilon: budget.epsilon(),
+            delta: budget.delta().get(),
+        });
+    };
+    Ok(Some(Purse::open(
+        &home.database,
+        cap,
+        plan.event,
+        plan.charter.mode,
+    )??))
+}
+
+/// The root of the agent's draws: given once, or drawn once, and kept.
+fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64, RunError> {
+    let fresh = match (given, membership.seed) {
+        (Some(seed), _) | (None, Some(seed)) => seed,
+        (None, None) => getrandom::u64().map_err(|error| RunError::NoRandomness {
+            cause: error.to_string(),
+        })?,
+    };
+    let kept = home
+        .database
+        .write(|tx| membership.settle_seed(tx, fresh))?;
+    match given {
+        Some(given) if given != kept => Err(RunError::OtherSeed {
+            study: membership.study.clone(),
+            given,
+        }),
+        _ => Ok(kept),
+    }
+}

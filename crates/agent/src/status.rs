@@ -1,0 +1,101 @@
+//! What an agent's folder says, without asking anybody.
+
+use std::path::Path;
+
+use fedbo_privacy::accounting::{Budget, Claim};
+use fedbo_space::Direction;
+
+use crate::log::{Log, UploadCounts};
+use crate::trials::look;
+use crate::{Home, HomeError, RunError, Unpriced, purse};
+
+/// Where an agent stands.
+#[derive(Clone, Debug)]
+pub struct HomeStatus {
+    /// Its studies, by name.
+    pub memberships: Vec<MembershipStatus>,
+    /// What it has spent over all of them and what it may spend; none before its first run of a study that charges.
+    pub privacy: Option<PrivacyStatus>,
+}
+
+/// What an agent has spent over all its studies.
+#[derive(Clone, Debug)]
+pub struct PrivacyStatus {
+    /// What may be spent, as the agent's file said last.
+    pub cap: Budget,
+    /// What all its uploads cost together, at most.
+    pub spent: Result<Claim, Unpriced>,
+}
+
+/// Where an agent stands in a study.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MembershipStatus {
+    /// The study.
+    pub study: String,
+    /// The agent's name on the roster.
+    pub agent: String,
+    /// Its slot.
+    pub slot: u32,
+    /// Where the coordinator is found.
+    pub url: String,
+    /// The newest round that began; none before the first.
+    pub round: Option<u64>,
+    /// Rounds of the agent's plan.
+    pub rounds: u64,
+    /// Trials that have ended.
+    pub n_trials: u64,
+    /// The best value.
+    pub best: Option<f64>,
+    /// Which values are better.
+    pub direction: Direction,
+    /// What became of its uploads.
+    pub uploads: UploadCounts,
+    /// Whether its plan is done, or the study over.
+    pub finished: bool,
+    /// When the coordinator last answered, milliseconds since 1970.
+    pub contact_at_ms: u64,
+}
+
+/// Where the agent in a folder stands in each of its studies. Asks nobody, changes nothing.
+///
+/// # Errors
+/// If there is no agent, or what is stored cannot be read.
+pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
+    let home = match Home::look(home) {
+        Err(HomeError::Absent { .. }) => {
+            let path = home.to_owned();
+            return Err(HomeError::Absent { path }.into());
+        }
+        home => home?,
+    };
+    let mut memberships = Vec::new();
+    for membership in home.memberships()? {
+        let federation = membership.federation()?;
+        let log = Log {
+            database: &home.database,
+            membership: &membership,
+        };
+        let (round, uploads) = log.progress()?;
+        let direction = federation.direction;
+        let (n_trials, best) = look(home.folder(), &membership.study, direction)?;
+        memberships.push(MembershipStatus {
+            rounds: federation.rounds,
+            round,
+            n_trials,
+            best,
+            direction,
+            uploads,
+            slot: membership.slot,
+            finished: membership.finished,
+            contact_at_ms: membership.contact_at_ms,
+            study: membership.study,
+            agent: membership.agent,
+            url: membership.url,
+        });
+    }
+    let privacy = purse::spent(&home.database)?;
+    Ok(HomeStatus {
+        memberships,
+        privacy: privacy.map(|(cap, spent)| PrivacyStatus { cap, spent }),
+    })
+}

@@ -1,0 +1,219 @@
+//! An agent's trials, in a storage of studies that people can look at.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fedbo_federation::Federation;
+use fedbo_objective::Outcome;
+use fedbo_protocol::Trial;
+use fedbo_space::{Direction, Kind, Parameter, ParameterSpec, Point, Space};
+use fedbo_storage::{
+    Added, Mode, NewTrial, SqliteStorage, Storage, StudyKey, Teller, Told, TrialState, Worker,
+};
+use fedbo_study::{Definition, StrategySpec, Study, StudyError};
+
+use crate::TrialsError;
+
+/// Name of the file in a home.
+pub(crate) const TRIALS_FILE: &str = "trials.db";
+
+/// The trials of one study. The caller holds the lock of the study: nobody else evaluates them.
+pub(crate) struct Trials {
+    path: PathBuf,
+    storage: Arc<dyn Storage>,
+    study: StudyKey,
+    space: Space,
+    worker: Worker,
+    /// As they were when the file was opened, by number.
+    stored: Vec<fedbo_storage::Trial>,
+}
+
+impl fmt::Debug for Trials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trials {{ {} }}", self.path.display())
+    }
+}
+
+/// Where a trial stands that the agent asks for.
+pub(crate) enum Standing {
+    /// It ended before.
+    Told(Told),
+    /// It is to be evaluated now.
+    Begun,
+}
+
+impl Trials {
+    /// Opens the trials of a study in a home, or begins them.
+    pub(crate) fn open(home: &Path, federation: &Federation) -> Result<Self, TrialsError> {
+        let path = home.join(TRIALS_FILE);
+        let storage: Arc<dyn Storage> = Arc::new(SqliteStorage::open(&path, Mode::Create)?);
+        let definition = definition(federation);
+        Study::open(Arc::clone(&storage), &definition)?;
+        let mut studies = storage.studies()?.into_iter();
+        let study = studies.find(|study| study.name == definition.name);
+        let Some(study) = study else {
+            return Err(TrialsError::Strange { path, number: 0 });
+        };
+        Ok(Self {
+            study: study.key,
+            stored: storage.trials(study.key)?,
+            space: federation.space.clone(),
+            worker: Worker::of_this_process(),
+            storage,
+            path,
+        })
+    }
+
+    /// Stores a trial as running, unless it is stored already; one that ran when its process ended runs again.
+    pub(crate) fn begin(
+        &self,
+        trial: &Trial,
+        point: &Point,
+        ask_seconds: f64,
+    ) -> Result<Standing, TrialsError> {
+        let at = usize::try_from(trial.index).unwrap_or(usize::MAX);
+        if let Some(stored) = self.stored.get(at) {
+            return self.begin_again(stored, point);
+        }
+        let unit = self.space.encode(point).map_err(StudyError::from)?;
+        let new = NewTrial {
+            encoding: unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect(),
+            point: point.clone(),
+            source: trial.source.to_string(),
+            ask_seconds,
+            holder: Some((self.worker.clone(), None)),
+            unique: false,
+            number: Some(trial.index),
+            limit: None,
+        };
+        match self.storage.add(self.study, &new)? {
+            Added::Trial(_) => Ok(Standing::Begun),
+            Added::Overtaken | Added::Full | Added::Duplicate { .. } => {
+                Err(self.strange(trial.index))
+            }
+        }
+    }
+
+    fn begin_again(
+        &self,
+        stored: &fedbo_storage::Trial,
+        point: &Point,
+    ) -> Result<Standing, TrialsError> {
+        let number = stored.number;
+        if stored.point != *point {
+            return Err(self.strange(number));
+        }
+        if let TrialState::Told(told) = &stored.state {
+            return Ok(Standing::Told(told.clone()));
+        }
+        if self.storage.claim(self.study, &self.worker, None)?.is_none() {
+            // One that took its process down too often was told as failed instead.
+            let mut now = self.storage.trials(self.study)?.into_iter();
+            match now.find(|trial| trial.number == number).map(|trial| trial.state) {
+                Some(TrialState::Told(told)) => return Ok(Standing::Told(told)),
+                // Its holder seems to live; but who runs this study holds its lock, and so does this process now.
+                Some(TrialState::Running(holding)) => {
+                    let holder = Teller::Worker(&holding.worker.id);
+                    self.storage.give_back(self.study, number, holder)?;
+                    self.storage.claim(self.study, &self.worker, None)?;
+                }
+                Some(TrialState::Waiting) | None => {}
+            }
+        }
+        Ok(Standing::Begun)
+    }
+
+    fn strange(&self, number: u64) -> TrialsError {
+        TrialsError::Strange {
+            path: self.path.clone(),
+            number,
+        }
+    }
+
+    /// Ends a trial; durable when this returns.
+    pub(crate) fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
+        let teller = Teller::Worker(&self.worker.id);
+        self.storage.finish(self.study, number, teller, told)?;
+        Ok(())
+    }
+
+    /// Lets a trial wait that was not evaluated to its end.
+    pub(crate) fn give_back(&self, number: u64) -> Result<(), TrialsError> {
+        let teller = Teller::Worker(&self.worker.id);
+        self.storage.give_back(self.study, number, teller)?;
+        Ok(())
+    }
+}
+
+/// How a trial is told that ended so; none if it was interrupted.
+pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
+    match outcome {
+        Outcome::Value(value) => Some(Told::Value(*value)),
+        Outcome::Failed(failure) => Some(Told::Failed {
+            kind: failure.kind().to_owned(),
+            message: failure.to_string(),
+        }),
+        Outcome::Interrupted => None,
+    }
+}
+
+/// Number of trials that have ended, and the best value, of the study of this name; none if nothing was stored.
+pub(crate) fn look(
+    home: &Path,
+    study: &str,
+    direction: Direction,
+) -> Result<(u64, Option<f64>), TrialsError> {
+    let path = home.join(TRIALS_FILE);
+    if !path.exists() {
+        return Ok((0, None));
+    }
+    let storage = SqliteStorage::open(&path, Mode::Existing)?;
+    let mut studies = storage.studies()?.into_iter();
+    let Some(found) = studies.find(|found| found.name == study) else {
+        return Ok((0, None));
+    };
+    let trials = storage.trials(found.key)?;
+    let n_told = trials.iter().filter(|trial| trial.told().is_some()).count();
+    let values = trials.iter().filter_map(fedbo_storage::Trial::value);
+    let best = values.reduce(|best, value| match direction.is_better(value, best) {
+        true => value,
+        false => best,
+    });
+    Ok((n_told as u64, best))
+}
+
+/// The study as it is stored among the trials: what tools that show trials need. Queries are chosen by the federation's
+/// algorithm, of which Thompson sampling is the nearest that a study of one party knows; its seed is not told.
+fn definition(federation: &Federation) -> Definition {
+    let parameters = federation.space.parameters().iter();
+    let mut definition = parameters.fold(Definition::new(&federation.name), |definition, parameter| {
+        definition.parameter(parameter.name(), spec(parameter))
+    });
+    if federation.direction == Direction::Minimize {
+        definition = definition.minimize();
+    }
+    definition
+        .strategy(StrategySpec::ts())
+        .initial(federation.n_initial)
+        .noisy() // equal points may come up: they are evaluated as they come
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "bounds of int parameters are checked to lie within ±2^53"
+)]
+fn spec(parameter: &Parameter) -> ParameterSpec {
+    let (kind, low, high, log) = match parameter.kind() {
+        Kind::Float { low, high, log } => ("float", *low, *high, *log),
+        Kind::Int { low, high, log } => ("int", *low as f64, *high as f64, *log),
+        Kind::Categorical { choices } => return ParameterSpec::categorical(choices.iter().cloned()),
+    };
+    ParameterSpec {
+        kind: kind.to_owned(),
+        low: Some(low),
+        high: Some(high),
+        log: log.then_some(true),
+        choices: None,
+    }
+}

@@ -1,0 +1,295 @@
+//! A coordinator that does what none may do is refused by its name, and gets nothing more (INV-13).
+
+use fedbo_agent::{Misconduct, RunError, Session};
+use fedbo_ledger::Head;
+use fedbo_wire::{Content, Digest, Handout, LedgerEntry, LedgerHead, SigningKey};
+
+use crate::coordinator::{Desk, Mangle};
+use crate::world::{CHARGED, desk, members};
+
+/// The round in whose handout it misbehaves: agents know two rounds and two releases by then.
+const ROUND: u64 = 3;
+
+fn entries(handout: &mut Handout) -> &mut Vec<LedgerEntry> {
+    match &mut handout.content {
+        Content::Releases(entries) => entries,
+        Content::Messages { .. } => panic!("a study with releases"),
+    }
+}
+
+/// Signs for the entries as they are now: the lie is consistent.
+fn resign(handout: &mut Handout, desk: &Desk) {
+    let entries = entries(handout).clone();
+    let first = entries.first().map_or(u64::MAX, |entry| entry.seq);
+    let before = desk.ledger.iter().filter(|entry| entry.seq < first);
+    let follow = |head: Head, e: &LedgerEntry| head.follow(e.round, &e.event, &e.release);
+    let head = before.chain(&entries).fold(desk.genesis, follow);
+    handout.head = LedgerHead {
+        seq: head.seq,
+        hash: head.hash,
+    };
+}
+
+/// Runs three agents against a coordinator that misbehaves in one round; each refuses in these words and uploads nothing
+/// more, also when it is started again.
+fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("bad", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &desk);
+    desk.borrow_mut().mangle = Some(mangle);
+    let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
+    let mut errors: Vec<Option<RunError>> = members.iter().map(|_| None).collect();
+    let mut n_steps = 0;
+    while errors.iter().any(Option::is_none) {
+        n_steps += 1;
+        assert!(n_steps < 10_000, "{words}: nobody minds");
+        for (session, error) in sessions.iter_mut().zip(&mut errors) {
+            if error.is_none() {
+                *error = session.advance().err();
+            }
+        }
+    }
+    let n_arrived = desk.borrow().arrived.len();
+    for (session, error) in sessions.iter_mut().zip(&errors) {
+        match error {
+            Some(RunError::Misconduct(misconduct)) => {
+                assert!(is_expected(misconduct), "{words}: {misconduct:?}");
+                let text = misconduct.to_string();
+                assert!(text.contains(words), "{text:?} does not say {words:?}");
+            }
+            other => panic!("{words}: {other:?}"),
+        }
+        assert!(matches!(session.advance(), Err(RunError::Misconduct(_))));
+    }
+    for member in &members {
+        assert_eq!(member.ears.count("refused"), 1, "{words}");
+    }
+    drop(sessions);
+    for member in &members {
+        let mut session = member.session().unwrap();
+        let again = loop {
+            if let Err(error) = session.advance() {
+                break error;
+            }
+        };
+        assert!(matches!(again, RunError::Misconduct(_)), "{words}: {again}");
+    }
+    assert_eq!(desk.borrow().arrived.len(), n_arrived, "{words}: an upload after the refusal");
+}
+
+#[test]
+fn bad_coordinators() {
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                handout.config = Digest([7; 32]);
+                assert_ne!(handout.config, desk.digest());
+            }
+        },
+        |m| matches!(m, Misconduct::OtherConfig { .. }),
+        "another configuration",
+    );
+    refused(
+        |handout, _| {
+            if handout.round == ROUND {
+                handout.round = 1;
+            }
+        },
+        |m| matches!(m, Misconduct::RoundBack { last: 2, found: 1 }),
+        "rounds go back",
+    );
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                handout.collects = !handout.collects;
+                assert!(!desk.ledger.is_empty());
+            }
+        },
+        |m| matches!(m, Misconduct::OtherCollection { .. }),
+        "not what the configuration says",
+    );
+    refused(
+        |handout, _| {
+            if handout.round == ROUND {
+                handout.head = LedgerHead::NONE;
+                handout.content = Content::Messages {
+                    messages: Vec::new(),
+                    stragglers: Vec::new(),
+                };
+            }
+        },
+        |m| matches!(m, Misconduct::OtherContent { .. }),
+        "is to hand out releases",
+    );
+}
+
+#[test]
+fn bad_coordinators_with_a_ledger_that_was_rewritten() {
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                // Set back to its first entry.
+                let entry = &desk.ledger[0];
+                let head = desk.genesis.follow(entry.round, &entry.event, &entry.release);
+                entries(handout).clear();
+                handout.head = LedgerHead {
+                    seq: head.seq,
+                    hash: head.hash,
+                };
+            }
+        },
+        |m| matches!(m, Misconduct::LedgerBack { known: 2, found: 1 }),
+        "ledger goes back",
+    );
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                // What follows another second entry.
+                let mut head = desk.genesis;
+                for entry in &desk.ledger {
+                    let other = [entry.release.as_slice(), b"!"].concat();
+                    let release = if entry.seq == 2 { &other } else { &entry.release };
+                    head = head.follow(entry.round, &entry.event, release);
+                }
+                handout.head = LedgerHead {
+                    seq: head.seq,
+                    hash: head.hash,
+                };
+            }
+        },
+        |m| matches!(m, Misconduct::OtherHistory { .. }),
+        "another history",
+    );
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                let mut again = desk.ledger[1].clone();
+                *again.release.last_mut().unwrap() ^= 1;
+                entries(handout).insert(0, again);
+            }
+        },
+        |m| matches!(m, Misconduct::OtherRelease { round: 1 }),
+        "released round 1 twice",
+    );
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                entries(handout).clear();
+                let head = desk.ledger[..2].iter().fold(desk.genesis, |head, e| {
+                    head.follow(e.round, &e.event, &e.release)
+                });
+                handout.head = LedgerHead {
+                    seq: head.seq,
+                    hash: head.hash,
+                };
+            }
+        },
+        |m| {
+            matches!(
+                m,
+                Misconduct::ReleaseMissing {
+                    round: 3,
+                    expected: 3,
+                    found: 2
+                }
+            )
+        },
+        "3 releases before it there are 2",
+    );
+}
+
+#[test]
+fn bad_coordinators_that_release_what_was_not_agreed() {
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                // Half the noise: another event of the same form.
+                let entry = entries(handout).last_mut().unwrap();
+                let event = fedbo_ledger::event_from_bytes(&entry.event).unwrap();
+                let mut cheaper = event;
+                if let fedbo_privacy::accounting::Noise::DiscreteGaussian { variance, .. } =
+                    &mut cheaper.noise
+                {
+                    *variance *= 4;
+                }
+                assert_ne!(cheaper, event);
+                entry.event = fedbo_ledger::event_to_bytes(&cheaper).unwrap();
+                resign(handout, desk);
+            }
+        },
+        |m| matches!(m, Misconduct::OtherEvent { round: 2 }),
+        "another event",
+    );
+    refused(
+        |handout, desk| {
+            // Three releases are planned.
+            if handout.round == 4 {
+                let mut more = desk.ledger[2].clone();
+                (more.seq, more.round) = (4, 3);
+                entries(handout).push(more);
+                resign(handout, desk);
+            }
+        },
+        |m| matches!(m, Misconduct::TooManyReleases { planned: 3, found: 4 }),
+        "more than planned",
+    );
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                entries(handout).last_mut().unwrap().round = 7;
+                resign(handout, desk);
+            }
+        },
+        |m| matches!(m, Misconduct::OtherRound { seq: 3, .. }),
+        "the configuration says round 2",
+    );
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                entries(handout).last_mut().unwrap().release.pop();
+                resign(handout, desk);
+            }
+        },
+        |m| matches!(m, Misconduct::Release { round: 2, .. }),
+        "release of round 2 is none",
+    );
+    refused(
+        |handout, desk| {
+            if handout.round == ROUND {
+                // That of the round before: bytes of this mechanism, of another round.
+                let release = desk.ledger[1].release.clone();
+                entries(handout).last_mut().unwrap().release = release;
+                resign(handout, desk);
+            }
+        },
+        |m| matches!(m, Misconduct::Release { round: 2, .. }),
+        "release of round 2 is none",
+    );
+}
+
+/// Whoever else signs is not believed, nor is a handout of which one bit was changed on its way.
+#[test]
+fn bad_coordinators_that_are_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("bad", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &desk);
+    let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
+    while desk.borrow().arrived.len() < 3 {
+        for session in &mut sessions {
+            session.advance().unwrap();
+        }
+    }
+    desk.borrow_mut().key = SigningKey::from_seed([1; 32]);
+    let n_arrived = desk.borrow().arrived.len();
+    for session in &mut sessions {
+        let error = loop {
+            if let Err(error) = session.advance() {
+                break error;
+            }
+        };
+        let text = error.to_string();
+        assert!(matches!(error, RunError::Misconduct(Misconduct::Unreadable(_))));
+        assert!(text.contains("not from the coordinator of this study"), "{text}");
+    }
+    assert_eq!(desk.borrow().arrived.len(), n_arrived);
+}

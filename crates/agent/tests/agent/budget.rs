@@ -1,0 +1,149 @@
+//! What an agent may spend over all its studies holds, whatever its coordinators want (INV-13).
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use fedbo_agent::{Ended, Home, RunError, Session, Step, status};
+use fedbo_privacy::accounting::Claim;
+
+use crate::coordinator::Desk;
+use crate::world::{CHARGED, Member, budget, desk, frozen, take_turns, three_agents};
+
+/// More than one study costs (2.0), less than two.
+const CAP: f64 = 2.7;
+
+fn spent(home: &Path) -> Claim {
+    let privacy = status(home).unwrap().privacy.unwrap();
+    assert!(privacy.cap == budget(CAP));
+    privacy.spent.unwrap()
+}
+
+/// A study with its agents, of whom the first lives in `home`.
+fn study(folder: &Path, home: &Path, name: &str) -> (Rc<RefCell<Desk>>, Vec<Member>) {
+    let desk = desk(name, "dp-fts-de", CHARGED);
+    let mut members = vec![Member::enrol(home, &desk, 0)];
+    for slot in 1..3 {
+        let other = folder.join(format!("{name}{slot}"));
+        members.push(Member::enrol(&other, &desk, slot));
+    }
+    members[0].cap = Some(budget(CAP));
+    (desk, members)
+}
+
+/// How many uploads of the first agent arrived.
+fn n_arrived(desk: &RefCell<Desk>) -> usize {
+    let desk = desk.borrow();
+    desk.arrived.keys().filter(|(slot, _)| *slot == 0).count()
+}
+
+/// One step of each session that has not ended; whether all have.
+fn turn(sessions: &mut [Session<'_>], ended: &mut [bool], home: &Path) -> bool {
+    for (session, ended) in sessions.iter_mut().zip(ended.iter_mut()) {
+        if !*ended {
+            *ended = session.advance().unwrap() == Step::Ended(Ended::Complete);
+        }
+    }
+    let total = spent(home);
+    assert!(total.epsilon <= CAP, "{total}");
+    ended.iter().all(|ended| *ended)
+}
+
+/// In whatever order two studies of one home go on, the agent stops uploading at its limit, and goes on with its trials.
+#[test]
+fn two_studies_one_agent() {
+    // Turns of the one study for each of the other.
+    for (of_a, of_b) in [(1, 1), (1000, 1), (1, 1000), (3, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        let (desk_a, members_a) = study(folder.path(), &home, "a");
+        let (desk_b, members_b) = study(folder.path(), &home, "b");
+        let mut a: Vec<_> = members_a.iter().map(|m| m.session().unwrap()).collect();
+        let mut b: Vec<_> = members_b.iter().map(|m| m.session().unwrap()).collect();
+        let (mut ended_a, mut ended_b) = ([false; 3], [false; 3]);
+        let mut over = false;
+        while !over {
+            let over_a = (0..of_a).all(|_| turn(&mut a, &mut ended_a, &home) || true)
+                && ended_a == [true; 3];
+            let over_b = (0..of_b).all(|_| turn(&mut b, &mut ended_b, &home) || true)
+                && ended_b == [true; 3];
+            over = over_a && over_b;
+        }
+        let total = spent(&home);
+        let n_sent = n_arrived(&desk_a) + n_arrived(&desk_b);
+        assert_eq!(total.n_releases, n_sent as u64, "each upload is charged, and no other");
+        assert!((4..6).contains(&n_sent), "{n_sent} of 6 uploads fit: {total}");
+        let heard = members_a[0].ears.count("budget") + members_b[0].ears.count("budget");
+        assert!((1..=2).contains(&heard), "said once in each run that is concerned");
+        for members in [&members_a, &members_b] {
+            assert_eq!(members[0].trials().len(), 6, "trials go on");
+        }
+        let standing = status(&home).unwrap().memberships;
+        let withheld: u64 = standing.iter().map(|m| m.uploads.withheld).sum();
+        assert_eq!(withheld + n_sent as u64, 6);
+        assert!(standing.iter().all(|m| m.finished && m.n_trials == 6));
+    }
+}
+
+/// Two runs race for what is left, each with a connection of its own, as two processes have.
+#[test]
+fn two_studies_that_race_for_the_rest_of_a_budget_share_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let home: PathBuf = folder.path().join("home");
+    for name in ["a", "b"] {
+        let text = frozen(&three_agents(name, "dp-fts-de", CHARGED));
+        let desk = Rc::new(RefCell::new(Desk::new(&text)));
+        Member::enrol(&home, &desk, 0);
+    }
+    let run = |name: &str| {
+        let text = frozen(&three_agents(name, "dp-fts-de", CHARGED));
+        let desk = Rc::new(RefCell::new(Desk::new(&text)));
+        let known = Home::open(&home).unwrap().membership(Some(name)).unwrap();
+        desk.borrow_mut().keys.insert(0, known.key);
+        let mut members = vec![Member::unenrolled(&home, &desk)];
+        members[0].cap = Some(budget(CAP));
+        for slot in 1..3 {
+            let other = folder.path().join(format!("{name}{slot}"));
+            members.push(Member::enrol(&other, &desk, slot));
+        }
+        let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+        take_turns(&mut sessions);
+        n_arrived(&desk)
+    };
+    let n_sent = std::thread::scope(|scope| {
+        let (a, b) = (scope.spawn(|| run("a")), scope.spawn(|| run("b")));
+        a.join().unwrap() + b.join().unwrap()
+    });
+    let total = spent(&home);
+    assert!(total.epsilon <= CAP && total.n_releases == n_sent as u64, "{total}");
+    assert!((4..6).contains(&n_sent), "{n_sent} of 6 uploads fit");
+}
+
+#[test]
+fn a_study_that_charges_needs_a_budget_and_says_which() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, mut members) = study(folder.path(), &folder.path().join("home"), "a");
+    members[0].cap = None;
+    let error = members[0].session().unwrap_err();
+    assert!(matches!(error, RunError::NoBudget { .. }));
+    let text = error.to_string();
+    for word in ["[privacy]", "epsilon_max = 2", "delta = 1e-5"] {
+        assert!(text.contains(word), "{text}");
+    }
+}
+
+/// A budget that pays for nothing lets nothing out, and the agent still profits from others.
+#[test]
+fn without_a_budget_left_nothing_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let (desk, mut members) = study(folder.path(), &folder.path().join("home"), "a");
+    members[0].cap = Some(budget(0.01));
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    take_turns(&mut sessions);
+    drop(sessions);
+    assert_eq!(n_arrived(&desk), 0);
+    assert_eq!(members[0].ears.count("budget"), 1, "said once");
+    assert_eq!(members[0].trials().len(), 6);
+    let rounds = members[0].ears.count("round");
+    assert_eq!(rounds, 4, "it takes every round");
+}

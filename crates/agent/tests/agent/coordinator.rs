@@ -1,0 +1,340 @@
+//! A coordinator in memory: the project's own machines, with the bytes of the protocol around them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fedbo_agent::{Poll, Polled, Standing};
+use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
+use fedbo_ledger::{Head, event_to_bytes};
+use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
+use fedbo_protocol::{
+    AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Handout as _,
+    LatticeRounds, Relay, UpdateRejected,
+};
+use fedbo_wire::{
+    Content, Digest, Handout, LedgerEntry, LedgerHead, Problem, ProblemCode, PublicKey,
+    RelayedMessage, Signature, SigningKey, StudyState, Upload, config_digest, sign_config,
+};
+
+/// What plays the rounds.
+enum Play {
+    Relay(Relay),
+    Aggregator(Box<dyn Coordinator<Handout = AggregateHandout>>),
+}
+
+/// Changes a handout before it is signed.
+pub(crate) type Mangle = fn(&mut Handout, &Desk);
+
+/// A coordinator of one study.
+pub(crate) struct Desk {
+    pub(crate) key: SigningKey,
+    pub(crate) federation: Federation,
+    pub(crate) text: String,
+    play: Play,
+    broadcasts: Vec<Broadcast>,
+    /// The newest round that has begun by a handout.
+    round: Option<u64>,
+    collects: bool,
+    pub(crate) ledger: Vec<LedgerEntry>,
+    pub(crate) genesis: Head,
+    pub(crate) head: Head,
+    /// Slots that wait for the next round.
+    waiting: BTreeSet<u32>,
+    /// By slot, who may speak for it.
+    pub(crate) keys: BTreeMap<u32, PublicKey>,
+    /// Every body that arrived, by slot and round.
+    pub(crate) arrived: BTreeMap<(u32, u64), Vec<Vec<u8>>>,
+    /// Vectors that count, by slot and round.
+    pub(crate) counted: BTreeSet<(u32, u64)>,
+    pub(crate) mangle: Option<Mangle>,
+    /// Answers with this instead, while it is there.
+    pub(crate) refuses: VecDeque<ProblemCode>,
+    pub(crate) state: StudyState,
+    /// Asks for this upload once more.
+    pub(crate) resend: Option<u64>,
+}
+
+impl Desk {
+    /// Begins a study with the frozen text of a federation.
+    pub(crate) fn new(text: &str) -> Self {
+        let federation = Federation::thaw(text).unwrap();
+        let map = federation.feature_map().unwrap();
+        let n_agents = u32::try_from(federation.agents.len()).unwrap();
+        let mut head = Head {
+            seq: 0,
+            hash: [0; 32],
+        };
+        let play = match &federation.collaboration {
+            Collaboration::Fts(_) => {
+                let participants = (0..n_agents).collect();
+                let (n_features, hash) = (map.n_features(), map.hash());
+                Play::Relay(Relay::new(participants, Vec::new(), n_features, hash, None, 0))
+            }
+            Collaboration::Distributed(distributed) => match &distributed.releases.protection {
+                Protection::Charged(plan) => {
+                    head = plan.charter.genesis();
+                    Play::Aggregator(aggregator(&federation, SecureNoise::new()))
+                }
+                _ => {
+                    head = Head::uncharged(text.as_bytes());
+                    let noise = SimNoise::new(federation.noise_seed());
+                    Play::Aggregator(aggregator(&federation, noise))
+                }
+            },
+        };
+        let mut desk = Self {
+            key: coordinator_key(),
+            text: text.to_owned(),
+            federation,
+            play,
+            broadcasts: Vec::new(),
+            round: None,
+            collects: true,
+            ledger: Vec::new(),
+            genesis: head,
+            head,
+            waiting: BTreeSet::new(),
+            keys: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            counted: BTreeSet::new(),
+            mangle: None,
+            refuses: VecDeque::new(),
+            state: StudyState::Running,
+            resend: None,
+        };
+        if let Play::Aggregator(aggregator) = &mut desk.play {
+            let effects = aggregator.start(0);
+            desk.carry_out(effects).unwrap();
+        }
+        desk
+    }
+
+    pub(crate) fn digest(&self) -> Digest {
+        config_digest(self.text.as_bytes())
+    }
+
+    pub(crate) fn signature(&self) -> Signature {
+        sign_config(&self.key, self.text.as_bytes())
+    }
+
+    fn check_key(&self, key: &SigningKey, slot: u32) -> Result<(), Problem> {
+        match self.keys.get(&slot) {
+            Some(known) if *known == key.public() => Ok(()),
+            _ => Err(problem(ProblemCode::UnknownAgent)),
+        }
+    }
+
+    fn slot_of(&self, key: &SigningKey) -> Option<u32> {
+        let mut keys = self.keys.iter();
+        keys.find(|(_, known)| **known == key.public())
+            .map(|(slot, _)| *slot)
+    }
+
+    pub(crate) fn upload(
+        &mut self,
+        key: &SigningKey,
+        slot: u32,
+        round: u64,
+        body: &[u8],
+    ) -> Result<(), Problem> {
+        self.check_key(key, slot)?;
+        if let Some(code) = self.refuses.pop_front() {
+            return Err(problem(code));
+        }
+        let n_features = u32::try_from(self.federation.features.n_features).unwrap();
+        let upload = Upload::from_bytes(body, n_features).unwrap();
+        assert_eq!((upload.slot, upload.round), (slot, round));
+        assert_eq!(upload.config, self.digest());
+        self.arrived
+            .entry((slot, round))
+            .or_default()
+            .push(body.to_vec());
+        let update = AgentUpdate {
+            sender: slot,
+            round,
+            map: fedbo_gp::MapHash(upload.map.0),
+            weights: upload.weights,
+        };
+        let refusal = match &mut self.play {
+            Play::Relay(relay) => {
+                let effects = relay.receive(update, 0);
+                self.carry_out_relayed(effects)
+            }
+            Play::Aggregator(aggregator) => {
+                let effects = aggregator.receive(update, 0);
+                self.carry_out(effects)
+            }
+        };
+        refusal?;
+        self.counted.insert((slot, round));
+        Ok(())
+    }
+
+    pub(crate) fn handouts(&mut self, key: &SigningKey, poll: Poll) -> Result<Polled, Problem> {
+        let slot = self
+            .slot_of(key)
+            .ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
+        if poll.after == self.round {
+            self.waiting.insert(slot);
+            self.end_idle_round();
+        }
+        match self.round {
+            Some(round) if poll.after.is_none_or(|after| round > after) => {
+                let mut handout = self.handout(round, poll);
+                if let Some(mangle) = &self.mangle {
+                    mangle(&mut handout, self);
+                }
+                Ok(Polled::Handout(handout.to_bytes(&self.key)))
+            }
+            _ => Ok(Polled::Nothing(Standing {
+                round: self.round.unwrap_or(0),
+                state: self.state,
+                resend: self.resend.take(),
+            })),
+        }
+    }
+
+    /// Nobody is at work: the round is over where it does not wait for all.
+    fn end_idle_round(&mut self) {
+        let n_agents = self.federation.agents.len();
+        if self.waiting.len() == n_agents {
+            self.end_round();
+        }
+    }
+
+    /// A private round is over, whoever has not delivered.
+    pub(crate) fn end_round(&mut self) {
+        if let Play::Aggregator(aggregator) = &mut self.play {
+            let effects = aggregator.idle(0);
+            self.carry_out(effects).unwrap();
+        }
+    }
+
+    fn handout(&self, round: u64, poll: Poll) -> Handout {
+        let content = match &self.play {
+            Play::Aggregator(_) => {
+                let news = self.ledger.iter().filter(|entry| entry.seq > poll.entries);
+                Content::Releases(news.cloned().collect())
+            }
+            Play::Relay(_) => {
+                let is_new = |b: &&Broadcast| poll.after.is_none_or(|after| b.round > after);
+                let mut news = self.broadcasts.iter().filter(is_new).cloned();
+                let mut joined = news.next().unwrap();
+                news.for_each(|newer| joined.join(newer));
+                joined.messages.sort_by_key(|message| message.sender);
+                let relayed = |message: AgentUpdate| RelayedMessage {
+                    sender: message.sender,
+                    round: message.round,
+                    weights: message.weights,
+                };
+                Content::Messages {
+                    messages: joined.messages.into_iter().map(relayed).collect(),
+                    stragglers: joined.stragglers,
+                }
+            }
+        };
+        Handout {
+            config: self.digest(),
+            round,
+            collects: self.collects,
+            head: match &self.play {
+                Play::Relay(_) => LedgerHead::NONE,
+                Play::Aggregator(_) => LedgerHead {
+                    seq: self.head.seq,
+                    hash: self.head.hash,
+                },
+            },
+            content,
+        }
+    }
+
+    fn carry_out_relayed(&mut self, effects: Vec<Effect<Broadcast>>) -> Result<(), Problem> {
+        for effect in effects {
+            match effect {
+                Effect::Broadcast(broadcast) => {
+                    self.begin(broadcast.round, true);
+                    self.broadcasts.push(broadcast);
+                }
+                Effect::Refuse(rejected) => return Err(refusal(&rejected)),
+                other => panic!("a relay asks for {other:?}"),
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect<AggregateHandout>>) -> Result<(), Problem> {
+        let mut queue = VecDeque::from(effects);
+        let mut refused = Ok(());
+        while let Some(effect) = queue.pop_front() {
+            let Play::Aggregator(aggregator) = &mut self.play else {
+                panic!("a relay has no releases")
+            };
+            match effect {
+                Effect::Broadcast(handout) => self.begin(handout.round, handout.collects),
+                Effect::Refuse(rejected) => refused = Err(refusal(&rejected)),
+                Effect::Recall { round } => {
+                    queue.extend(aggregator.recalled(round, None, 0).unwrap());
+                }
+                Effect::Commit {
+                    round,
+                    bytes,
+                    event,
+                } => {
+                    let event = event.map_or_else(Vec::new, |e| event_to_bytes(&e).unwrap());
+                    self.head = self.head.follow(round, &event, &bytes);
+                    self.ledger.push(LedgerEntry {
+                        seq: self.head.seq,
+                        round,
+                        event,
+                        release: bytes.to_vec(),
+                    });
+                    queue.extend(aggregator.committed(round, 0).unwrap());
+                }
+            }
+        }
+        refused
+    }
+
+    fn begin(&mut self, round: u64, collects: bool) {
+        self.round = Some(round);
+        self.collects = collects;
+        self.waiting.clear();
+    }
+}
+
+fn aggregator<S: NoiseSource + 'static>(
+    federation: &Federation,
+    source: S,
+) -> Box<dyn Coordinator<Handout = AggregateHandout>> {
+    let Collaboration::Distributed(distributed) = &federation.collaboration else {
+        panic!("a federation without releases")
+    };
+    let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(federation.own_arm()) else {
+        panic!("the tests use the mechanism on a lattice")
+    };
+    let schedule = distributed.schedule();
+    let map = federation.feature_map().unwrap().hash();
+    let rounds = LatticeRounds::new(mechanism, schedule, source);
+    Box::new(Aggregator::new(rounds, schedule, map, None))
+}
+
+/// The key of every coordinator here.
+pub(crate) fn coordinator_key() -> SigningKey {
+    SigningKey::from_seed([9; 32])
+}
+
+fn refusal(rejected: &UpdateRejected) -> Problem {
+    problem(match rejected {
+        UpdateRejected::Late { .. } => ProblemCode::Late,
+        UpdateRejected::Early { .. } => ProblemCode::Early,
+        UpdateRejected::NotCollected { .. } => ProblemCode::NotCollected,
+        UpdateRejected::Conflict { .. } => ProblemCode::Conflict,
+        _ => ProblemCode::BadRequest,
+    })
+}
+
+pub(crate) fn problem(code: ProblemCode) -> Problem {
+    Problem {
+        code,
+        message: format!("the test says {code}"),
+    }
+}

@@ -1,0 +1,175 @@
+//! Answers that get lost, refusals that pass and refusals that do not, rounds that were missed.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fedbo_agent::{Ended, RunError, Session, Step};
+use fedbo_wire::{ProblemCode, StudyState};
+
+use crate::coordinator::Desk;
+use crate::world::{CHARGED, Member, SIMULATED, desk, finish, members, take_turns};
+
+fn bodies(desk: &RefCell<Desk>, slot: u32, round: u64) -> Vec<Vec<u8>> {
+    let desk = desk.borrow();
+    desk.arrived.get(&(slot, round)).cloned().unwrap_or_default()
+}
+
+fn one(algorithm: &str, more: &str) -> (tempfile::TempDir, Rc<RefCell<Desk>>, Vec<Member>) {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("delivery", algorithm, more);
+    let members = members(folder.path(), &desk);
+    (folder, desk, members)
+}
+
+/// Steps one agent until its first upload was tried, and is over.
+fn first_upload(session: &mut Session<'_>) -> Result<(), RunError> {
+    finish(session, 20).map(|ended| assert_eq!(ended, None, "it waits for the others"))
+}
+
+#[test]
+fn an_upload_whose_answers_get_lost_is_sent_again_and_counts_once() {
+    let (_folder, desk, members) = one("dp-fts-de", SIMULATED);
+    let mut session = members[0].session().unwrap();
+    members[0].link.n_lost.set(3);
+    first_upload(&mut session).unwrap();
+    let sent = bodies(&desk, 0, 0);
+    assert_eq!(sent.len(), 4);
+    assert!(sent.iter().all(|body| *body == sent[0]));
+    assert_eq!(members[0].ears.count("retrying"), 3);
+    assert_eq!(members[0].ears.count("sent 0"), 1);
+    // Half of 2 s, 4 s, 8 s: full jitter with a chance of one half.
+    for wait in ["retrying 1000 ", "retrying 2000 ", "retrying 4000 "] {
+        assert_eq!(members[0].ears.count(wait), 1, "{wait}");
+    }
+    drop(session);
+    // And all of a federation in which every eleventh answer gets lost comes to its end.
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    let mut ended = [false; 3];
+    for n in 0..100_000 {
+        for (at, session) in sessions.iter_mut().enumerate().filter(|(at, _)| !ended[*at]).collect::<Vec<_>>() {
+            members[at].link.n_lost.set(u32::from(n % 11 == at));
+            ended[at] = matches!(session.advance().unwrap(), Step::Ended(Ended::Complete));
+        }
+        if ended == [true; 3] {
+            break;
+        }
+    }
+    assert_eq!(ended, [true; 3]);
+    let desk = desk.borrow();
+    assert_eq!(desk.counted.len(), 6, "2 releases of 3 agents");
+    for bodies in desk.arrived.values() {
+        assert!(bodies.iter().all(|body| *body == bodies[0]));
+    }
+}
+
+#[test]
+fn a_coordinator_that_lost_an_upload_gets_the_same_bytes() {
+    let (_folder, desk, members) = one("dp-fts-de", CHARGED);
+    let mut session = members[0].session().unwrap();
+    first_upload(&mut session).unwrap();
+    desk.borrow_mut().resend = Some(0);
+    finish(&mut session, 5).unwrap();
+    drop(session);
+    desk.borrow_mut().resend = Some(0);
+    // Also after the agent was started again, and answers got lost.
+    members[0].link.n_lost.set(1);
+    let mut session = members[0].session().unwrap();
+    finish(&mut session, 5).unwrap();
+    let sent = bodies(&desk, 0, 0);
+    assert!(sent.len() >= 3 && sent.iter().all(|body| *body == sent[0]));
+    assert_eq!(members[0].ears.count("resent 0"), 2);
+    // What was never sent is not made up.
+    desk.borrow_mut().resend = Some(2);
+    finish(&mut session, 5).unwrap();
+    assert!(bodies(&desk, 0, 2).is_empty());
+}
+
+#[test]
+fn refusals_that_pass_are_waited_for() {
+    let (_folder, desk, members) = one("fts", "");
+    let codes = [
+        ProblemCode::NotStarted,
+        ProblemCode::Paused,
+        ProblemCode::Busy,
+        ProblemCode::Unavailable,
+        ProblemCode::Internal,
+        ProblemCode::Early,
+    ];
+    desk.borrow_mut().refuses.extend(codes);
+    let mut session = members[0].session().unwrap();
+    first_upload(&mut session).unwrap();
+    assert_eq!(members[0].ears.count("retrying"), codes.len());
+    assert_eq!(bodies(&desk, 0, 0).len(), 1);
+}
+
+#[test]
+fn an_upload_that_is_missed_is_not_sent_again_and_the_agent_goes_on() {
+    for code in [ProblemCode::Late, ProblemCode::NotCollected] {
+        let (_folder, desk, members) = one("dp-fts-de", SIMULATED);
+        desk.borrow_mut().refuses.push_back(code);
+        let mut session = members[0].session().unwrap();
+        first_upload(&mut session).unwrap();
+        drop(session);
+        assert_eq!(members[0].ears.count(&format!("missed 0 {code}")), 1);
+        let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+        let ended = take_turns(&mut sessions);
+        assert!(ended.iter().all(|ended| *ended == Ended::Complete));
+        assert!(bodies(&desk, 0, 0).is_empty());
+        assert_eq!(bodies(&desk, 0, 2).len(), 1, "the next release has it again");
+    }
+}
+
+#[test]
+fn refusals_that_do_not_pass_end_the_run_in_words() {
+    for code in [
+        ProblemCode::Conflict,
+        ProblemCode::WrongConfig,
+        ProblemCode::WrongMap,
+        ProblemCode::BadSignature,
+        ProblemCode::ClockDiffers,
+        ProblemCode::Revoked,
+    ] {
+        let (_folder, desk, members) = one("fts", "");
+        desk.borrow_mut().refuses.push_back(code);
+        let mut session = members[0].session().unwrap();
+        let error = first_upload(&mut session).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(code.name()) && text.contains("the test says"), "{text}");
+        assert!(matches!(error, RunError::Refused { .. }));
+        assert!(bodies(&desk, 0, 0).is_empty());
+    }
+}
+
+/// An agent that was asleep for rounds takes all that was released since at once, and delivers for no round that is over.
+#[test]
+fn a_slow_agent_gets_every_release_and_misses_rounds() {
+    let (_folder, desk, members) = one("dp-fts-de", CHARGED);
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    let (slow, others) = sessions.split_first_mut().unwrap();
+    for _ in 0..3 {
+        for session in others.iter_mut() {
+            finish(session, 2).unwrap();
+        }
+        desk.borrow_mut().end_round();
+    }
+    assert_eq!(desk.borrow().ledger.len(), 3);
+    assert_eq!(finish(slow, 2).unwrap(), None);
+    assert_eq!(members[0].ears.count("missed 0 late"), 1);
+    assert_eq!(members[0].ears.count("round 3"), 1);
+    assert_eq!(members[0].ears.count("round"), 1, "one handout brings all");
+    let ended = take_turns(&mut sessions);
+    assert!(ended.iter().all(|ended| *ended == Ended::Complete));
+    assert_eq!(members[0].trials().len(), 4, "initial points, rounds 3 and 4");
+}
+
+#[test]
+fn a_study_that_waits_is_said_once_and_one_that_is_over_ends_the_run() {
+    let (_folder, desk, members) = one("fts", "");
+    let mut session = members[0].session().unwrap();
+    first_upload(&mut session).unwrap();
+    desk.borrow_mut().state = StudyState::Paused;
+    finish(&mut session, 5).unwrap();
+    assert_eq!(members[0].ears.count("waits paused"), 1);
+    desk.borrow_mut().state = StudyState::Finished;
+    assert_eq!(finish(&mut session, 5).unwrap(), Some(Ended::StudyOver));
+}

@@ -1,0 +1,146 @@
+//! Enrolment and changes of keys, also when they are interrupted.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use fedbo_agent::{
+    EnrolError, Home, Link, LinkError, Membership, RotateError, enrol_with, rotate_with, status,
+};
+use fedbo_wire::{PublicKey, SigningKey};
+
+use crate::coordinator::Desk;
+use crate::world::{Cutter, DeskLink, Member, desk, finish, members, options, take_turns, token};
+
+fn rotated(home: &Path, link: &DeskLink) -> Result<PublicKey, RotateError> {
+    let to = |_: &Membership| -> Result<Box<dyn Link>, LinkError> { Ok(Box::new(link.clone())) };
+    rotate_with(home, &to)
+}
+
+#[test]
+fn enrolment_that_dies_at_any_moment_can_be_done_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let desk = desk("enrol", "fts", "");
+    let link = DeskLink::new(&desk);
+    let options = options(&home, token(&desk.borrow(), 1));
+    let mut n_cut = 0;
+    let membership = loop {
+        link.cutter.after(n_cut);
+        match Cutter::within(|| enrol_with(&options, &link)) {
+            Some(enrolled) => break enrolled.unwrap(),
+            None => n_cut += 1,
+        }
+    };
+    assert!(n_cut >= 4, "{n_cut} moments");
+    link.cutter.never();
+    let again = enrol_with(&options, &link).unwrap();
+    assert_eq!(again, membership);
+    assert_eq!((membership.slot, membership.agent.as_str()), (1, "south"));
+    assert_eq!(membership.key, desk.borrow().keys[&1]);
+    let standing = status(&home).unwrap();
+    assert_eq!(standing.memberships.len(), 1);
+    assert!(standing.privacy.is_none() && standing.memberships[0].round.is_none());
+}
+
+fn refused(change: impl Fn(&mut Desk), words: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("enrol", "fts", "");
+    let token = token(&desk.borrow(), 1);
+    change(&mut desk.borrow_mut());
+    let error = enrol_with(&options(folder.path(), token), &DeskLink::new(&desk)).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, EnrolError::Impostor { .. }), "{text}");
+    assert!(text.contains(words), "{text}");
+    assert!(Home::open(folder.path()).unwrap().memberships().unwrap().is_empty());
+}
+
+#[test]
+fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
+    refused(|desk| desk.key = SigningKey::from_seed([1; 32]), "the token names");
+    refused(
+        |desk| desk.federation.name = "other".to_owned(),
+        "is of a study \"enrol\", not of \"other\"",
+    );
+    refused(
+        |desk| desk.federation.agents[1].name = "east".to_owned(),
+        "is that of \"south\"",
+    );
+}
+
+#[test]
+fn another_study_of_the_same_name_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = desk("enrol", "fts", "");
+    Member::enrol(folder.path(), &first, 0);
+    let second = desk("enrol", "ts", "");
+    let options = options(folder.path(), token(&second.borrow(), 0));
+    let error = enrol_with(&options, &DeskLink::new(&second)).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("another configuration") && text.contains("another home"), "{text}");
+}
+
+#[test]
+fn a_change_of_keys_that_dies_at_any_moment_can_be_done_again_and_runs_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("rotate", "fts", "");
+    let members = members(folder.path(), &desk);
+    let home = &members[0].home;
+    let link = &members[0].link;
+    let before = desk.borrow().keys[&0];
+    let mut n_cut = 0;
+    let key = loop {
+        link.cutter.after(n_cut);
+        let done = Cutter::within(|| rotated(home, link));
+        link.cutter.never();
+        // Whatever was reached, a run finds the key that the coordinator knows.
+        let mut session = members[0].session().unwrap();
+        finish(&mut session, 3).unwrap();
+        match done {
+            Some(key) => break key.unwrap(),
+            None => n_cut += 1,
+        }
+    };
+    assert!(n_cut >= 2 && key != before, "{n_cut} moments");
+    assert_eq!(desk.borrow().keys[&0], key);
+    assert!(!home.join("identity.key.next").exists());
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    take_turns(&mut sessions);
+}
+
+#[test]
+fn a_coordinator_that_does_not_answer_leaves_both_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("rotate", "fts", "");
+    let members = members(folder.path(), &desk);
+    let home = &members[0].home;
+    // Carried out, and the answer was lost.
+    members[0].link.n_lost.set(1);
+    let error = rotated(home, &members[0].link).unwrap_err().to_string();
+    assert!(error.contains("start again"), "{error}");
+    assert!(home.join("identity.key.next").exists());
+    let known = desk.borrow().keys[&0];
+    let mut session = members[0].session().unwrap();
+    finish(&mut session, 3).unwrap();
+    // While a study runs, its key stays.
+    let error = rotated(home, &members[0].link).unwrap_err().to_string();
+    assert!(error.contains("runs this study"), "{error}");
+    drop(session);
+    assert_eq!(rotated(home, &members[0].link).unwrap(), known);
+    assert!(!home.join("identity.key.next").exists());
+}
+
+#[test]
+fn several_studies_are_named_when_none_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        let desk: Rc<RefCell<Desk>> = desk(name, "fts", "");
+        Member::enrol(folder.path(), &desk, 0);
+    }
+    let home = Home::open(folder.path()).unwrap();
+    let error = home.membership(None).unwrap_err().to_string();
+    assert!(error.contains("\"a\", \"b\"") && error.contains("agent.study"), "{error}");
+    let error = home.membership(Some("c")).unwrap_err().to_string();
+    assert!(error.contains("no study \"c\""), "{error}");
+    assert_eq!(home.membership(Some("b")).unwrap().study, "b");
+}

@@ -1,0 +1,146 @@
+//! A federation of processes does what the same federation does in one process.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_agent::Ended;
+use fedbo_experiments::{Decoder, Forgetful, Member, Observer, TrialRecord, run_fts, run_session};
+use fedbo_federation::{Collaboration, Federation, ReleaseMechanism};
+use fedbo_objective::Outcome;
+use fedbo_privacy::mechanism::SimNoise;
+use fedbo_protocol::{Agent, Aggregator, LatticeRounds, Takes};
+use fedbo_space::Point;
+use fedbo_storage::Told;
+use fedbo_streams::Seed;
+
+use crate::coordinator::Desk;
+use crate::world::{Bump, SIMULATED, desk, frozen, members, take_turns, three_agents};
+
+/// Trials by agent: point, source, value.
+type Trials = Vec<Vec<(Point, String, f64)>>;
+
+struct Scribe(Trials);
+
+impl Observer for Scribe {
+    fn wave_ended(&mut self, records: &[TrialRecord]) -> Result<(), anyhow::Error> {
+        for record in records {
+            let Outcome::Value(value) = record.outcome else {
+                panic!("a trial without a value")
+            };
+            let source = record.trial.source.to_string();
+            self.0[record.agent as usize].push((record.point.clone(), source, value));
+        }
+        Ok(())
+    }
+}
+
+fn in_one_process(federation: &Federation) -> Trials {
+    let map = federation.feature_map().unwrap();
+    let mut scribe = Scribe(vec![Vec::new(); federation.agents.len()]);
+    let stop = AtomicBool::new(false);
+    let arm = federation.own_arm();
+    match &federation.collaboration {
+        Collaboration::Fts(settings) => {
+            let mut all = all(federation, |seed| federation.fts(settings, arm, &map, seed).unwrap());
+            let (n_features, hash) = (map.n_features(), map.hash());
+            run_fts(&mut all, Vec::new(), n_features, hash, &mut scribe, &stop).unwrap();
+        }
+        Collaboration::Distributed(distributed) => {
+            let strategy =
+                |seed| federation.dp_fts_de(distributed, arm, &map, seed).unwrap();
+            let mut all = all(federation, strategy);
+            let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(arm) else {
+                panic!("another mechanism")
+            };
+            let schedule = distributed.schedule();
+            let noise = SimNoise::new(federation.noise_seed());
+            let rounds = LatticeRounds::new(mechanism, schedule, noise);
+            let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), None);
+            let store = &mut Forgetful;
+            run_session(&mut all, Vec::new(), &mut aggregator, store, &mut scribe, &stop).unwrap();
+        }
+    }
+    scribe.0
+}
+
+fn all<S: Takes>(federation: &Federation, strategy: impl Fn(Seed) -> S) -> Vec<Member<S>> {
+    let member = |id: u32| {
+        let plan = federation.agent_plan(id).unwrap();
+        let strategy = strategy(federation.agent_seed(id));
+        let space = federation.space.clone();
+        let decoder: Decoder = Arc::new(move |unit: &[f64]| space.decode(unit));
+        Member {
+            agent: Agent::new(strategy, plan, Seed::new(federation.seed)).unwrap(),
+            objective: Arc::new(Bump),
+            decoder,
+            direction: federation.direction,
+        }
+    };
+    (0..u32::try_from(federation.agents.len()).unwrap()).map(member).collect()
+}
+
+fn in_processes(folder: &Path, text: &str) -> (Trials, Federation) {
+    let desk = Rc::new(RefCell::new(Desk::new(&frozen(text))));
+    let members = members(folder, &desk);
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    let ended = take_turns(&mut sessions);
+    assert!(ended.iter().all(|ended| *ended == Ended::Complete));
+    drop(sessions);
+    let value = |told: Option<Told>| match told {
+        Some(Told::Value(value)) => value,
+        other => panic!("{other:?}"),
+    };
+    let trials = members.iter().map(|member| {
+        let trials = member.trials().into_iter();
+        trials.map(|(point, source, told)| (point, source, value(told))).collect()
+    });
+    let trials = trials.collect();
+    let federation = desk.borrow().federation.clone();
+    (trials, federation)
+}
+
+#[test]
+fn agents_of_their_own_do_what_they_do_in_one_process() {
+    let minimized = three_agents("equal", "fts", "").replace("initial", "direction = \"minimize\"\ninitial");
+    for text in [
+        minimized,
+        three_agents("equal", "ts", ""),
+        three_agents("equal", "dp-fts-de", SIMULATED),
+        three_agents("equal", "dp-fts-de", "[privacy]\nepsilon = 20.0\nsimulate = true\n[exploration]\nregions = 2\n"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (found, federation) = in_processes(folder.path(), &text);
+        let expected = in_one_process(&federation);
+        assert_eq!(expected[0].len(), 6, "2 initial points and 4 rounds");
+        assert_eq!(found, expected, "{text}");
+    }
+}
+
+/// By default an agent's draws are its own secret: its queries are not those that the public seed gives.
+#[test]
+fn without_a_given_seed_an_agent_draws_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("secret", "fts", "");
+    let mut members = members(folder.path(), &desk);
+    for member in &mut members {
+        member.seed = None;
+    }
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    take_turns(&mut sessions);
+    drop(sessions);
+    let expected = in_one_process(&desk.borrow().federation);
+    for (member, expected) in members.iter().zip(&expected) {
+        let trials = member.trials();
+        let shared = trials.iter().filter(|(point, _, _)| expected.iter().any(|e| e.0 == *point));
+        assert_eq!(shared.count(), 0);
+    }
+    // Drawn once: another seed is refused, the kept one goes on.
+    members[0].seed = Some(5);
+    let error = members[0].session().unwrap_err().to_string();
+    assert!(error.contains("agent.seed = 5"), "{error}");
+    members[0].seed = None;
+    assert!(members[0].session().is_ok());
+}

@@ -1,0 +1,227 @@
+//! The way by HTTP, to a server of a few lines.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fedbo_agent::{HttpLink, Link as _, LinkError, Place, Poll, Polled, Standing};
+use fedbo_wire::{
+    EnrolRequest, EnrolmentToken, HEADER_KEY, HEADER_SIGNATURE, HEADER_TIME, ProblemCode,
+    RequestSignature, SigningKey, StudyState,
+};
+
+/// A request as it came, its signature verified.
+struct Came {
+    method: String,
+    target: String,
+    body: Vec<u8>,
+}
+
+/// Answers requests with what is given, in order; after the last it never answers.
+struct Server {
+    url: String,
+    came: Arc<Mutex<Vec<Came>>>,
+}
+
+const OURS: &str = "fedbo-protocol: 1\r\n";
+
+fn answer(status: u16, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}").into_bytes()
+}
+
+impl Server {
+    fn start(answers: Vec<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/prefix/", listener.local_addr().unwrap());
+        let came: Arc<Mutex<Vec<Came>>> = Arc::default();
+        let log = Arc::clone(&came);
+        std::thread::spawn(move || {
+            let mut answers = VecDeque::from(answers);
+            let mut kept = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                log.lock().unwrap().push(read(&stream));
+                match answers.pop_front() {
+                    Some(answer) => stream.write_all(&answer).unwrap(),
+                    None => kept.push(stream), // open, without an answer
+                }
+            }
+        });
+        Self { url, came }
+    }
+
+    fn link(&self) -> HttpLink {
+        HttpLink::new(&self.url, None, Arc::new(AtomicBool::new(false))).unwrap()
+    }
+}
+
+fn read(stream: &TcpStream) -> Came {
+    let mut reader = BufReader::new(stream);
+    let mut line = || {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    };
+    let first = line();
+    let mut words = first.split(' ');
+    let method = words.next().unwrap().to_owned();
+    let target = words.next().unwrap().strip_prefix("/prefix").unwrap().to_owned();
+    let mut headers = std::collections::BTreeMap::new();
+    loop {
+        let header = line();
+        if header.is_empty() {
+            break;
+        }
+        let (name, value) = header.split_once(": ").unwrap();
+        headers.insert(name.to_lowercase(), value.to_owned());
+    }
+    let header = |name: &str| headers.get(name).map(String::as_str);
+    assert_eq!(header("fedbo-protocol"), Some("1"));
+    let length = header("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let signed = RequestSignature::from_headers(header(HEADER_KEY), header(HEADER_TIME), header(HEADER_SIGNATURE));
+    signed.unwrap().verify(&method, &target, &body).unwrap();
+    Came {
+        method,
+        target,
+        body,
+    }
+}
+
+const POLL: Poll = Poll {
+    after: Some(3),
+    entries: 2,
+    wait_s: 1,
+    delivered: Some(3),
+    bytes_max: 100,
+};
+
+#[test]
+fn requests_are_signed_and_answers_read() {
+    let key = SigningKey::from_seed([3; 32]);
+    let coordinator = SigningKey::from_seed([4; 32]).public();
+    let digest = "ab".repeat(32);
+    let enrolled = format!(
+        "{{\"study\":\"a b\",\"slot\":2,\"agent\":\"north\",\"config\":\"{digest}\",\"coordinator\":\"{coordinator}\",\"new\":1}}"
+    );
+    let signature = "cd".repeat(64);
+    let config = format!("{OURS}fedbo-config: {digest}\r\nfedbo-signature: {signature}\r\n");
+    let news = format!("{OURS}fedbo-round: 3\r\nfedbo-state: running\r\nfedbo-resend: 2\r\n");
+    let server = Server::start(vec![
+        answer(200, OURS, &enrolled),
+        answer(200, &config, "[federation]"),
+        answer(200, OURS, "{\"status\":\"accepted\"}"),
+        answer(204, &news, ""),
+        answer(200, OURS, "FBHO"),
+    ]);
+    let link = server.link();
+    let token = EnrolmentToken {
+        secret: [5; 20],
+        coordinator,
+    };
+    let found = link.enrol(&key, &token).unwrap();
+    assert_eq!((found.study.as_str(), found.slot), ("a b", 2));
+    let found = link.config(&key, "a b").unwrap();
+    assert_eq!((found.text.as_slice(), found.digest.to_string()), (&b"[federation]"[..], digest));
+    let to = Place {
+        study: "a b",
+        round: 3,
+        slot: 2,
+    };
+    link.upload(&key, to, &[1, 0, 255]).unwrap();
+    let nothing = Standing {
+        round: 3,
+        state: StudyState::Running,
+        resend: Some(2),
+    };
+    assert!(link.handouts(&key, "a b", POLL).unwrap() == Polled::Nothing(nothing));
+    let first = Poll {
+        after: None,
+        delivered: None,
+        ..POLL
+    };
+    assert!(link.handouts(&key, "a b", first).unwrap() == Polled::Handout(b"FBHO".to_vec()));
+    let came = server.came.lock().unwrap();
+    let lines: Vec<String> = came.iter().map(|came| format!("{} {}", came.method, came.target)).collect();
+    assert_eq!(
+        lines,
+        [
+            "POST /v1/enrol",
+            "GET /v1/studies/a%20b/config",
+            "PUT /v1/studies/a%20b/rounds/3/slots/2",
+            "GET /v1/studies/a%20b/handouts?entries=2&wait=1&after=3&delivered=3",
+            "GET /v1/studies/a%20b/handouts?entries=2&wait=1",
+        ]
+    );
+    assert_eq!(came[2].body, [1, 0, 255]);
+    let sent: EnrolRequest = serde_json::from_slice(&came[0].body).unwrap();
+    assert_eq!(sent.token.secret, token.secret);
+}
+
+#[test]
+fn what_is_no_answer_is_told_from_a_refusal() {
+    let key = SigningKey::from_seed([3; 32]);
+    let refusal = "{\"code\":\"late\",\"message\":\"round 3 is over\"}";
+    let long = "x".repeat(101);
+    let server = Server::start(vec![
+        answer(409, OURS, refusal),
+        answer(502, "", "<html>"),
+        answer(404, "", "<html>"),
+        answer(200, "", "{\"status\":\"accepted\"}"),
+        answer(200, OURS, &long),
+        answer(204, OURS, ""),
+        b"HTTP/1.1 200 OK\r\nfedbo-protocol: 1\r\ncontent-length: 50\r\n\r\nshort".to_vec(),
+    ]);
+    let link = server.link();
+    let mut ask = || match link.handouts(&key, "s", POLL) {
+        Ok(_) => panic!("an answer"),
+        Err(error) => error,
+    };
+    let refused = ask();
+    assert!(refused.code() == Some(ProblemCode::Late) && !refused.may_pass());
+    for (may_pass, words) in [
+        (true, "status 502"),
+        (false, "status 404"),
+        (false, "no coordinator of this version"),
+        (false, "longer than 100 bytes"),
+        (false, "fedbo-round is missing"),
+        (true, "cut off"),
+    ] {
+        let error = ask();
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(error.may_pass(), may_pass, "{error}");
+    }
+    let nobody = HttpLink::new("http://127.0.0.1:1", None, Arc::new(AtomicBool::new(false))).unwrap();
+    let error = nobody.status(&key, "s").unwrap_err();
+    assert!(error.may_pass() && error.to_string().contains("cannot be reached"), "{error}");
+}
+
+#[test]
+fn a_request_that_waits_ends_with_the_stop_flag() {
+    let server = Server::start(Vec::new());
+    let stop = Arc::new(AtomicBool::new(false));
+    let link = HttpLink::new(&server.url, None, Arc::clone(&stop)).unwrap();
+    let key = SigningKey::from_seed([3; 32]);
+    let setter = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            std::thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+            Instant::now()
+        }
+    });
+    let poll = Poll { wait_s: 60, ..POLL };
+    let stopped = match link.handouts(&key, "s", poll) {
+        Err(LinkError::Stopped) => Instant::now(),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("an answer"),
+    };
+    let set = setter.join().unwrap();
+    assert!(stopped.duration_since(set) < Duration::from_millis(500));
+    assert_eq!(server.came.lock().unwrap().len(), 1);
+}

@@ -1,0 +1,421 @@
+//! Agents, their homes, and the ways between them and a coordinator, all in one thread.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fedbo_agent::{
+    BudgetReached, Clock, EnrolOptions, Ended, Home, Link, LinkError, Misconduct, Observer, Parts,
+    Place, Poll, Polled, RunError, Session, SignedConfig, Step, enrol_with,
+};
+use fedbo_federation::Federation;
+use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_privacy::accounting::{Budget, Delta};
+use fedbo_protocol::Trial;
+use fedbo_space::Point;
+use fedbo_storage::{Mode, SqliteStorage, Storage as _, Told};
+use fedbo_wire::{
+    EnrolmentToken, Enrolled, Problem, RotateRequest, SigningKey, StudyStatus,
+};
+
+use crate::coordinator::{Desk, coordinator_key};
+
+/// Ends everything at a chosen call, as the death of the process would: what is open is dropped, nothing more is written.
+#[derive(Default)]
+pub(crate) struct Cutter {
+    /// Calls that are left; `None` for ever.
+    left: Cell<Option<u64>>,
+    pub(crate) n_calls: Cell<u64>,
+}
+
+struct Cut;
+
+impl Cutter {
+    pub(crate) fn after(&self, n_calls: u64) {
+        self.left.set(Some(n_calls));
+    }
+
+    pub(crate) fn never(&self) {
+        self.left.set(None);
+    }
+
+    fn step(&self) {
+        self.n_calls.set(self.n_calls.get() + 1);
+        if let Some(left) = self.left.get() {
+            if left == 0 {
+                resume_unwind(Box::new(Cut)); // without a message
+            }
+            self.left.set(Some(left - 1));
+        }
+    }
+
+    /// `None` if it was cut.
+    pub(crate) fn within<R>(act: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(act)) {
+            Ok(result) => Some(result),
+            Err(payload) if payload.is::<Cut>() => None,
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+}
+
+/// Time stands still but for what is slept; chance is always the same.
+#[derive(Default)]
+pub(crate) struct TestClock {
+    now_ms: Cell<u64>,
+    pub(crate) cutter: Rc<Cutter>,
+}
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> u64 {
+        self.cutter.step();
+        self.now_ms.get()
+    }
+
+    fn sleep(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).unwrap();
+        self.now_ms.set(self.now_ms.get() + ms);
+    }
+
+    fn chance(&self) -> f64 {
+        0.5
+    }
+}
+
+/// The way of one agent to a coordinator.
+#[derive(Clone)]
+pub(crate) struct DeskLink {
+    pub(crate) desk: Rc<RefCell<Desk>>,
+    pub(crate) cutter: Rc<Cutter>,
+    /// Answers that get lost, while above 0: the request was carried out.
+    pub(crate) n_lost: Rc<Cell<u32>>,
+}
+
+impl DeskLink {
+    pub(crate) fn new(desk: &Rc<RefCell<Desk>>) -> Self {
+        Self {
+            desk: Rc::clone(desk),
+            cutter: Rc::default(),
+            n_lost: Rc::default(),
+        }
+    }
+
+    /// One request: the process may die before it or after it, and the answer may get lost.
+    fn ask<R>(&self, act: impl FnOnce(&mut Desk) -> Result<R, Problem>) -> Result<R, LinkError> {
+        self.cutter.step();
+        let answer = act(&mut self.desk.borrow_mut());
+        self.cutter.step();
+        if self.n_lost.get() > 0 {
+            self.n_lost.set(self.n_lost.get() - 1);
+            let reason = "the answer was lost".to_owned();
+            return Err(LinkError::Unreachable { reason });
+        }
+        answer.map_err(LinkError::Refused)
+    }
+}
+
+/// The token of a slot: its secret says which.
+pub(crate) fn token(desk: &Desk, slot: u8) -> EnrolmentToken {
+    EnrolmentToken {
+        secret: [slot; 20],
+        coordinator: desk.key.public(),
+    }
+}
+
+impl Link for DeskLink {
+    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError> {
+        self.ask(|desk| {
+            let slot = u32::from(token.secret[0]);
+            desk.keys.insert(slot, key.public());
+            Ok(Enrolled {
+                study: desk.federation.name.clone(),
+                slot,
+                agent: desk.federation.agents[slot as usize].name.clone(),
+                config: desk.digest(),
+                coordinator: desk.key.public(),
+            })
+        })
+    }
+
+    fn config(&self, _: &SigningKey, _: &str) -> Result<SignedConfig, LinkError> {
+        self.ask(|desk| {
+            Ok(SignedConfig {
+                text: desk.text.clone().into_bytes(),
+                digest: desk.digest(),
+                signature: desk.signature(),
+            })
+        })
+    }
+
+    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
+        self.ask(|desk| desk.upload(key, to.slot, to.round, body))
+    }
+
+    fn handouts(&self, key: &SigningKey, _: &str, poll: Poll) -> Result<Polled, LinkError> {
+        self.ask(|desk| desk.handouts(key, poll))
+    }
+
+    fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError> {
+        self.ask(|desk| {
+            if desk.keys.values().any(|known| *known == key.public()) {
+                return Ok(StudyStatus {
+                    study: study.to_owned(),
+                    state: desk.state,
+                    round: 0,
+                    rounds: 0,
+                    collects: true,
+                    head: String::new(),
+                });
+            }
+            Err(crate::coordinator::problem(fedbo_wire::ProblemCode::UnknownAgent))
+        })
+    }
+
+    fn rotate(
+        &self,
+        key: &SigningKey,
+        study: &str,
+        request: &RotateRequest,
+    ) -> Result<(), LinkError> {
+        self.ask(|desk| {
+            let unknown = || crate::coordinator::problem(fedbo_wire::ProblemCode::UnknownAgent);
+            let found = desk.keys.iter().find(|(_, known)| **known == key.public());
+            let slot = *found.ok_or_else(unknown)?.0;
+            request.verify(study, slot, &key.public()).unwrap();
+            desk.keys.insert(slot, request.key);
+            Ok(())
+        })
+    }
+}
+
+/// Hears everything, and remembers what tests ask for.
+#[derive(Default)]
+pub(crate) struct Ears {
+    pub(crate) cutter: Rc<Cutter>,
+    pub(crate) heard: RefCell<Vec<String>>,
+}
+
+impl Ears {
+    fn hear(&self, what: String) {
+        self.heard.borrow_mut().push(what);
+        self.cutter.step();
+    }
+
+    pub(crate) fn count(&self, what: &str) -> usize {
+        let heard = self.heard.borrow();
+        heard.iter().filter(|line| line.starts_with(what)).count()
+    }
+}
+
+impl Observer for Ears {
+    fn round_began(&self, round: u64, _: bool) {
+        self.hear(format!("round {round}"));
+    }
+    fn trial_started(&self, trial: &Trial, _: &Point) {
+        self.hear(format!("started {}", trial.index));
+    }
+    fn trial_ended(&self, trial: &Trial, _: &Point, _: &Told) {
+        self.hear(format!("ended {}", trial.index));
+    }
+    fn upload_sent(&self, round: u64) {
+        self.hear(format!("sent {round}"));
+    }
+    fn upload_missed(&self, round: u64, why: &Problem) {
+        self.hear(format!("missed {round} {}", why.code));
+    }
+    fn upload_resent(&self, round: u64) {
+        self.hear(format!("resent {round}"));
+    }
+    fn retrying(&self, why: &str, next: Duration) {
+        self.hear(format!("retrying {} {why}", next.as_millis()));
+    }
+    fn study_waits(&self, state: fedbo_wire::StudyState) {
+        self.hear(format!("waits {state}"));
+    }
+    fn budget_reached(&self, reached: &BudgetReached) {
+        self.hear(format!("budget {}", reached.would_be));
+    }
+    fn coordinator_refused(&self, misconduct: &Misconduct) {
+        self.hear(format!("refused {misconduct}"));
+    }
+}
+
+/// A smooth function of the first parameter, different for each agent and evaluated in no time.
+pub(crate) struct Bump;
+
+impl Objective for Bump {
+    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
+        let x = point.number("x");
+        let top = 0.2 + 0.15 * f64::from(u32::try_from(trial.agent).unwrap());
+        Outcome::Value(-(x - top) * (x - top))
+    }
+}
+
+/// An agent in a test.
+pub(crate) struct Member {
+    pub(crate) home: PathBuf,
+    pub(crate) link: DeskLink,
+    pub(crate) clock: TestClock,
+    pub(crate) ears: Ears,
+    pub(crate) objective: Arc<dyn Objective>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) cap: Option<Budget>,
+    pub(crate) study: String,
+}
+
+impl Member {
+    /// Enrols an agent in a slot.
+    pub(crate) fn enrol(home: &Path, desk: &Rc<RefCell<Desk>>, slot: u8) -> Self {
+        let member = Self::unenrolled(home, desk);
+        let token = token(&desk.borrow(), slot);
+        enrol_with(&options(home, token), &member.link).unwrap();
+        member
+    }
+
+    pub(crate) fn unenrolled(home: &Path, desk: &Rc<RefCell<Desk>>) -> Self {
+        let cutter: Rc<Cutter> = Rc::default();
+        let link = DeskLink {
+            cutter: Rc::clone(&cutter),
+            ..DeskLink::new(desk)
+        };
+        Self {
+            home: home.to_owned(),
+            link,
+            clock: TestClock {
+                cutter: Rc::clone(&cutter),
+                ..TestClock::default()
+            },
+            ears: Ears {
+                cutter,
+                ..Ears::default()
+            },
+            objective: Arc::new(Bump),
+            seed: Some(desk.borrow().federation.seed),
+            cap: Some(budget(1e6)),
+            study: desk.borrow().federation.name.clone(),
+        }
+    }
+
+    pub(crate) fn cutter(&self) -> &Cutter {
+        &self.link.cutter
+    }
+
+    pub(crate) fn session(&self) -> Result<Session<'_>, RunError> {
+        self.session_with(&self.link, &Arc::new(AtomicBool::new(false)))
+    }
+
+    pub(crate) fn session_with<'a>(
+        &'a self,
+        link: &'a dyn Link,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Session<'a>, RunError> {
+        let home = Home::open(&self.home)?;
+        let membership = home.membership(Some(&self.study))?;
+        Session::open(Parts {
+            federation: membership.federation()?,
+            membership,
+            home,
+            objective: Arc::clone(&self.objective),
+            seed: self.seed,
+            cap: self.cap,
+            link,
+            clock: &self.clock,
+            observer: &self.ears,
+            stop: Arc::clone(stop),
+        })
+    }
+
+    /// The trials as people see them: points, sources and how they ended.
+    pub(crate) fn trials(&self) -> Vec<(Point, String, Option<Told>)> {
+        let storage = SqliteStorage::open(&self.home.join("trials.db"), Mode::Existing).unwrap();
+        let studies = storage.studies().unwrap();
+        let study = studies.iter().find(|study| study.name == self.study);
+        let trials = storage.trials(study.unwrap().key).unwrap();
+        let shown = trials.into_iter().map(|trial| {
+            let told = trial.told().cloned();
+            (trial.point, trial.source, told)
+        });
+        shown.collect()
+    }
+}
+
+pub(crate) fn options(home: &Path, token: EnrolmentToken) -> EnrolOptions {
+    EnrolOptions {
+        home: home.to_owned(),
+        coordinator_url: "https://coordinator.example".to_owned(),
+        token,
+        ca: None,
+        allow_plain_http: false,
+    }
+}
+
+pub(crate) fn budget(epsilon: f64) -> Budget {
+    Budget::new(epsilon, Delta::new(1e-5).unwrap()).unwrap()
+}
+
+/// Steps until the session ends, or until it can do nothing `patience` times on end.
+pub(crate) fn finish(session: &mut Session<'_>, patience: u32) -> Result<Option<Ended>, RunError> {
+    let mut n_waits = 0;
+    while n_waits < patience {
+        match session.advance()? {
+            Step::Went => n_waits = 0,
+            Step::Waits(_) => n_waits += 1,
+            Step::Ended(ended) => return Ok(Some(ended)),
+        }
+    }
+    Ok(None)
+}
+
+/// Lets sessions take turns until all have ended.
+pub(crate) fn take_turns(sessions: &mut [Session<'_>]) -> Vec<Ended> {
+    let mut ended: Vec<Option<Ended>> = vec![None; sessions.len()];
+    for _ in 0..100_000 {
+        for (session, ended) in sessions.iter_mut().zip(&mut ended) {
+            if ended.is_none()
+                && let Step::Ended(now) = session.advance().unwrap()
+            {
+                *ended = Some(now);
+            }
+        }
+        if ended.iter().all(Option::is_some) {
+            return ended.into_iter().flatten().collect();
+        }
+    }
+    panic!("the federation stands still: {ended:?}")
+}
+
+/// The frozen text of a `federation.toml`.
+pub(crate) fn frozen(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("federation.toml");
+    std::fs::write(&path, text).unwrap();
+    Federation::freeze(&path, &coordinator_key().public().to_string()).unwrap().1
+}
+
+/// A study of three agents with one parameter.
+pub(crate) fn three_agents(name: &str, algorithm: &str, more: &str) -> String {
+    format!(
+        "[federation]\nname = \"{name}\"\nalgorithm = \"{algorithm}\"\nrounds = 4\ninitial = 2\nseed = 11\n\
+         [features]\ncount = 12\nlengthscale = 0.3\n{more}\n\
+         [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n\
+         [[agents]]\nname = \"north\"\n[[agents]]\nname = \"south\"\n[[agents]]\nname = \"west\"\n"
+    )
+}
+
+pub(crate) const SIMULATED: &str = "[privacy]\nepsilon = 20.0\nsimulate = true\nreleases = 2\nevery = 2\n";
+pub(crate) const CHARGED: &str = "[privacy]\nepsilon = 2.0\nreleases = 3\n";
+
+pub(crate) fn desk(name: &str, algorithm: &str, more: &str) -> Rc<RefCell<Desk>> {
+    let text = frozen(&three_agents(name, algorithm, more));
+    Rc::new(RefCell::new(Desk::new(&text)))
+}
+
+/// Three agents, each in a home of its own in a folder.
+pub(crate) fn members(folder: &Path, desk: &Rc<RefCell<Desk>>) -> Vec<Member> {
+    let member = |slot: u8| Member::enrol(&folder.join(format!("home{slot}")), desk, slot);
+    (0..3).map(member).collect()
+}

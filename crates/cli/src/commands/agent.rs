@@ -1,0 +1,405 @@
+//! `fedbo agent`: one party of a federation over a network.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fedbo_agent::{
+    AgentFile, BudgetReached, Ended, EnrolOptions, HOME, Misconduct, Observer, RunOptions,
+    UploadCounts,
+};
+use fedbo_protocol::{Trial, UpdateRejected};
+use fedbo_space::Point;
+use fedbo_storage::Told;
+use fedbo_wire::{EnrolmentToken, Problem, StudyState};
+use serde::Serialize;
+
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::interrupt;
+
+/// Take part in a federation: tune an objective of your own, and learn from others'
+#[derive(clap::Subcommand)]
+pub(crate) enum Agent {
+    Enrol(Enrol),
+    Run(Run),
+    Status(Status),
+    Rotate(Rotate),
+}
+
+/// Join a study with the token that its operator gave you
+///
+/// Makes the agent's folder and its key, takes the agent's place in the study, and keeps the study's frozen configuration. Doing
+/// it again is harmless.
+#[derive(clap::Args)]
+pub(crate) struct Enrol {
+    /// Where the coordinator is, for instance https://fedbo.example.org:7433
+    #[arg(long, value_name = "URL")]
+    coordinator: String,
+    /// The token; - reads it from standard input
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "FEDBO_TOKEN",
+        hide_env_values = true
+    )]
+    token: String,
+    /// The agent's folder
+    #[arg(long, value_name = "DIR", default_value = HOME)]
+    home: PathBuf,
+    /// Authority of the coordinator's certificate (PEM), besides those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Speak plain HTTP also beyond this machine: everybody on the way can read and change what is sent
+    #[arg(long)]
+    plain_http: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run an agent as its file says, until its plan is done
+///
+/// Interrupted in any way, it goes on where it was when it is run again. What it measures stays in its folder.
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    /// The agent's file, for instance agent.toml
+    file: PathBuf,
+    /// Say less
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Show where an agent stands in its studies, and what it has spent; asks nobody
+#[derive(clap::Args)]
+pub(crate) struct Status {
+    /// The agent's folder
+    #[arg(long, value_name = "DIR", default_value = HOME)]
+    home: PathBuf,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Replace the agent's key at all of its coordinators
+#[derive(clap::Args)]
+pub(crate) struct Rotate {
+    /// The agent's folder
+    #[arg(long, value_name = "DIR", default_value = HOME)]
+    home: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Enrolled {
+    study: String,
+    slot: u32,
+    agent: String,
+    config: String,
+}
+
+#[derive(Serialize)]
+struct StatusDocument {
+    studies: Vec<StudyStatus>,
+    privacy: Option<PrivacyStatus>,
+}
+
+#[derive(Serialize)]
+struct StudyStatus {
+    study: String,
+    agent: String,
+    slot: u32,
+    coordinator: String,
+    round: Option<u64>,
+    rounds: u64,
+    trials: u64,
+    best: Option<f64>,
+    uploads_acknowledged: u64,
+    uploads_missed: u64,
+    finished: bool,
+}
+
+#[derive(Serialize)]
+struct PrivacyStatus {
+    epsilon_max: f64,
+    delta: f64,
+    epsilon: Option<f64>,
+    releases: u64,
+}
+
+impl Agent {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Enrol(command) => command.run(),
+            Self::Run(command) => command.run(),
+            Self::Status(command) => command.run(),
+            Self::Rotate(command) => command.run(),
+        }
+    }
+}
+
+impl Enrol {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let options = EnrolOptions {
+            home: self.home.clone(),
+            coordinator_url: self.coordinator.clone(),
+            token: self.token()?,
+            ca: self.ca.clone(),
+            allow_plain_http: self.plain_http,
+        };
+        let membership = fedbo_agent::enrol(&options)?;
+        if self.json {
+            let enrolled = Enrolled {
+                study: membership.study,
+                slot: membership.slot,
+                agent: membership.agent,
+                config: membership.digest.to_string(),
+            };
+            console::result(&serde_json::to_string_pretty(&enrolled)?)?;
+            return Ok(Exit::Done);
+        }
+        let federation = membership.federation()?;
+        let home = self.home.display();
+        console::result(&format!(
+            "{:?} has slot {} of study {:?}; its key and its data are in {home}",
+            membership.agent, membership.slot, membership.study
+        ))?;
+        let parameters: Vec<&str> = federation
+            .space
+            .parameters()
+            .iter()
+            .map(fedbo_space::Parameter::name)
+            .collect();
+        let charged = federation.privacy().map_or_else(String::new, |plan| {
+            format!("\n[privacy]\nepsilon_max = {:?}", plan.budget().epsilon())
+        });
+        let arguments: Vec<String> = parameters
+            .iter()
+            .map(|name| format!("\"{{{name}}}\""))
+            .collect();
+        console::note(&format!(
+            "its parameters are {}. Write agent.toml, then run it with `fedbo agent run agent.toml`:\n\n[agent]\nhome = {:?}\n\
+             [objective]\ncommand = [\"./evaluate\", {}]{charged}",
+            parameters.join(", "),
+            self.home,
+            arguments.join(", ")
+        ));
+        Ok(Exit::Done)
+    }
+
+    fn token(&self) -> anyhow::Result<EnrolmentToken> {
+        let mut text = self.token.clone();
+        if text == "-" {
+            text.clear();
+            std::io::stdin()
+                .read_line(&mut text)
+                .map_err(|error| BadInput(format!("the token cannot be read: {error}")))?;
+        }
+        let token = text.trim().parse();
+        Ok(token.map_err(|error: fedbo_wire::TokenUnreadable| BadInput(error.to_string()))?)
+    }
+}
+
+impl Run {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let file = AgentFile::load(&self.file)?;
+        let watcher = Watcher {
+            quiet: self.quiet,
+            n_trials: Cell::new(0),
+            n_failed: Cell::new(0),
+            over_budget: Cell::new(false),
+        };
+        let stop = interrupt::stop_flag(
+            "stopping: the running trial is abandoned and runs again next time (once more to exit at once)",
+        );
+        let options = RunOptions {
+            file: &file,
+            stop,
+            observer: &watcher,
+        };
+        let ended = fedbo_agent::run(&options)?;
+        let (n_trials, n_failed) = (watcher.n_trials.get(), watcher.n_failed.get());
+        let home = file.home.display();
+        console::result(&match ended {
+            Ended::Complete => format!("done; the trials are in sqlite:{home}/trials.db"),
+            Ended::StudyOver => format!(
+                "the coordinator has ended the study before this agent's plan was done; the trials are in sqlite:{home}/trials.db"
+            ),
+            Ended::Interrupted => "interrupted; run it again to go on".to_owned(),
+        })?;
+        Ok(match ended {
+            Ended::Interrupted => Exit::Interrupted,
+            _ if watcher.over_budget.get() => Exit::BudgetSpent,
+            _ if n_trials > 0 && n_failed == n_trials => Exit::NoTrial,
+            _ => Exit::Done,
+        })
+    }
+}
+
+impl Status {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let status = fedbo_agent::status(&self.home)?;
+        let document = StatusDocument {
+            studies: status
+                .memberships
+                .into_iter()
+                .map(|study| {
+                    let UploadCounts {
+                        acknowledged,
+                        missed,
+                        ..
+                    } = study.uploads;
+                    StudyStatus {
+                        study: study.study,
+                        agent: study.agent,
+                        slot: study.slot,
+                        coordinator: study.url,
+                        round: study.round,
+                        rounds: study.rounds,
+                        trials: study.n_trials,
+                        best: study.best,
+                        uploads_acknowledged: acknowledged,
+                        uploads_missed: missed,
+                        finished: study.finished,
+                    }
+                })
+                .collect(),
+            privacy: status.privacy.map(|privacy| PrivacyStatus {
+                epsilon_max: privacy.cap.epsilon(),
+                delta: privacy.cap.delta().get(),
+                epsilon: privacy.spent.as_ref().ok().map(|claim| claim.epsilon),
+                releases: privacy.spent.as_ref().map_or(0, |claim| claim.n_releases),
+            }),
+        };
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+            return Ok(Exit::Done);
+        }
+        let mut text = String::new();
+        for study in &document.studies {
+            let round = study.round.map_or_else(
+                || "no round has begun".to_owned(),
+                |round| format!("round {round} of {}", study.rounds),
+            );
+            let state = if study.finished { "finished" } else { &round };
+            let best = study.best.map_or_else(
+                || "no value yet".to_owned(),
+                |best| format!("best {best:?}"),
+            );
+            text += &format!(
+                "{} (slot {}, {:?} at {}): {state}; {} trials, {best}; {} uploads, {} missed\n",
+                study.study,
+                study.slot,
+                study.agent,
+                study.coordinator,
+                study.trials,
+                study.uploads_acknowledged,
+                study.uploads_missed
+            );
+        }
+        if document.studies.is_empty() {
+            text += "no study yet\n";
+        }
+        if let Some(privacy) = &document.privacy {
+            let spent = privacy.epsilon.map_or_else(
+                || "nothing finite is proved of what it has spent".to_owned(),
+                |epsilon| format!("epsilon {epsilon:?} is spent"),
+            );
+            text += &format!(
+                "over all studies {spent}, on {} uploads, of {:?} at delta {:?}\n",
+                privacy.releases, privacy.epsilon_max, privacy.delta
+            );
+        }
+        console::result(&text)?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Rotate {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let key = fedbo_agent::rotate(&self.home)?;
+        console::result(&format!("the agent's key is {key} from now on"))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Says on standard error what happens.
+struct Watcher {
+    quiet: bool,
+    n_trials: Cell<u64>,
+    n_failed: Cell<u64>,
+    over_budget: Cell<bool>,
+}
+
+impl Watcher {
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            console::note(text);
+        }
+    }
+}
+
+impl Observer for Watcher {
+    fn round_began(&self, round: u64, collects: bool) {
+        let silent = if collects {
+            ""
+        } else {
+            ", nothing is sent in it"
+        };
+        self.say(&format!("round {round}{silent}"));
+    }
+
+    fn trial_ended(&self, trial: &Trial, _point: &Point, told: &Told) {
+        self.n_trials.set(self.n_trials.get() + 1);
+        match told {
+            Told::Value(value) => self.say(&format!("trial {}: {value:?}", trial.index)),
+            Told::Failed { kind, message } => {
+                self.n_failed.set(self.n_failed.get() + 1);
+                console::note(&format!("trial {} failed ({kind}): {message}", trial.index));
+            }
+        }
+    }
+
+    fn upload_missed(&self, round: u64, why: &Problem) {
+        console::note(&format!(
+            "round {round} goes on without this agent: {}",
+            why.message
+        ));
+    }
+
+    fn upload_resent(&self, round: u64) {
+        self.say(&format!(
+            "round {round}: sent once more, the coordinator was restarted"
+        ));
+    }
+
+    fn retrying(&self, why: &str, next: Duration) {
+        console::note(&format!(
+            "{why}; trying again in {:.1} s",
+            next.as_secs_f64()
+        ));
+    }
+
+    fn study_waits(&self, state: StudyState) {
+        self.say(&format!("the study is {state}"));
+    }
+
+    fn budget_reached(&self, reached: &BudgetReached) {
+        self.over_budget.set(true);
+        console::note(&format!(
+            "nothing more is sent: over all studies epsilon {:?} is spent and would be {:?}, of {:?} at delta {:?}; the agent goes \
+             on with what others release",
+            reached.spent,
+            reached.would_be,
+            reached.cap.epsilon(),
+            reached.cap.delta().get()
+        ));
+    }
+
+    fn refused(&self, rejected: &UpdateRejected) {
+        console::note(&format!("warning: {rejected}"));
+    }
+
+    fn coordinator_refused(&self, misconduct: &Misconduct) {
+        console::note(&format!("warning: {misconduct}"));
+    }
+}

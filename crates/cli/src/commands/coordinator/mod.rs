@@ -1,0 +1,73 @@
+//! `fedbo coordinator`: federations over a network, seen from their operator.
+
+mod agents;
+mod run;
+mod study;
+
+use std::path::PathBuf;
+
+use fedbo_coordinator::Home;
+use fedbo_coordinator::store::{SlotRecord, StudyRecord};
+use fedbo_storage::Mode;
+
+use crate::exit::{BadInput, Exit};
+
+/// Coordinate federations whose agents are other processes, on this machine or far away
+#[derive(clap::Subcommand)]
+pub(crate) enum Coordinator {
+    Run(run::Run),
+    #[command(subcommand)]
+    Study(study::Study),
+    #[command(subcommand)]
+    Agents(agents::Agents),
+}
+
+impl Coordinator {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Run(command) => command.run(),
+            Self::Study(command) => command.run(),
+            Self::Agents(command) => command.run(),
+        }
+    }
+}
+
+/// Which coordinator.
+#[derive(clap::Args, Clone, Debug)]
+struct Place {
+    /// Folder of the coordinator: its key, its studies, its ledgers
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "FEDBO_COORDINATOR",
+        default_value = "coordinator"
+    )]
+    data: PathBuf,
+}
+
+impl Place {
+    fn open(&self, mode: Mode) -> anyhow::Result<Home> {
+        Ok(Home::open(&self.data, mode)?)
+    }
+
+    /// The coordinator, one of its studies, and that study's roster.
+    fn study(&self, name: &str) -> anyhow::Result<(Home, StudyRecord, Vec<SlotRecord>)> {
+        let home = self.open(Mode::Existing)?;
+        let record = home.store().study(name)?;
+        let slots = home.store().slots(record.key)?;
+        Ok((home, record, slots))
+    }
+}
+
+/// The slot of an agent, by its name.
+fn slot_of(slots: &[SlotRecord], name: &str) -> Result<u32, BadInput> {
+    let found = slots.iter().find(|slot| slot.name == name);
+    found.map(|slot| slot.slot).ok_or_else(|| {
+        let nearest = fedbo_config::nearest(name, slots.iter().map(|slot| slot.name.as_str()));
+        let hint = nearest.map_or_else(
+            || "`fedbo coordinator agents ls` lists them".to_owned(),
+            |nearest| format!("did you mean {nearest:?}?"),
+        );
+        BadInput(format!("there is no agent {name:?} on the roster; {hint}"))
+    })
+}

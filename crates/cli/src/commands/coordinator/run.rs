@@ -1,0 +1,96 @@
+//! `fedbo coordinator run`: the service.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fedbo_coordinator::{ConnectionLimits, Service, ServiceSettings, TlsFiles};
+use fedbo_storage::Mode;
+
+use super::Place;
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::interrupt;
+use crate::logs::LogOptions;
+
+/// Serve the studies of a coordinator to their agents, until Ctrl-C or SIGTERM
+///
+/// Agents reach it over HTTPS; without a certificate it serves this machine alone. Studies that are created while it runs are
+/// served too. What agents send is seen by this process alone and does not outlive its round; who runs it is trusted with it.
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    place: Place,
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7433")]
+    listen: SocketAddr,
+    /// Certificate and those between it and its authority (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Speak plain HTTP on an address that others reach: for a proxy that speaks TLS in front of it
+    #[arg(long, conflicts_with = "tls_cert")]
+    plain_http: bool,
+    /// Open connections at most
+    #[arg(long, value_name = "N", default_value_t = ConnectionLimits::default().n_connections, value_parser = parse_connections)]
+    max_connections: usize,
+    #[command(flatten)]
+    logs: LogOptions,
+}
+
+fn parse_connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=1_000_000) => Ok(n),
+        _ => Err("expected a number from 1 to 1000000".to_owned()),
+    }
+}
+
+impl Run {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let home = self.place.open(Mode::Create)?;
+        let _lock = home.lock()?;
+        self.logs.install()?;
+        let stop = interrupt::stop_flag(
+            "stopping: requests are being answered (once more to exit at once)",
+        );
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            }),
+            _ => None,
+        };
+        let is_tls = tls.is_some();
+        let settings = ServiceSettings {
+            listen: self.listen,
+            tls,
+            plain_http: self.plain_http,
+            store: home.store(),
+            ledgers: home.path().to_owned(),
+            key: home.key(),
+            holder: format!("process {}", std::process::id()),
+            limits: ConnectionLimits {
+                n_connections: self.max_connections,
+                ..ConnectionLimits::default()
+            },
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
+        runtime.block_on(async {
+            let service = Service::start(settings).await?;
+            let scheme = if is_tls { "https" } else { "http" };
+            console::note(&format!("coordinator of {} on {scheme}://{}", home.path().display(), service.address()));
+            console::note("it sees what agents send, and is trusted with it; releases protect agents from everybody else");
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            service.stop().await;
+            Ok(Exit::Done)
+        })
+    }
+}

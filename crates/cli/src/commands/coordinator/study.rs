@@ -1,0 +1,283 @@
+//! `fedbo coordinator study`: begin studies, look at them, stop them for a time.
+
+use std::path::PathBuf;
+
+use fedbo_coordinator::store::{StudyRecord, StudyState};
+use fedbo_coordinator::{Home, TOKEN_DAYS};
+use fedbo_federation::Federation;
+use fedbo_storage::Mode;
+use serde::Serialize;
+
+use super::Place;
+use crate::console;
+use crate::exit::Exit;
+use crate::table::{self, Column};
+
+/// Begin studies, look at them, stop them for a time
+#[derive(clap::Subcommand)]
+pub(crate) enum Study {
+    Create(Create),
+    Ls(Ls),
+    Show(Show),
+    Pause(Change),
+    Resume(Change),
+}
+
+/// Begin a study from a federation's file, and print a token for each of its agents
+///
+/// What is public of the file (roster, space, features, algorithm, privacy) is frozen and signed: changes of the file have no
+/// effect on the study. What agents tune stays with them: commands and problems of the file are left out. The study begins when
+/// all agents have enrolled, or with `study resume`.
+#[derive(clap::Args)]
+pub(crate) struct Create {
+    /// The federation, for instance federation.toml
+    file: PathBuf,
+    #[command(flatten)]
+    place: Place,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the studies
+#[derive(clap::Args)]
+pub(crate) struct Ls {
+    #[command(flatten)]
+    place: Place,
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show a study: its state, its roster, its ledger, its frozen configuration
+#[derive(clap::Args)]
+pub(crate) struct Show {
+    /// The study
+    study: String,
+    #[command(flatten)]
+    place: Place,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Let a study stop or go on; a running coordinator notices within a second
+#[derive(clap::Args)]
+pub(crate) struct Change {
+    /// The study
+    study: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Serialize)]
+struct Created {
+    study: String,
+    tokens: Vec<TokenRecord>,
+}
+
+#[derive(Serialize)]
+pub(super) struct TokenRecord {
+    pub(super) slot: u32,
+    pub(super) agent: String,
+    pub(super) token: String,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    study: String,
+    state: &'static str,
+    round: u64,
+    rounds: u64,
+    agents: usize,
+    enrolled: usize,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    listed: Listed,
+    ledger_head: Option<String>,
+    roster: Vec<SlotShown>,
+    config: String,
+}
+
+#[derive(Serialize)]
+struct SlotShown {
+    slot: u32,
+    agent: String,
+    state: &'static str,
+}
+
+impl Study {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Create(command) => command.run(),
+            Self::Ls(command) => command.run(),
+            Self::Show(command) => command.run(),
+            Self::Pause(command) => command.run(StudyState::Paused),
+            Self::Resume(command) => command.run(StudyState::Running),
+        }
+    }
+}
+
+impl Create {
+    fn run(&self) -> anyhow::Result<Exit> {
+        // Checked before anything is begun for it.
+        Federation::freeze(&self.file, "")?;
+        let home = self.place.open(Mode::Create)?;
+        let key = home.key().public().to_string();
+        let (federation, config) = Federation::freeze(&self.file, &key)?;
+        if let Some(Err(refusal)) = federation.privacy().map(|plan| &plan.claim) {
+            return Err(refusal.clone().into());
+        }
+        let record = home.create_study(&federation, &config)?;
+        let mut tokens = Vec::new();
+        for (slot, agent) in (0_u32..).zip(&federation.agents) {
+            tokens.push(TokenRecord {
+                slot,
+                agent: agent.name.clone(),
+                token: home.token(&record, slot)?.to_text().to_string(),
+            });
+        }
+        if self.json {
+            let created = Created {
+                study: record.name,
+                tokens,
+            };
+            console::result(&serde_json::to_string_pretty(&created)?)?;
+            return Ok(Exit::Done);
+        }
+        if let Some(claim) = federation.privacy().and_then(|plan| plan.paid_claim()) {
+            console::note(&format!("all releases together cost {claim}"));
+        } else if federation.is_simulation() {
+            console::note(
+                "warning: noise comes from the file's seed (privacy.simulate): releases protect nobody",
+            );
+        } else {
+            console::note("note: what agents send is not protected by noise");
+        }
+        print_tokens(&tokens)?;
+        console::note(&format!(
+            "study {:?} waits for its {} agents. Give each its token, so that nobody else reads it; a token is good for \
+             {TOKEN_DAYS} days and one agent:\n  fedbo agent enrol --coordinator URL --token TOKEN",
+            record.name,
+            tokens.len()
+        ));
+        Ok(Exit::Done)
+    }
+}
+
+/// A table of tokens: the only time that they are shown.
+pub(super) fn print_tokens(tokens: &[TokenRecord]) -> anyhow::Result<()> {
+    let width = tokens.iter().map(|t| t.agent.chars().count()).max();
+    let lines = tokens.iter().map(|token| {
+        let width = width.unwrap_or(0);
+        format!(
+            "{:>5}  {:width$}  {}\n",
+            token.slot, token.agent, token.token
+        )
+    });
+    console::result(&lines.collect::<String>())?;
+    Ok(())
+}
+
+impl Ls {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let home = self.place.open(Mode::Existing)?;
+        let records = home.store().studies()?;
+        let listed: Vec<Listed> = records
+            .iter()
+            .map(|record| listed(&home, record))
+            .collect::<Result<_, _>>()?;
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&listed)?)?;
+            return Ok(Exit::Done);
+        }
+        let texts = |of: fn(&Listed) -> String| listed.iter().map(of).collect();
+        let columns = vec![
+            Column::words("study", texts(|study| study.study.clone()), 0),
+            Column::words("state", texts(|study| study.state.to_owned()), 0),
+            Column::numbers(
+                "round",
+                texts(|study| format!("{}/{}", study.round, study.rounds)),
+                0,
+            ),
+            Column::numbers(
+                "enrolled",
+                texts(|study| format!("{}/{}", study.enrolled, study.agents)),
+                0,
+            ),
+        ];
+        let (table, _) = table::fit(columns, console::width());
+        console::result(&table)?;
+        Ok(Exit::Done)
+    }
+}
+
+fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<Listed> {
+    let slots = home.store().slots(record.key)?;
+    Ok(Listed {
+        study: record.name.clone(),
+        state: record.state.name(),
+        round: record.round,
+        rounds: Federation::thaw(&record.config)?.rounds,
+        agents: slots.len(),
+        enrolled: slots.iter().filter(|slot| slot.key.is_some()).count(),
+    })
+}
+
+impl Show {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let (home, record, slots) = self.place.study(&self.study)?;
+        let roster = slots.into_iter().map(|slot| SlotShown {
+            state: super::agents::state(&slot),
+            slot: slot.slot,
+            agent: slot.name,
+        });
+        let shown = Shown {
+            listed: listed(&home, &record)?,
+            ledger_head: record.head,
+            roster: roster.collect(),
+            config: record.config,
+        };
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&shown)?)?;
+            return Ok(Exit::Done);
+        }
+        let Listed {
+            study,
+            state,
+            round,
+            rounds,
+            ..
+        } = &shown.listed;
+        let mut text = format!("study {study:?} is {state}, round {round} of {rounds}\n");
+        if let Some(head) = &shown.ledger_head {
+            text += &format!("ledger: {}, head {head}\n", home.ledger(study).display());
+        }
+        text += "\n";
+        for slot in &shown.roster {
+            text += &format!("{:>5}  {:8}  {}\n", slot.slot, slot.state, slot.agent);
+        }
+        text += &format!("\n{}", shown.config);
+        console::result(&text)?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Change {
+    fn run(&self, to: StudyState) -> anyhow::Result<Exit> {
+        let (home, record, slots) = self.place.study(&self.study)?;
+        home.store().set_state(record.key, to)?;
+        let n_missing = slots.iter().filter(|slot| slot.key.is_none()).count();
+        if record.state == StudyState::Waiting && n_missing > 0 {
+            console::note(&format!(
+                "{n_missing} of {} agents have not enrolled: until they do they count as zero",
+                slots.len()
+            ));
+        }
+        console::result(&format!("study {:?} is {to}", self.study))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,109 @@
+//! `fedbo dev`: what one needs to try things out.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+
+use crate::console;
+use crate::exit::{BadInput, Exit};
+
+/// What one needs to try things out, and not for anything else
+#[derive(clap::Subcommand)]
+pub(crate) enum Dev {
+    Certs(Certs),
+}
+
+/// Make a throw-away authority and a certificate of it
+///
+/// Writes ca.pem, cert.pem and key.pem. The authority's own key is not kept: for another name, make all three again. They are good
+/// for 30 days; for anything but trying things out, use certificates of an authority that you trust.
+#[derive(clap::Args)]
+pub(crate) struct Certs {
+    /// Folder to write to; what stands there under these names is replaced
+    #[arg(long, value_name = "DIR", default_value = "certs")]
+    out: PathBuf,
+    /// Names and addresses by which agents reach the coordinator
+    #[arg(value_name = "HOST", default_values = ["localhost", "127.0.0.1", "::1"])]
+    hosts: Vec<String>,
+}
+
+impl Dev {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Certs(command) => command.run(),
+        }
+    }
+}
+
+impl Certs {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let (authority, certificate, key) = self.make().map_err(|error| {
+            BadInput(format!(
+                "no certificate can be made for {:?}: {error}",
+                self.hosts
+            ))
+        })?;
+        std::fs::create_dir_all(&self.out)
+            .map_err(|error| BadInput(format!("{}: {error}", self.out.display())))?;
+        for (name, text, mode) in [
+            ("ca.pem", authority, 0o644),
+            ("cert.pem", certificate, 0o644),
+            ("key.pem", key, 0o600),
+        ] {
+            write(&self.out.join(name), &text, mode)?;
+        }
+        let out = self.out.display();
+        console::result(&format!(
+            "wrote {out}/ca.pem (give it to agents: --ca), {out}/cert.pem and {out}/key.pem (for the coordinator), for {}; not \
+             for production",
+            self.hosts.join(", ")
+        ))?;
+        Ok(Exit::Done)
+    }
+
+    /// Authority, certificate and its key, as PEM.
+    fn make(&self) -> Result<(String, String, String), rcgen::Error> {
+        let now = time::OffsetDateTime::now_utc();
+        let dated = |mut params: CertificateParams, name: &str| {
+            params.not_before = now - time::Duration::days(1);
+            params.not_after = now + time::Duration::days(30);
+            params.distinguished_name.push(DnType::CommonName, name);
+            params
+        };
+        let mut authority = dated(CertificateParams::default(), "fedbo throw-away authority");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let authority_key = KeyPair::generate()?;
+        let authority_pem = authority.self_signed(&authority_key)?.pem();
+        let issuer = Issuer::new(authority, authority_key);
+        let mut params = dated(
+            CertificateParams::new(self.hosts.clone())?,
+            "fedbo coordinator",
+        );
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &issuer)?;
+        Ok((authority_pem, certificate.pem(), key.serialize_pem()))
+    }
+}
+
+/// Writes a file whole, with these permissions from its first byte on.
+fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    let aside = path.with_extension("pem.part");
+    let mut options = std::fs::OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(mode);
+    let written = options.open(&aside).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&aside, path)
+    });
+    Ok(written.map_err(|cause| fedbo_report::ReportError::Write {
+        path: path.to_owned(),
+        cause,
+    })?)
+}

@@ -1,0 +1,286 @@
+//! The address of a PostgreSQL database, and what of it may be shown.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use percent_encoding::percent_decode_str;
+use postgres::Config;
+use postgres::config::{Host, SslMode};
+
+const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
+
+/// A PostgreSQL database: `postgresql://USER@HOST:PORT/DATABASE?key=value`, as other programs write it too.
+///
+/// Keys are those of libpq as far as the crate `postgres` knows them, and `sslmode` also takes `verify-full`, with
+/// `sslrootcert=FILE` for a certificate authority that the system does not know. A password may be part of it, but is never
+/// shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresAddress {
+    /// What the crate `postgres` reads; it may hold a password.
+    url: String,
+    trust: Trust,
+    shown: String,
+}
+
+/// Which certificates of a server that speaks TLS are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// All: what is sent is encrypted, to whom is not known. This is libpq's meaning of `prefer` and `require`.
+    Anyone,
+    /// Those that the system's authorities signed for this host.
+    System,
+    /// Those that an authority in this file signed for this host.
+    File(PathBuf),
+}
+
+impl PostgresAddress {
+    /// Whether a text is meant as such an address.
+    pub(crate) fn is_meant(text: &str) -> bool {
+        let scheme = text.split(':').next().unwrap_or_default().to_lowercase();
+        text.contains(':') && matches!(&*scheme, "postgresql" | "postgres")
+    }
+
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words without its password.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
+            return Err("it begins with postgresql://".to_owned());
+        }
+        let shown = masked(text);
+        let (url, tls) = without_tls_keys(text)?;
+        let config: Config = url.parse().map_err(|error| in_words(&error, text))?;
+        if config.get_password() == Some(b"***") {
+            return Err(
+                "*** stands for a password that was not shown; write it, or leave it out and set PGPASSWORD"
+                    .to_owned(),
+            );
+        }
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(
+                "it names no host; for a server of this machine write localhost, or add ?host= and the folder of its socket"
+                    .to_owned(),
+            );
+        }
+        if config.get_dbname().is_none() {
+            return Err("it names no database".to_owned());
+        }
+        let trust = tls.trust()?;
+        Ok(Self { url, trust, shown })
+    }
+
+    /// The same with a relative file of certificates taken as seen from `folder`.
+    pub(crate) fn relative_to(&self, folder: &Path) -> Self {
+        let mut address = self.clone();
+        if let Trust::File(path) = &mut address.trust {
+            *path = folder.join(&*path);
+        }
+        address
+    }
+
+    pub(super) fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// How to connect, without what the environment knows.
+    ///
+    /// # Errors
+    /// None for an address that was read; in words.
+    pub(super) fn config(&self) -> Result<Config, String> {
+        let mut config: Config = self
+            .url
+            .parse()
+            .map_err(|error| in_words(&error, &self.shown))?;
+        if self.trust != Trust::Anyone {
+            config.ssl_mode(SslMode::Require);
+        }
+        // No server speaks TLS on a socket of its machine, and none needs to.
+        if config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_socket) {
+            config.ssl_mode(SslMode::Disable);
+        }
+        Ok(config)
+    }
+}
+
+impl fmt::Display for PostgresAddress {
+    /// Without its password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for PostgresAddress {
+    /// Without its password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostgresAddress").field(&self.shown).finish()
+    }
+}
+
+#[cfg(unix)]
+pub(super) fn is_socket(host: &Host) -> bool {
+    matches!(host, Host::Unix(_))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_socket(_: &Host) -> bool {
+    false
+}
+
+/// The keys that the crate `postgres` does not know.
+#[derive(Default)]
+struct TlsKeys {
+    verifies: bool,
+    root: Option<PathBuf>,
+}
+
+impl TlsKeys {
+    fn trust(self) -> Result<Trust, String> {
+        match (self.verifies, self.root) {
+            (false, None) => Ok(Trust::Anyone),
+            (true, None) => Ok(Trust::System),
+            (true, Some(path)) => Ok(Trust::File(path)),
+            (false, Some(_)) => Err("sslrootcert needs sslmode=verify-full".to_owned()),
+        }
+    }
+}
+
+/// Takes the keys that are ours out of an address.
+fn without_tls_keys(text: &str) -> Result<(String, TlsKeys), String> {
+    let mut keys = TlsKeys::default();
+    let Some((start, query)) = text.split_once('?') else {
+        return Ok((text.to_owned(), keys));
+    };
+    let mut rest = Vec::new();
+    for part in query.split('&') {
+        match part.split_once('=') {
+            Some(("sslmode", "verify-full")) => keys.verifies = true,
+            Some(("sslmode", mode @ ("allow" | "verify-ca"))) => {
+                return Err(format!(
+                    "sslmode={mode} is not supported; use disable, prefer, require or verify-full"
+                ));
+            }
+            Some(("sslrootcert", file)) => {
+                let file = percent_decode_str(file).decode_utf8();
+                let file = file.map_err(|_| "sslrootcert is not UTF-8".to_owned())?;
+                keys.root = Some(PathBuf::from(file.into_owned()));
+            }
+            _ => rest.push(part),
+        }
+    }
+    let url = match rest.is_empty() {
+        true => start.to_owned(),
+        false => format!("{start}?{}", rest.join("&")),
+    };
+    Ok((url, keys))
+}
+
+/// An address as it may be shown: with `***` for its password. Takes rather too much for one, also in what is no address.
+pub(crate) fn masked(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    // The last @ ends what stands before the host, whatever characters a password forgets to escape.
+    if let Some((scheme, after)) = text.split_once("://")
+        && let Some((credentials, host)) = after.rsplit_once('@')
+        && let Some((user, _)) = credentials.split_once(':')
+    {
+        shown = format!("{scheme}://{user}:***@");
+        rest = host;
+    }
+    const KEY: &str = "password=";
+    while let Some(found) = rest.to_ascii_lowercase().find(KEY) {
+        let (before, value) = rest.split_at(found + KEY.len());
+        shown.push_str(before);
+        shown.push_str("***");
+        rest = value.find('&').map_or("", |end| &value[end..]);
+    }
+    shown + rest
+}
+
+/// What the crate `postgres` says of an address. It may quote a part of a password that is not escaped, so then it is silent.
+fn in_words(error: &postgres::Error, text: &str) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    match cause {
+        Some(cause) if masked(text) == text => cause,
+        _ => "it cannot be read; in a password, write %40 for @, %3A for :, %2F for /, %3F for ? and %26 for &"
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (text, shown) in [
+            ("postgresql://me:secret@h/db", "postgresql://me:***@h/db"),
+            (
+                "postgres://me:secret@h:1,i:2/db?a=b",
+                "postgres://me:***@h:1,i:2/db?a=b",
+            ),
+            (
+                "postgresql://me:se@c:r/e?t&x=@h/db",
+                "postgresql://me:***@h/db",
+            ),
+            (
+                "postgresql://me@h/db?password=secret&a=b",
+                "postgresql://me@h/db?password=***&a=b",
+            ),
+            (
+                "postgresql://h/db?PassWord=secret",
+                "postgresql://h/db?PassWord=***",
+            ),
+            ("postgresq://me:secret@h/db", "postgresq://me:***@h/db"),
+            ("postgresql://me@h:5432/db", "postgresql://me@h:5432/db"),
+        ] {
+            assert_eq!(masked(text), shown);
+            let told = match PostgresAddress::parse(text) {
+                Ok(address) => format!("{address} {address:?}"),
+                Err(words) => words,
+            };
+            assert!(!told.contains("secret") && !told.contains("r/e"), "{told}");
+        }
+        assert!(PostgresAddress::parse("postgresql://me:secret@h/db").is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said_in_words() {
+        for (text, words) in [
+            ("postgresql:/h/db", "postgresql://"),
+            ("postgresql:///db", "no host"),
+            ("postgresql://me@h", "no database"),
+            ("postgresql://me@h:port/db", "port"),
+            ("postgresql://me@h/db?sslcert=x", "sslcert"),
+            ("postgresql://me@h/db?sslmode=verify-ca", "verify-full"),
+            ("postgresql://me@h/db?sslrootcert=ca.pem", "verify-full"),
+            ("postgresql://me:***@h/db", "PGPASSWORD"),
+            ("postgresql://me:p@w@h:x/db", "%40"),
+        ] {
+            let told = PostgresAddress::parse(text).unwrap_err();
+            assert!(told.contains(words), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn keys_of_tls_are_read() {
+        let parse = |query: &str| {
+            let text = format!("postgresql://me@h/db{query}");
+            PostgresAddress::parse(&text).unwrap()
+        };
+        assert_eq!(parse("").config().unwrap().get_ssl_mode(), SslMode::Prefer);
+        assert_eq!(parse("").trust(), &Trust::Anyone);
+        let verified = parse("?application_name=a&sslmode=verify-full&sslrootcert=my%20ca.pem");
+        let verified = verified.relative_to(Path::new("/data"));
+        assert_eq!(verified.trust(), &Trust::File("/data/my ca.pem".into()));
+        let config = verified.config().unwrap();
+        assert_eq!(config.get_ssl_mode(), SslMode::Require);
+        assert_eq!(config.get_application_name(), Some("a"));
+        let socket = parse("?sslmode=require&host=/run/postgresql");
+        assert_eq!(socket.config().unwrap().get_ssl_mode(), SslMode::Require);
+        let socket =
+            PostgresAddress::parse("postgresql://me@%2Frun%2Fpostgresql/db?sslmode=require");
+        let config = socket.unwrap().config().unwrap();
+        assert_eq!(config.get_ssl_mode(), SslMode::Disable);
+    }
+}

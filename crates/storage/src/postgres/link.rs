@@ -1,0 +1,313 @@
+//! A connection to the server, opened anew when it is lost, and the transactions on it.
+
+use std::time::{Duration, Instant};
+
+use postgres::types::Type;
+use postgres::{Client, Config, IsolationLevel, Transaction};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::address::PostgresAddress;
+use super::failure::Failure;
+use super::{password, rows, schema, tls};
+use crate::{Mode, StorageError, StudyKey, Trial};
+
+/// For how long a call goes on trying once its connection is lost: a server that is restarted is back by then.
+const PATIENCE: Duration = Duration::from_secs(6);
+/// For how long one attempt to connect may take, unless the address says otherwise.
+const CONNECT: Duration = Duration::from_secs(5);
+/// When a server that is silent counts as gone: after this it is asked, and the answer may take as long again.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Oldest server whose SQL has all that is used here.
+const OLDEST: i64 = 130_000;
+
+/// For the session: wait for a lock at most this long; and let others go on when this process stops amid a transaction.
+const SETTINGS: &str = "SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '10s'; \
+     SET search_path = pg_catalog, pg_temp";
+
+/// What a change locks as its first act, so that there is one order for all.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lock {
+    /// The list of studies.
+    Studies,
+    /// One study.
+    Study(StudyKey),
+}
+
+/// What a change did, for its caller and in the tables.
+pub(super) struct Change<R> {
+    pub(super) result: R,
+    pub(super) trace: Trace,
+}
+
+/// By what one sees later that a change has happened.
+pub(super) enum Trace {
+    /// By nothing; but it may happen again, with the same result.
+    Repeatable,
+    /// This trial is there.
+    Added(Trial),
+    /// This trial is there, as it is.
+    Changed(Trial),
+}
+
+/// A connection that is opened when it is needed.
+pub(super) struct Link {
+    config: Config,
+    tls: MakeRustlsConnect,
+    client: Option<Client>,
+}
+
+impl Link {
+    /// Connects, checks the server's settings, and lays out the tables if `mode` says so.
+    pub(super) fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, Failure> {
+        let mut config = address.config().map_err(Failure::Refused)?;
+        password::add(&mut config, |name| std::env::var_os(name)).map_err(Failure::Refused)?;
+        config.keepalives_idle(SILENCE);
+        config.keepalives_interval(SILENCE / 5);
+        config.keepalives_retries(5);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(2 * SILENCE);
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("fedbo");
+        }
+        let mut link = Self {
+            tls: tls::connector(address.trust()).map_err(Failure::Refused)?,
+            config,
+            client: None,
+        };
+        let mut patience = Patience::default();
+        loop {
+            match link.prepare(mode) {
+                Err(failure) if failure.is_starting() => patience.spend(failure)?,
+                prepared => return prepared.map(|()| link),
+            }
+        }
+    }
+
+    fn prepare(&mut self, mode: Mode) -> Result<(), Failure> {
+        schema::prepare(self.client()?, mode)
+    }
+
+    /// One transaction that changes nothing: all that `act` reads is of one moment.
+    pub(super) fn read<R>(
+        &mut self,
+        act: impl Fn(&mut Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let mut patience = Patience::default();
+        loop {
+            match self.attempt_read(&act) {
+                Err(failure) if failure.is_lost() => {
+                    self.client = None;
+                    patience.spend(failure)?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn attempt_read<R>(
+        &mut self,
+        act: impl Fn(&mut Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let mut tx = self
+            .client()?
+            .build_transaction()
+            .isolation_level(IsolationLevel::RepeatableRead)
+            .read_only(true)
+            .start()?;
+        schema::check(schema::version(&mut tx)?)?;
+        let result = act(&mut tx)?;
+        tx.commit()?;
+        Ok(result)
+    }
+
+    /// One transaction that happens wholly or not at all, once, and is durable when this returns. `act` is told the time by
+    /// the server's clock, in milliseconds since 1970, after `lock` was taken.
+    ///
+    /// A transaction whose connection is lost before its commit has not happened, and is begun anew. When the answer to the
+    /// commit is lost, the next attempt looks for the change's trace before it acts: under the lock, so what is still under
+    /// way has ended.
+    pub(super) fn write<R>(
+        &mut self,
+        lock: Lock,
+        act: impl Fn(&mut Transaction<'_>, i64) -> Result<Change<R>, Failure>,
+    ) -> Result<R, Failure> {
+        let mut patience = Patience::default();
+        let mut unsettled = None;
+        loop {
+            let failure = match self.attempt_write(lock, &mut unsettled, &act) {
+                Ok(result) => return Ok(result),
+                Err(failure) => failure,
+            };
+            if failure.is_lost() {
+                self.client = None;
+            }
+            let over = match failure.is_lost() {
+                true => patience.spend(failure),
+                false => Err(failure),
+            };
+            match over {
+                Err(_) if unsettled.is_some() => return Err(Failure::Unsettled),
+                over => over?,
+            }
+        }
+    }
+
+    fn attempt_write<R>(
+        &mut self,
+        lock: Lock,
+        unsettled: &mut Option<Change<R>>,
+        act: impl Fn(&mut Transaction<'_>, i64) -> Result<Change<R>, Failure>,
+    ) -> Result<R, Failure> {
+        let mut tx = self
+            .client()?
+            .build_transaction()
+            .isolation_level(IsolationLevel::ReadCommitted)
+            .start()?;
+        let now_ms = begin(&mut tx, lock)?;
+        if let Some(change) = unsettled {
+            let is_there = is_there(&mut tx, lock, &change.trace)?;
+            if let Some(change) = unsettled.take_if(|_| is_there) {
+                return Ok(change.result);
+            }
+            *unsettled = None;
+        }
+        let change = act(&mut tx, now_ms)?;
+        match tx.commit().map_err(Failure::from) {
+            Ok(()) => Ok(change.result),
+            Err(failure) => {
+                if failure.is_lost() {
+                    *unsettled = Some(change);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn client(&mut self) -> Result<&mut Client, Failure> {
+        if self.client.as_ref().is_some_and(Client::is_closed) {
+            self.client = None;
+        }
+        match &mut self.client {
+            Some(client) => Ok(client),
+            client => Ok(client.insert(connect(&self.config, &self.tls)?)),
+        }
+    }
+}
+
+/// A new connection to a server that keeps what it acknowledges.
+fn connect(config: &Config, tls: &MakeRustlsConnect) -> Result<Client, Failure> {
+    let mut client = config.connect(tls.clone())?;
+    let row = client.query_typed_one(
+        "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
+                current_setting('server_encoding'), current_setting('fsync'), current_setting('full_page_writes'),
+                current_setting('synchronous_commit')",
+        &[],
+    )?;
+    let (number, version): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+    if number < OLDEST {
+        let oldest = OLDEST / 10_000;
+        return Err(Failure::Refused(format!(
+            "the server is PostgreSQL {version}; {oldest} or later is needed"
+        )));
+    }
+    let encoding: String = row.try_get(2)?;
+    if encoding != "UTF8" {
+        return Err(Failure::Refused(format!(
+            "the database's encoding is {encoding}, which does not know all characters; create one with createdb \
+             --encoding=UTF8 --template=template0"
+        )));
+    }
+    let commit = check_settings(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?)?;
+    client.batch_execute(SETTINGS)?;
+    // What waits for less than this server's disk and its standbys is raised; what waits for more stays.
+    if commit != "remote_apply" {
+        client.batch_execute("SET synchronous_commit = on")?;
+    }
+    Ok(client)
+}
+
+/// Refuses settings with which what is acknowledged may be lost; returns the last one.
+fn check_settings(fsync: String, pages: String, commit: String) -> Result<String, Failure> {
+    for (setting, value) in [
+        ("fsync", &fsync),
+        ("full_page_writes", &pages),
+        ("synchronous_commit", &commit),
+    ] {
+        if value == "off" {
+            return Err(Failure::Unsafe(setting));
+        }
+    }
+    Ok(commit)
+}
+
+/// The first act of a change: takes its lock, then looks at what must not have changed since the connection was made.
+/// Returns the time.
+fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<i64, Failure> {
+    let key = match lock {
+        Lock::Studies => None,
+        Lock::Study(key) => Some(key.0),
+    };
+    let locked = match lock {
+        Lock::Studies => "SELECT FROM fedbo.layout WHERE $1::bigint IS NULL FOR NO KEY UPDATE",
+        Lock::Study(_) => "SELECT FROM fedbo.studies WHERE id = $1 FOR NO KEY UPDATE",
+    };
+    // The time is read for each row of `locked`, so once it is locked.
+    let sql = format!(
+        "WITH locked AS MATERIALIZED ({locked})
+         SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT version FROM fedbo.layout),
+                current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')
+         FROM locked"
+    );
+    let row = tx.query_typed_opt(&sql, &[(&key, Type::INT8)])?;
+    let row = row.ok_or_else(|| match lock {
+        Lock::Study(key) => Failure::Storage(StorageError::NoStudy { key }),
+        Lock::Studies => Failure::Contradiction("its layout has no version".to_owned()),
+    })?;
+    let version: Option<i64> = row.try_get(1)?;
+    schema::check(version.unwrap_or_default())?;
+    check_settings(row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)?;
+    Ok(row.try_get(0)?)
+}
+
+/// Whether a change whose commit had no answer has happened.
+fn is_there(tx: &mut Transaction<'_>, lock: Lock, trace: &Trace) -> Result<bool, Failure> {
+    let (Trace::Added(ours) | Trace::Changed(ours), Lock::Study(study)) = (trace, lock) else {
+        return Ok(false);
+    };
+    let Some(stored) = rows::one(tx, study, ours.number)? else {
+        return Ok(false);
+    };
+    Ok(match trace {
+        // It may have been claimed since.
+        Trace::Added(_) => {
+            (&stored.point, &stored.source, stored.asked_at_ms)
+                == (&ours.point, &ours.source, ours.asked_at_ms)
+                && stored.ask_seconds.to_bits() == ours.ask_seconds.to_bits()
+        }
+        _ => stored == *ours,
+    })
+}
+
+/// How long to go on trying.
+#[derive(Default)]
+struct Patience {
+    until: Option<Instant>,
+    pause: Duration,
+}
+
+impl Patience {
+    /// Waits a little, the first time not at all; gives the failure back when it is over.
+    fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
+        let now = Instant::now();
+        if now >= *self.until.get_or_insert(now + PATIENCE) {
+            return Err(failure);
+        }
+        std::thread::sleep(self.pause);
+        self.pause = (2 * self.pause).clamp(Duration::from_millis(10), Duration::from_millis(250));
+        Ok(())
+    }
+}

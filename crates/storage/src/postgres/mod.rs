@@ -1,0 +1,285 @@
+//! Trials in a PostgreSQL database, which processes of many machines may use at the same time.
+//!
+//! Every change is one transaction that locks its study's row as its first act, so none has to be given up midway; others
+//! wait for their turn. A commit returns when the server's log is on its disk.
+
+mod address;
+mod failure;
+mod link;
+mod password;
+mod rows;
+mod schema;
+mod text;
+mod tls;
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use postgres::Transaction;
+use postgres::types::Type;
+
+use self::failure::{Doing, Failure};
+use self::link::{Change, Link, Lock, Trace};
+use crate::rules::{self, Claim};
+use crate::{
+    Added, Mode, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller, Telling,
+    Told, Trial, Worker,
+};
+
+pub use address::PostgresAddress;
+pub(crate) use address::masked;
+
+/// Trials in a PostgreSQL database, in a schema `fedbo` of its own.
+///
+/// One connection behind a lock; as many handles, threads, processes and machines as one likes may share the database. A
+/// connection that is lost is opened anew by the next call, which waits some seconds for the server to be back. Calls
+/// block, and must not be made on a thread that drives asynchronous tasks.
+pub struct PostgresStorage {
+    place: String,
+    link: Mutex<Link>,
+}
+
+impl fmt::Debug for PostgresStorage {
+    /// Its address without the password: observations stay out of logs too.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostgresStorage").field(&self.place).finish()
+    }
+}
+
+impl PostgresStorage {
+    /// Connects; with [`Mode::Create`] a schema that is missing is laid out. The database itself must be there.
+    ///
+    /// # Errors
+    /// As for [`crate::open`].
+    pub fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, StorageError> {
+        let place = address.to_string();
+        match Link::open(address, mode) {
+            Ok(link) => Ok(Self {
+                place,
+                link: Mutex::new(link),
+            }),
+            Err(failure) => Err(failure.into_error(&place, Doing::Connect)),
+        }
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        // A transaction that a panic left behind was rolled back as it was dropped.
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<R>(
+        &self,
+        act: impl Fn(&mut Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, StorageError> {
+        let result = self.link().read(act);
+        result.map_err(|failure| failure.into_error(&self.place, Doing::Read))
+    }
+
+    fn write<R>(
+        &self,
+        lock: Lock,
+        act: impl Fn(&mut Transaction<'_>, i64) -> Result<Change<R>, Failure>,
+    ) -> Result<R, StorageError> {
+        let result = self.link().write(lock, act);
+        result.map_err(|failure| failure.into_error(&self.place, Doing::Write))
+    }
+}
+
+impl Storage for PostgresStorage {
+    fn create(&self, name: &str, definition: &str) -> Result<StudyRecord, StorageError> {
+        let (stored_name, definition) = (text::store(name), text::store(definition));
+        self.write(Lock::Studies, |tx, _| {
+            let known = tx.query_typed_opt(
+                "SELECT id, name, definition FROM fedbo.studies WHERE name = $1",
+                &[(&stored_name, Type::TEXT)],
+            )?;
+            let row = match known {
+                Some(row) => row,
+                None => tx.query_typed_one(
+                    "INSERT INTO fedbo.studies (name, definition) VALUES ($1, $2) RETURNING id, name, definition",
+                    &[(&stored_name, Type::TEXT), (&definition, Type::TEXT)],
+                )?,
+            };
+            Ok(repeatable(rows::study(&row)?))
+        })
+    }
+
+    fn studies(&self) -> Result<Vec<StudyRecord>, StorageError> {
+        self.read(|tx| {
+            let sql = "SELECT id, name, definition FROM fedbo.studies ORDER BY id";
+            tx.query_typed(sql, &[])?.iter().map(rows::study).collect()
+        })
+    }
+
+    fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
+        self.read(|tx| {
+            check_study(tx, study)?;
+            rows::trials(tx, rows::ALL, &[(&study.0, Type::INT8)])
+        })
+    }
+
+    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
+        let after = rows::signed(after);
+        self.read(|tx| {
+            check_study(tx, study)?;
+            let key = (&study.0 as _, Type::INT8);
+            Ok(Snapshot {
+                told: rows::trials(tx, rows::TOLD_AFTER, &[key, (&after, Type::INT8)])?,
+                open: rows::trials(tx, rows::OPEN, &[(&study.0, Type::INT8)])?,
+                n_trials: n_trials(tx, study)?,
+            })
+        })
+    }
+
+    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<Added, StorageError> {
+        self.write(Lock::Study(study), |tx, now_ms| {
+            let number = n_trials(tx, study)?;
+            let twin = || {
+                let key = [
+                    (&study.0 as _, Type::INT8),
+                    (&new.encoding as _, Type::BYTEA),
+                ];
+                rows::number(tx, "number", rows::FIRST_LIKE, &key)
+            };
+            if let Some(refusal) = rules::refusal(new, number, twin)? {
+                return Ok(repeatable(refusal));
+            }
+            let trial = rules::begin(new, number, now_ms);
+            rows::insert(tx, study, &trial, &new.encoding)?;
+            Ok(Change {
+                trace: Trace::Added(trial.clone()),
+                result: Added::Trial(trial),
+            })
+        })
+    }
+
+    fn claim(
+        &self,
+        study: StudyKey,
+        worker: &Worker,
+        lease: Option<Duration>,
+    ) -> Result<Option<Trial>, StorageError> {
+        self.write(Lock::Study(study), |tx, now_ms| {
+            let mut seen = -1_i64;
+            loop {
+                let key = [(&study.0 as _, Type::INT8), (&seen as _, Type::INT8)];
+                let Some(mut trial) = rows::first(tx, rows::OPEN_AFTER, &key)? else {
+                    return Ok(repeatable(None));
+                };
+                match rules::claim(&trial, now_ms) {
+                    Claim::Leave => {}
+                    Claim::Take => {
+                        rules::take(&mut trial, worker, lease, now_ms);
+                        rows::update(tx, study, &trial)?;
+                        return Ok(Change {
+                            trace: Trace::Changed(trial.clone()),
+                            result: Some(trial),
+                        });
+                    }
+                    Claim::GiveUp => {
+                        end(tx, study, &mut trial, rules::abandoned(), now_ms)?;
+                    }
+                }
+                seen = rows::signed(trial.number);
+            }
+        })
+    }
+
+    fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError> {
+        let holder = text::store(worker);
+        self.write(Lock::Study(study), |tx, now_ms| {
+            let key = [(&study.0 as _, Type::INT8), (&holder as _, Type::TEXT)];
+            for mut trial in rows::trials(tx, rows::HELD_BY, &key)? {
+                if rules::renew(&mut trial, worker, lease, now_ms) {
+                    rows::update(tx, study, &trial)?;
+                }
+            }
+            Ok(repeatable(()))
+        })
+    }
+
+    fn finish(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+        told: &Told,
+    ) -> Result<Telling, StorageError> {
+        self.write(Lock::Study(study), |tx, now_ms| {
+            let mut trial = trial(tx, study, number)?;
+            if !rules::may_finish(&trial, teller, told, now_ms)? {
+                return Ok(repeatable(Telling::Already));
+            }
+            let seq = end(tx, study, &mut trial, told.clone(), now_ms)?;
+            Ok(Change {
+                trace: Trace::Changed(trial),
+                result: Telling::New { seq },
+            })
+        })
+    }
+
+    fn give_back(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+    ) -> Result<(), StorageError> {
+        self.write(Lock::Study(study), |tx, now_ms| {
+            let mut trial = trial(tx, study, number)?;
+            rules::may_change(&trial, teller, now_ms)?;
+            rules::release(&mut trial);
+            rows::update(tx, study, &trial)?;
+            Ok(Change {
+                trace: Trace::Changed(trial),
+                result: (),
+            })
+        })
+    }
+}
+
+/// A change that may be made again.
+fn repeatable<R>(result: R) -> Change<R> {
+    Change {
+        result,
+        trace: Trace::Repeatable,
+    }
+}
+
+fn check_study(tx: &mut Transaction<'_>, key: StudyKey) -> Result<(), Failure> {
+    let sql = "SELECT 1 FROM fedbo.studies WHERE id = $1";
+    match tx.query_typed_opt(sql, &[(&key.0, Type::INT8)])? {
+        Some(_) => Ok(()),
+        None => Err(StorageError::NoStudy { key }.into()),
+    }
+}
+
+fn n_trials(tx: &mut Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {
+    let key = [(&study.0 as _, Type::INT8)];
+    Ok(rows::number(tx, "number + 1", rows::LAST, &key)?.unwrap_or(0))
+}
+
+fn trial(tx: &mut Transaction<'_>, study: StudyKey, number: u64) -> Result<Trial, Failure> {
+    match rows::one(tx, study, number)? {
+        Some(trial) => Ok(trial),
+        None => {
+            let n_trials = n_trials(tx, study)?;
+            Err(StorageError::NoTrial { number, n_trials }.into())
+        }
+    }
+}
+
+fn end(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    trial: &mut Trial,
+    told: Told,
+    now_ms: i64,
+) -> Result<u64, Failure> {
+    let key = [(&study.0 as _, Type::INT8)];
+    let next = rows::number(tx, "told_seq + 1", rows::LAST_TOLD, &key)?;
+    let seq = next.unwrap_or(1);
+    rules::end(trial, told, seq, now_ms);
+    rows::update(tx, study, trial)?;
+    Ok(seq)
+}

@@ -1,0 +1,261 @@
+//! Trials as rows, and back.
+
+use postgres::types::{ToSql, Type};
+use postgres::{Row, Transaction};
+
+use super::failure::Failure;
+use super::text;
+use crate::{Holding, Process, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
+
+const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
+     until_ms, told_seq, told_at_ms, value, failure_kind, failure_message";
+
+// What selects trials; $1 is the study. Each is a search in an index, whatever the number of trials.
+pub(super) const ALL: &str = "WHERE study = $1 ORDER BY number";
+pub(super) const ONE: &str = "WHERE study = $1 AND number = $2";
+pub(super) const OPEN: &str = "WHERE study = $1 AND told_seq IS NULL ORDER BY number";
+pub(super) const OPEN_AFTER: &str =
+    "WHERE study = $1 AND told_seq IS NULL AND number > $2 ORDER BY number LIMIT 1";
+pub(super) const HELD_BY: &str =
+    "WHERE study = $1 AND told_seq IS NULL AND holder = $2 ORDER BY number";
+pub(super) const TOLD_AFTER: &str = "WHERE study = $1 AND told_seq > $2 ORDER BY told_seq";
+pub(super) const FIRST_LIKE: &str =
+    "WHERE study = $1 AND sha256(encoding) = sha256($2) AND encoding = $2 ORDER BY number LIMIT 1";
+pub(super) const LAST: &str = "WHERE study = $1 ORDER BY number DESC LIMIT 1";
+pub(super) const LAST_TOLD: &str =
+    "WHERE study = $1 AND told_seq > 0 ORDER BY told_seq DESC LIMIT 1";
+
+/// A value for a statement, with its type: so statements need not be prepared, and each is one round trip.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A study from its `id, name, definition`.
+pub(super) fn study(row: &Row) -> Result<StudyRecord, Failure> {
+    Ok(StudyRecord {
+        key: StudyKey(row.try_get(0)?),
+        name: loaded(row.try_get(1)?)?,
+        definition: loaded(row.try_get(2)?)?,
+    })
+}
+
+/// `expression` in the first trial that a condition selects.
+pub(super) fn number(
+    tx: &mut Transaction<'_>,
+    expression: &str,
+    condition: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Option<u64>, Failure> {
+    let sql = format!("SELECT {expression} FROM fedbo.trials {condition}");
+    let row = tx.query_typed_opt(&sql, parameters)?;
+    row.map(|row| unsigned(row.try_get(0)?)).transpose()
+}
+
+/// A number as the tables have it; one that does not fit is none that is stored.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// All trials that a condition selects.
+pub(super) fn trials(
+    tx: &mut Transaction<'_>,
+    condition: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Trial>, Failure> {
+    let sql = format!("SELECT {COLUMNS} FROM fedbo.trials {condition}");
+    let rows = tx.query_typed(&sql, parameters)?;
+    rows.iter().map(read).collect()
+}
+
+/// The first trial that a condition selects.
+pub(super) fn first(
+    tx: &mut Transaction<'_>,
+    condition: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Option<Trial>, Failure> {
+    Ok(trials(tx, condition, parameters)?.into_iter().next())
+}
+
+/// The trial with this number.
+pub(super) fn one(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+) -> Result<Option<Trial>, Failure> {
+    let key = [
+        (&study.0 as _, Type::INT8),
+        (&signed(number) as _, Type::INT8),
+    ];
+    first(tx, ONE, &key)
+}
+
+fn read(row: &Row) -> Result<Trial, Failure> {
+    let number: i64 = row.try_get("number")?;
+    let contradiction =
+        |what: &str| Failure::Contradiction(format!("trial {number} is damaged: {what}"));
+    let (holder, told_seq): (Option<String>, Option<i64>) =
+        (row.try_get("holder")?, row.try_get("told_seq")?);
+    let state = match (told_seq, holder) {
+        (None, None) => TrialState::Waiting,
+        (None, Some(id)) => {
+            let process: Option<&str> = row.try_get("holder_process")?;
+            let process: Option<Process> = process
+                .map(serde_json::from_str)
+                .transpose()
+                .map_err(|_| contradiction("its holder's process cannot be read"))?;
+            TrialState::Running(Holding {
+                worker: Worker {
+                    id: loaded(id)?,
+                    process,
+                },
+                until_ms: row.try_get("until_ms")?,
+            })
+        }
+        (Some(_), None) => {
+            let failure: Option<String> = row.try_get("failure_kind")?;
+            TrialState::Told(match (row.try_get("value")?, failure) {
+                (Some(value), None) => Told::Value(value),
+                (None, Some(kind)) => Told::Failed {
+                    kind: loaded(kind)?,
+                    message: loaded(row.try_get("failure_message")?)?,
+                },
+                _ => return Err(contradiction("it has ended without one outcome")),
+            })
+        }
+        (Some(_), Some(_)) => return Err(contradiction("it has ended and is held")),
+    };
+    let attempts: i64 = row.try_get("attempts")?;
+    Ok(Trial {
+        number: unsigned(number)?,
+        // The error of serde_json would quote the point.
+        point: serde_json::from_str(row.try_get("point")?)
+            .map_err(|_| contradiction("its point cannot be read"))?,
+        source: loaded(row.try_get("source")?)?,
+        state,
+        attempts: u32::try_from(attempts)
+            .map_err(|_| contradiction("the number of its attempts is none"))?,
+        asked_at_ms: row.try_get("asked_at_ms")?,
+        started_at_ms: row.try_get("started_at_ms")?,
+        told_at_ms: row.try_get("told_at_ms")?,
+        told_seq: told_seq.map(unsigned).transpose()?,
+        ask_seconds: row.try_get("ask_seconds")?,
+    })
+}
+
+/// Stores a new trial.
+pub(super) fn insert(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    trial: &Trial,
+    encoding: &[u8],
+) -> Result<(), Failure> {
+    let point = serde_json::to_string(&trial.point)
+        .map_err(|error| Failure::Contradiction(format!("a point is not storable: {error}")))?;
+    let changing = Changing::of(trial)?;
+    let mut parameters: Vec<Parameter<'_>> = changing.parameters(&study.0).into();
+    let source = text::store(&trial.source);
+    parameters.extend([
+        (&point as &(dyn ToSql + Sync), Type::TEXT),
+        (&encoding, Type::BYTEA),
+        (&source, Type::TEXT),
+        (&trial.ask_seconds, Type::FLOAT8),
+        (&trial.asked_at_ms, Type::INT8),
+    ]);
+    tx.execute_typed(
+        "INSERT INTO fedbo.trials (study, number, attempts, started_at_ms, holder, holder_process, until_ms, told_seq,
+             told_at_ms, value, failure_kind, failure_message, point, encoding, source, ask_seconds, asked_at_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+        &parameters,
+    )?;
+    Ok(())
+}
+
+/// Stores all of a trial that can change.
+pub(super) fn update(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    trial: &Trial,
+) -> Result<(), Failure> {
+    let changing = Changing::of(trial)?;
+    tx.execute_typed(
+        "UPDATE fedbo.trials SET attempts = $3, started_at_ms = $4, holder = $5, holder_process = $6, until_ms = $7,
+             told_seq = $8, told_at_ms = $9, value = $10, failure_kind = $11, failure_message = $12
+         WHERE study = $1 AND number = $2",
+        &changing.parameters(&study.0),
+    )?;
+    Ok(())
+}
+
+/// What of a trial can change, as columns.
+struct Changing {
+    number: i64,
+    attempts: i64,
+    started_at_ms: Option<i64>,
+    holder: Option<String>,
+    process: Option<String>,
+    until_ms: Option<i64>,
+    told_seq: Option<i64>,
+    told_at_ms: Option<i64>,
+    value: Option<f64>,
+    kind: Option<String>,
+    message: Option<String>,
+}
+
+impl Changing {
+    fn of(trial: &Trial) -> Result<Self, Failure> {
+        let (holding, told) = match &trial.state {
+            TrialState::Waiting => (None, None),
+            TrialState::Running(holding) => (Some(holding), None),
+            TrialState::Told(told) => (None, Some(told)),
+        };
+        let process = holding.and_then(|holding| holding.worker.process.as_ref());
+        let process = process.map(serde_json::to_string).transpose();
+        let (value, failure) = match told {
+            None => (None, None),
+            Some(Told::Value(value)) => (Some(*value), None),
+            Some(Told::Failed { kind, message }) => (None, Some((kind, message))),
+        };
+        let stored = |text: &String| text::store(text).into_owned();
+        Ok(Self {
+            number: signed(trial.number),
+            attempts: trial.attempts.into(),
+            started_at_ms: trial.started_at_ms,
+            holder: holding.map(|holding| stored(&holding.worker.id)),
+            process: process.map_err(|error| {
+                Failure::Contradiction(format!("a process is not storable: {error}"))
+            })?,
+            until_ms: holding.and_then(|holding| holding.until_ms),
+            told_seq: trial.told_seq.map(signed),
+            told_at_ms: trial.told_at_ms,
+            value,
+            kind: failure.map(|(kind, _)| stored(kind)),
+            message: failure.map(|(_, message)| stored(message)),
+        })
+    }
+
+    /// $1 to $12.
+    fn parameters<'a>(&'a self, study: &'a i64) -> [Parameter<'a>; 12] {
+        [
+            (study, Type::INT8),
+            (&self.number, Type::INT8),
+            (&self.attempts, Type::INT8),
+            (&self.started_at_ms, Type::INT8),
+            (&self.holder, Type::TEXT),
+            (&self.process, Type::TEXT),
+            (&self.until_ms, Type::INT8),
+            (&self.told_seq, Type::INT8),
+            (&self.told_at_ms, Type::INT8),
+            (&self.value, Type::FLOAT8),
+            (&self.kind, Type::TEXT),
+            (&self.message, Type::TEXT),
+        ]
+    }
+}
+
+fn loaded(stored: String) -> Result<String, Failure> {
+    text::load(stored)
+        .ok_or_else(|| Failure::Contradiction("a text has an escape that is none".to_owned()))
+}
+
+fn unsigned(number: i64) -> Result<u64, Failure> {
+    u64::try_from(number)
+        .map_err(|_| Failure::Contradiction(format!("a number is negative: {number}")))
+}

@@ -1,0 +1,137 @@
+//! The layout: a schema `fedbo` of its own in the database.
+
+use postgres::{Client, IsolationLevel, Transaction};
+
+use super::failure::Failure;
+use crate::Mode;
+
+/// The layout's version.
+pub(super) const VERSION: i64 = 1;
+
+/// Whoever lays out holds this advisory lock, so that two who begin at once do not both do it. It says "fedb".
+const LAYING_OUT: i64 = 0x6665_6462;
+
+/// Times are milliseconds since 1970; `point` and `holder_process` are JSON, and in all other texts U+0000 is escaped. A trial
+/// waits if it has neither holder nor told_seq, runs while it has a holder, and has ended with its told_seq. Names and encodings
+/// may be longer than an index takes, so their indexes hold hashes.
+const LAYOUT: &str = r#"
+CREATE TABLE fedbo.layout (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    version bigint NOT NULL
+);
+
+CREATE TABLE fedbo.studies (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    definition text NOT NULL,
+    CONSTRAINT studies_by_name EXCLUDE USING hash (name WITH =)
+);
+
+CREATE TABLE fedbo.trials (
+    study bigint NOT NULL REFERENCES fedbo.studies (id),
+    number bigint NOT NULL CHECK (number >= 0),
+    point text NOT NULL,
+    encoding bytea NOT NULL,
+    source text NOT NULL,
+    ask_seconds double precision NOT NULL,
+    attempts bigint NOT NULL CHECK (attempts >= 0),
+    asked_at_ms bigint NOT NULL,
+    started_at_ms bigint,
+    holder text COLLATE "C",
+    holder_process text,
+    until_ms bigint,
+    told_seq bigint CHECK (told_seq > 0),
+    told_at_ms bigint,
+    value double precision CHECK (value > '-Infinity' AND value < 'Infinity'),
+    failure_kind text,
+    failure_message text,
+    PRIMARY KEY (study, number),
+    CHECK (holder IS NULL OR (told_seq IS NULL AND started_at_ms IS NOT NULL)),
+    CHECK (holder IS NOT NULL OR (holder_process IS NULL AND until_ms IS NULL)),
+    CHECK ((told_seq IS NULL) = (told_at_ms IS NULL)),
+    CHECK (num_nonnulls(value, failure_kind) = num_nonnulls(told_seq)),
+    CHECK ((failure_kind IS NULL) = (failure_message IS NULL))
+);
+
+CREATE INDEX trials_by_encoding ON fedbo.trials (study, sha256(encoding), number);
+CREATE INDEX trials_open ON fedbo.trials (study, number) WHERE told_seq IS NULL;
+CREATE UNIQUE INDEX trials_by_telling ON fedbo.trials (study, told_seq) WHERE told_seq IS NOT NULL;
+"#;
+
+/// Checks that the layout is there and of our version; with [`Mode::Create`] a missing one is laid out.
+pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
+    let mut tx = client.transaction()?;
+    match (look(&mut tx)?, mode) {
+        (Found::Layout, _) => return check(version(&mut tx)?),
+        (Found::Other(names), _) => return Err(not_ours(&names)),
+        (Found::Nothing { .. }, Mode::Existing) => return Err(Failure::Absent),
+        (Found::Nothing { .. }, Mode::Create) => {}
+    }
+    drop(tx);
+    let mut tx = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::ReadCommitted)
+        .start()?;
+    tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({LAYING_OUT})"))?;
+    // Somebody else may have been faster.
+    match look(&mut tx)? {
+        Found::Layout => return check(version(&mut tx)?),
+        Found::Other(names) => return Err(not_ours(&names)),
+        Found::Nothing { has_schema } => {
+            if !has_schema {
+                tx.batch_execute("CREATE SCHEMA fedbo")?;
+            }
+        }
+    }
+    tx.batch_execute(LAYOUT)?;
+    tx.batch_execute(&format!(
+        "INSERT INTO fedbo.layout (version) VALUES ({VERSION})"
+    ))?;
+    Ok(tx.commit()?)
+}
+
+/// The version of the layout that is there.
+pub(super) fn version(tx: &mut Transaction<'_>) -> Result<i64, Failure> {
+    let row = tx.query_typed_opt("SELECT version FROM fedbo.layout", &[])?;
+    let row = row.ok_or_else(|| Failure::Contradiction("its layout has no version".to_owned()))?;
+    Ok(row.try_get(0)?)
+}
+
+/// Refuses a version that is not ours.
+pub(super) fn check(version: i64) -> Result<(), Failure> {
+    match version {
+        VERSION => Ok(()),
+        other => Err(Failure::Version(other)),
+    }
+}
+
+/// What the database has under our name.
+enum Found {
+    Nothing {
+        has_schema: bool,
+    },
+    Layout,
+    /// The names of what is there.
+    Other(String),
+}
+
+fn look(tx: &mut Transaction<'_>) -> Result<Found, Failure> {
+    let row = tx.query_typed_one(
+        "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'fedbo'),
+                (SELECT string_agg(relname::text, ', ' ORDER BY relname::text) FROM pg_class
+                 WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND relnamespace = to_regnamespace('fedbo'))",
+        &[],
+    )?;
+    let (has_schema, tables): (bool, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(match tables {
+        None => Found::Nothing { has_schema },
+        Some(names) if names.split(", ").any(|name| name == "layout") => Found::Layout,
+        Some(names) => Found::Other(names),
+    })
+}
+
+fn not_ours(names: &str) -> Failure {
+    Failure::NotOurs(format!(
+        "its schema fedbo is not one of ours: it holds {names}; name another database"
+    ))
+}

@@ -1,0 +1,303 @@
+//! What was acknowledged survives on PostgreSQL too, and happens once: a server killed and restarted amid tellings, processes
+//! killed at any moment, connections cut around a commit, a server that is gone.
+//!
+//! The test binary starts itself again as the process that works and is killed.
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a failure is the test's"
+)]
+
+#[path = "postgres_crash/proxy.rs"]
+mod proxy;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fedbo_space::{Point, Value};
+use fedbo_storage::{
+    Added, Address, Mode, NewTrial, PostgresStorage, Storage, StorageError, StudyKey, Teller,
+    Telling, Told, Trial, TrialState, Worker,
+};
+use fedbo_testkit::postgres::Server;
+use fedbo_testkit::test_stream;
+
+use proxy::{Cut, Proxy};
+
+const URL: &str = "FEDBO_TEST_URL";
+const LIMIT: &str = "FEDBO_TEST_LIMIT";
+
+fn open(url: &str, mode: Mode) -> PostgresStorage {
+    let Address::Postgres(address) = url.parse().unwrap() else {
+        panic!("{url} is no PostgreSQL address");
+    };
+    PostgresStorage::open(&address, mode).unwrap()
+}
+
+/// A value that no other trial has, with all its bits in use.
+fn value(number: u64) -> f64 {
+    (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
+}
+
+fn new_trial(limit: u64, holder: Option<&Worker>) -> NewTrial {
+    NewTrial {
+        point: Point::new(vec![("x".to_owned(), Value::Float(1.0 / 3.0))]),
+        encoding: vec![0],
+        source: "own".to_owned(),
+        ask_seconds: 0.25,
+        holder: holder.map(|worker| (worker.clone(), None)),
+        unique: false,
+        number: None,
+        limit: Some(limit),
+    }
+}
+
+/// Works as a study's worker does until `stop`, and says each trial that was acknowledged.
+fn work(
+    storage: &PostgresStorage,
+    limit: u64,
+    stop: &AtomicBool,
+    mut acknowledged: impl FnMut(u64),
+) {
+    let worker = Worker::of_this_process();
+    let study = storage.create("study", "{}").unwrap().key;
+    while !stop.load(Ordering::Relaxed) {
+        let trial = match storage.claim(study, &worker, None).unwrap() {
+            Some(trial) => trial,
+            None => match storage
+                .add(study, &new_trial(limit, Some(&worker)))
+                .unwrap()
+            {
+                Added::Trial(trial) => trial,
+                Added::Full => return,
+                other => panic!("{other:?}"),
+            },
+        };
+        let told = Told::Value(value(trial.number));
+        let telling = storage.finish(study, trial.number, Teller::Worker(&worker.id), &told);
+        assert!(matches!(telling, Ok(Telling::New { .. })), "{telling:?}");
+        acknowledged(trial.number);
+    }
+}
+
+/// The process that is killed; does nothing when run as a test.
+#[test]
+#[ignore = "started by the other tests"]
+fn child() {
+    let Ok(url) = std::env::var(URL) else {
+        return;
+    };
+    let limit = std::env::var(LIMIT).unwrap().parse().unwrap();
+    let storage = open(&url, Mode::Create);
+    work(&storage, limit, &AtomicBool::new(false), |number| {
+        writeln!(std::io::stdout(), "told {number}").unwrap();
+    });
+}
+
+fn start(url: &str, limit: u64) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .env(URL, url)
+        .env(LIMIT, limit.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Trials that a process has acknowledged, once it has ended.
+fn acknowledged(child: &mut Child) -> Vec<u64> {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // A killed process leaves whole lines: each is one write.
+    let numbers = lines.filter_map(|line| line.unwrap().split_once("told ")?.1.parse().ok());
+    let numbers = numbers.collect();
+    child.wait().unwrap();
+    numbers
+}
+
+/// Every acknowledged trial is there once, with its bits; numbers and places in telling have no gaps. Returns the trials.
+fn check(url: &str, acknowledged: &[u64]) -> Vec<Trial> {
+    let storage = open(url, Mode::Existing);
+    let study = storage.create("study", "{}").unwrap().key;
+    let trials = storage.trials(study).unwrap();
+    let numbers: Vec<_> = trials.iter().map(|trial| trial.number).collect();
+    assert_eq!(numbers, (0..trials.len() as u64).collect::<Vec<_>>());
+    let told = storage.snapshot(study, 0).unwrap().told;
+    let seqs: Vec<_> = told.iter().filter_map(|trial| trial.told_seq).collect();
+    assert_eq!(seqs, (1..=told.len() as u64).collect::<Vec<_>>());
+    let values: BTreeMap<_, _> = told.iter().map(|t| (t.number, t.value())).collect();
+    for number in acknowledged {
+        let stored = values.get(number).copied().flatten();
+        assert_eq!(
+            stored.map(f64::to_bits),
+            Some(value(*number).to_bits()),
+            "trial {number} was acknowledged"
+        );
+    }
+    let mut once = acknowledged.to_vec();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), acknowledged.len(), "none is acknowledged twice");
+    trials
+}
+
+/// Two workers tell while the server is killed again and again: they see nothing of it but a pause. All that they are told
+/// is there, and as each call happens once, whatever was under way, there is nothing else.
+#[test]
+fn a_server_that_is_killed_amid_tellings_loses_and_doubles_nothing() {
+    const N_KILLS: usize = 4;
+    let mut server = Server::start();
+    let url = server.new_database();
+    open(&url, Mode::Create);
+    let mut stream = test_stream(30);
+    let stop = AtomicBool::new(false);
+    let tell = || {
+        let storage = open(&url, Mode::Existing);
+        let mut told = Vec::new();
+        work(&storage, u64::MAX, &stop, |number| told.push(number));
+        told
+    };
+    let known: Vec<_> = std::thread::scope(|scope| {
+        let workers = [scope.spawn(tell), scope.spawn(tell)];
+        for _ in 0..N_KILLS {
+            std::thread::sleep(Duration::from_secs_f64(0.1 + 0.2 * stream.uniform()));
+            server.stop_hard();
+            server.restart();
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        stop.store(true, Ordering::Relaxed);
+        workers.into_iter().map(|w| w.join().unwrap()).collect()
+    });
+    assert!(known.iter().all(|told| told.len() > N_KILLS), "{known:?}");
+    let known = known.concat();
+    let trials = check(&url, &known);
+    assert_eq!(trials.len(), known.len(), "nothing happened twice");
+    assert!(trials.iter().all(|trial| trial.attempts == 1));
+}
+
+#[test]
+fn two_processes_share_one_database_and_one_is_killed() {
+    const N_TRIALS: u64 = 150;
+    let server = Server::start();
+    let url = server.new_database();
+    // They also race for the layout.
+    let mut children = [0; 3].map(|_| start(&url, N_TRIALS));
+    std::thread::sleep(Duration::from_millis(300));
+    children[0].kill().unwrap();
+    let known = children.each_mut().map(acknowledged);
+    assert!(known[1..].iter().all(|part| !part.is_empty()), "{known:?}");
+    let known = known.concat();
+    let trials = check(&url, &known);
+    assert_eq!(trials.len() as u64, N_TRIALS);
+    // The kill may have fallen between a commit and its acknowledgement, or amid an evaluation.
+    assert!(known.len() as u64 >= N_TRIALS - 1, "{}", known.len());
+    let again = trials.iter().filter(|trial| trial.attempts > 1).count();
+    assert!(again <= 1, "{again} trials were evaluated again");
+}
+
+/// The connection is cut before the commit arrives, after it arrived, and after it was answered: each call happens once, and
+/// its result is as if nothing had been.
+#[test]
+fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
+    let server = Server::start();
+    for cut in [Cut::BeforeCommit, Cut::WithCommit, Cut::BeforeAnswer] {
+        let url = server.new_database();
+        let plain = open(&url, Mode::Create);
+        let proxy = Proxy::start(server.socket());
+        let storage = open(&proxy.url_of(&url), Mode::Existing);
+        let worker = Worker::of_this_process();
+        let cut_once = || proxy.cut_next(cut);
+        let trials = |study: StudyKey| plain.trials(study).unwrap();
+
+        cut_once();
+        let study = storage.create("study", "{}").unwrap();
+        assert_eq!(plain.studies().unwrap().len(), 1);
+        let study = study.key;
+        for (number, holder) in [(0, None), (1, Some(&worker))] {
+            cut_once();
+            let added = storage.add(study, &new_trial(9, holder)).unwrap();
+            let Added::Trial(trial) = added else {
+                panic!("{cut:?}: {added:?}");
+            };
+            assert_eq!(trial.number, number);
+            assert_eq!(trials(study).last(), Some(&trial));
+            assert_eq!(
+                trials(study).len() as u64,
+                number + 1,
+                "{cut:?}: it is there once"
+            );
+        }
+        cut_once();
+        let lease = Some(Duration::from_secs(100));
+        let claimed = storage.claim(study, &worker, lease).unwrap().unwrap();
+        assert_eq!((claimed.number, claimed.attempts), (0, 1), "{cut:?}");
+        assert_eq!(trials(study)[0], claimed);
+        cut_once();
+        let long = Duration::from_secs(1000);
+        storage.renew(study, &worker.id, long).unwrap();
+        let TrialState::Running(holding) = &trials(study)[0].state else {
+            panic!("trial 0 runs");
+        };
+        let left = holding.until_ms.unwrap() - claimed.started_at_ms.unwrap();
+        assert!(left >= 1_000_000, "{cut:?}: {left} ms");
+        let teller = Teller::Worker(&worker.id);
+        cut_once();
+        storage.give_back(study, 0, teller).unwrap();
+        assert_eq!(trials(study)[0].state, TrialState::Waiting);
+        cut_once();
+        let telling = storage
+            .finish(study, 1, teller, &Told::Value(-0.0))
+            .unwrap();
+        assert_eq!(telling, Telling::New { seq: 1 }, "{cut:?}");
+        assert_eq!(trials(study)[1].told_seq, Some(1));
+        cut_once();
+        let again = storage
+            .finish(study, 1, teller, &Told::Value(-0.0))
+            .unwrap();
+        assert_eq!(again, Telling::Already);
+        // Reads are made again.
+        cut_once();
+        assert_eq!(storage.trials(study).unwrap(), trials(study));
+        assert_eq!(proxy.n_cuts(), 9, "each call was cut");
+    }
+}
+
+/// A server that stays away is waited for, but not for ever; what may have happened is said.
+#[test]
+fn a_server_that_stays_away_is_an_error_that_says_what_may_have_happened() {
+    let mut server = Server::start();
+    let url = server.new_database();
+    let storage = open(&url, Mode::Create);
+    let study = storage.create("study", "{}").unwrap().key;
+    let proxy = Proxy::start(server.socket());
+    let cut = open(&proxy.url_of(&url), Mode::Existing);
+    proxy.cut_next(Cut::BeforeAnswer);
+    proxy.refuse_after_cut();
+    let begun = Instant::now();
+    let wait = |error: StorageError, words: &str| {
+        assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
+        assert!(error.to_string().contains(words), "{error}");
+        let waited = begun.elapsed();
+        assert!(waited > Duration::from_secs(3), "{waited:?}");
+        assert!(waited < Duration::from_secs(15), "{waited:?}");
+    };
+    std::thread::scope(|scope| {
+        let unsettled = scope.spawn(|| cut.add(study, &new_trial(9, None)).unwrap_err());
+        while storage.trials(study).unwrap().is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server.stop_hard();
+        wait(
+            storage.add(study, &new_trial(9, None)).unwrap_err(),
+            "the server cannot be reached",
+        );
+        wait(unsettled.join().unwrap(), "it may have happened or not");
+    });
+    server.restart();
+    // The same handle goes on.
+    assert_eq!(storage.trials(study).unwrap().len(), 1);
+    storage.add(study, &new_trial(9, None)).unwrap();
+}

@@ -1,0 +1,145 @@
+//! A socket between a client and a server that cuts their connection at a commit.
+
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// When to cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The server never sees the commit.
+    BeforeCommit,
+    /// The server gets the commit and the end of the connection at once.
+    WithCommit,
+    /// The server has committed, and its answer is lost.
+    BeforeAnswer,
+}
+
+/// What a client sends to commit: a message Q with its length and the text.
+const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+
+#[derive(Default)]
+struct State {
+    next: Option<Cut>,
+    refuses_after_cut: bool,
+    n_cuts: usize,
+}
+
+pub(crate) struct Proxy {
+    folder: tempfile::TempDir,
+    state: Arc<Mutex<State>>,
+}
+
+impl Proxy {
+    /// Stands before the server with this socket.
+    pub(crate) fn start(server: PathBuf) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        // Ends with the process: nothing else ends an accept.
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                let is_refused = {
+                    let state = shared.lock().unwrap();
+                    state.refuses_after_cut && state.n_cuts > 0
+                };
+                if !is_refused {
+                    connect(client, &server, &shared);
+                }
+            }
+        });
+        Self { folder, state }
+    }
+
+    /// The address of the same database through this.
+    pub(crate) fn url_of(&self, url: &str) -> String {
+        let (_, database) = url.rsplit_once('/').unwrap();
+        let folder = self.folder.path().display().to_string().replace('/', "%2F");
+        format!("postgresql://fedbo@{folder}/{database}")
+    }
+
+    /// Cuts at the next commit, once.
+    pub(crate) fn cut_next(&self, cut: Cut) {
+        self.state.lock().unwrap().next = Some(cut);
+    }
+
+    /// Once it has cut, every new connection ends as it begins.
+    pub(crate) fn refuse_after_cut(&self) {
+        self.state.lock().unwrap().refuses_after_cut = true;
+    }
+
+    pub(crate) fn n_cuts(&self) -> usize {
+        self.state.lock().unwrap().n_cuts
+    }
+}
+
+fn connect(client: UnixStream, server: &Path, state: &Arc<Mutex<State>>) {
+    let Ok(server) = UnixStream::connect(server) else {
+        return;
+    };
+    let (from_client, from_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let back = std::thread::spawn({
+        let state = Arc::clone(state);
+        move || answers(from_server, client, &state)
+    });
+    let state = Arc::clone(state);
+    std::thread::spawn(move || {
+        requests(from_client, server, &state);
+        drop(back);
+    });
+}
+
+fn shut(stream: &UnixStream) {
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+/// From the client to the server. The client waits for each answer, so a commit comes alone.
+fn requests(mut client: UnixStream, mut server: UnixStream, state: &Mutex<State>) {
+    let mut buffer = [0; 8192];
+    while let Ok(n) = client.read(&mut buffer) {
+        let part = &buffer[..n];
+        let cut = match part.ends_with(COMMIT) {
+            true => state.lock().unwrap().next,
+            false => None,
+        };
+        if let Some(Cut::BeforeCommit | Cut::WithCommit) = cut {
+            if cut == Some(Cut::WithCommit) {
+                server.write_all(part).unwrap();
+            }
+            let mut state = state.lock().unwrap();
+            state.next = None;
+            state.n_cuts += 1;
+            break;
+        }
+        if n == 0 || server.write_all(part).is_err() {
+            break;
+        }
+    }
+    shut(&client);
+    shut(&server);
+}
+
+/// From the server to the client. An answer that is to be lost is the one that says that a commit is done.
+fn answers(mut server: UnixStream, mut client: UnixStream, state: &Mutex<State>) {
+    let mut buffer = [0; 8192];
+    while let Ok(n) = server.read(&mut buffer) {
+        let part = &buffer[..n];
+        let is_done = part.windows(7).any(|window| window == b"COMMIT\0");
+        let mut state = state.lock().unwrap();
+        if is_done && state.next == Some(Cut::BeforeAnswer) {
+            state.next = None;
+            state.n_cuts += 1;
+            break;
+        }
+        drop(state);
+        if n == 0 || client.write_all(part).is_err() {
+            break;
+        }
+    }
+    shut(&client);
+    shut(&server);
+}

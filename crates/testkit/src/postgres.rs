@@ -1,0 +1,425 @@
+//! A scratch PostgreSQL server.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test without its server fails, and the message says why"
+)]
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a server may take to start or to stop, on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The server's superuser, who needs no password.
+const SUPERUSER: &str = "fedbo";
+
+/// A PostgreSQL server of its own, in a temporary folder, on a socket in it.
+///
+/// It runs as this user, or, as PostgreSQL refuses root, as `postgres` or `nobody`. It ends, and its folder goes, when this
+/// is dropped or when this process ends in whatever way. The user `guarded` gets in with a password only, all others without.
+#[derive(Debug)]
+pub struct Server {
+    folder: PathBuf,
+    programs: PathBuf,
+    user: Option<User>,
+    settings: Vec<(String, String)>,
+    postmaster: Option<Child>,
+    guard: Child,
+    /// Tells the guard which process to end.
+    told: Option<ChildStdin>,
+    n_databases: AtomicU32,
+}
+
+/// An ordinary user, for a process that root starts.
+#[derive(Clone, Copy, Debug)]
+struct User {
+    uid: u32,
+    gid: u32,
+}
+
+/// Ends the server whose process id was said last, and removes the folder, once its input ends: that is when the process
+/// that holds the other end has ended.
+const GUARD: &str = r#"
+while read -r said; do pid=$said; done
+if [ "${pid:-0}" -gt 0 ]; then
+    kill -QUIT "$pid" 2>/dev/null
+    n=0
+    while kill -0 "$pid" 2>/dev/null && [ $n -lt 100 ]; do sleep 0.05; n=$((n + 1)); done
+fi
+rm -rf "$1"
+"#;
+
+impl Server {
+    /// Starts a server with PostgreSQL's defaults, but for a small memory.
+    ///
+    /// # Panics
+    /// If there is no PostgreSQL on this machine, or it does not start.
+    pub fn start() -> Self {
+        Self::with_settings(&[])
+    }
+
+    /// The same with settings of its configuration; [`Server::path`] names files.
+    ///
+    /// # Panics
+    /// As for [`Server::start`].
+    pub fn with_settings(settings: &[(&str, &str)]) -> Self {
+        let programs = programs();
+        let user = ordinary_user();
+        let folder = tempfile::Builder::new()
+            .prefix("fedbo-pg-")
+            .tempdir_in(place())
+            .unwrap()
+            .keep();
+        let mut guard = Command::new("sh")
+            .args(["-c", GUARD, "sh"])
+            .arg(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0) // Ctrl-C is for us
+            .spawn()
+            .unwrap();
+        let mut server = Self {
+            told: guard.stdin.take(),
+            guard,
+            folder,
+            programs,
+            user,
+            settings: Vec::new(),
+            postmaster: None,
+            n_databases: AtomicU32::new(0),
+        };
+        if let Some(user) = server.user {
+            chown(&server.folder, Some(user.uid), Some(user.gid)).unwrap();
+        }
+        server.lay_out();
+        server.restart_with(settings);
+        server
+    }
+
+    /// Creates the files of a new server.
+    fn lay_out(&self) {
+        let output = self
+            .command("initdb")
+            .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])
+            .arg(format!("--username={SUPERUSER}"))
+            .arg("--pgdata")
+            .arg(self.data())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "initdb failed: {said}");
+        let hba = "local all guarded scram-sha-256\nhost all guarded all scram-sha-256\n\
+                   local all all trust\nhost all all 127.0.0.1/32 trust\n";
+        fs::write(self.data().join("pg_hba.conf"), hba).unwrap();
+    }
+
+    /// A file in the server's folder, with this text, that only the server may read.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn path(&self, name: &str, text: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.folder.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some(user) = self.user {
+            chown(&path, Some(user.uid), Some(user.gid)).unwrap();
+        }
+        path
+    }
+
+    /// The address of a database, for a user who needs no password.
+    pub fn url(&self, database: &str) -> String {
+        self.url_of(SUPERUSER, database)
+    }
+
+    /// The address of a database for this user, who may be `user:password`.
+    pub fn url_of(&self, user: &str, database: &str) -> String {
+        let folder = self.folder.display().to_string().replace('/', "%2F");
+        format!("postgresql://{user}@{folder}:{}/{database}", self.port())
+    }
+
+    /// The same over the network, by a name of this machine; for a server with the settings `listen_addresses` and `port`.
+    pub fn url_at(&self, host: &str, database: &str) -> String {
+        format!("postgresql://{SUPERUSER}@{host}:{}/{database}", self.port())
+    }
+
+    fn port(&self) -> &str {
+        let port = self.settings.iter().find(|(key, _)| key == "port");
+        port.map_or("5432", |(_, port)| port)
+    }
+
+    /// The server's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(format!(".s.PGSQL.{}", self.port()))
+    }
+
+    /// The address of a new and empty database.
+    ///
+    /// # Panics
+    /// If the server does not create it.
+    pub fn new_database(&self) -> String {
+        let n = self.n_databases.fetch_add(1, Ordering::Relaxed);
+        let name = format!("scratch_{n}");
+        self.run("postgres", &format!("CREATE DATABASE {name}"));
+        self.url(&name)
+    }
+
+    /// Runs statements in a database.
+    ///
+    /// # Panics
+    /// If the server refuses them.
+    pub fn run(&self, database: &str, statements: &str) {
+        let mut client = self.connect(database);
+        let ran = client.batch_execute(statements);
+        ran.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
+    }
+
+    /// A connection to a database.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn connect(&self, database: &str) -> Client {
+        Client::connect(&self.url(database), NoTls).unwrap()
+    }
+
+    /// Kills all processes of the server at once, as a loss of power would: none of them says or writes anything more.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn stop_hard(&mut self) {
+        let mut postmaster = self.postmaster.take().unwrap();
+        let pid = Pid::from_child(&postmaster);
+        // One that is stopped starts no more processes while they are counted.
+        kill_process(pid, Signal::STOP).unwrap();
+        for child in children_of(postmaster.id()) {
+            let _ = kill_process(child, Signal::KILL);
+        }
+        kill_process(pid, Signal::KILL).unwrap();
+        postmaster.wait().unwrap();
+        self.tell_guard(0);
+    }
+
+    /// Starts the server again with the settings that it had, after a hard stop or after an orderly one that this does first.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn restart(&mut self) {
+        let before = self.settings.clone();
+        let before: Vec<(&str, &str)> = before.iter().map(|(k, v)| (&**k, &**v)).collect();
+        self.restart_with(&before);
+    }
+
+    /// The same with other settings.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn restart_with(&mut self, settings: &[(&str, &str)]) {
+        self.stop(Signal::INT);
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        self.settings = settings.iter().map(owned).collect();
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.log())
+            .unwrap();
+        let mut command = self.command("postgres");
+        command
+            .arg("-D")
+            .arg(self.data())
+            .arg("-k")
+            .arg(&self.folder);
+        let ours = [
+            ("listen_addresses", ""),
+            ("shared_buffers", "1MB"),
+            ("max_connections", "40"),
+            ("dynamic_shared_memory_type", "mmap"), // leaves nothing outside its folder
+        ];
+        for (key, value) in ours.iter().chain(settings) {
+            command.args(["-c", &format!("{key}={value}")]);
+        }
+        let postmaster = command
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        self.tell_guard(postmaster.id());
+        self.postmaster = Some(postmaster);
+        self.await_start();
+    }
+
+    fn await_start(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = Client::connect(&self.url("postgres"), NoTls) {
+            let ended = self.postmaster.as_mut().unwrap().try_wait().unwrap();
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "the scratch server did not start ({error:?}); its log:\n{}",
+                fs::read_to_string(self.log()).unwrap_or_default()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends the server, if it runs, in the way of a signal.
+    fn stop(&mut self, signal: Signal) {
+        let Some(mut postmaster) = self.postmaster.take() else {
+            return;
+        };
+        let _ = kill_process(Pid::from_child(&postmaster), signal);
+        let deadline = Instant::now() + PATIENCE;
+        while postmaster.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the scratch server did not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.tell_guard(0);
+    }
+
+    fn tell_guard(&mut self, pid: u32) {
+        let told = self.told.as_mut().unwrap();
+        writeln!(told, "{pid}").unwrap();
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// A program of PostgreSQL, to be run by a user whom it accepts.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.current_dir(&self.folder).stdin(Stdio::null());
+        // What the environment says of other servers is not for this one.
+        for (key, _) in std::env::vars_os() {
+            if key.to_string_lossy().starts_with("PG") {
+                command.env_remove(key);
+            }
+        }
+        if let Some(user) = self.user {
+            command.uid(user.uid).gid(user.gid);
+        }
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The guard ends the server; a failure here would hide that of the test.
+        self.told = None;
+        if let Some(mut postmaster) = self.postmaster.take() {
+            let _ = postmaster.wait();
+        }
+        let _ = self.guard.wait();
+    }
+}
+
+/// Processes that this one has started, where the system has a `/proc` or a `ps`.
+fn children_of(parent: u32) -> Vec<Pid> {
+    let table = match fs::read_dir("/proc/self") {
+        Ok(_) => processes(),
+        Err(_) => {
+            let ps = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output();
+            String::from_utf8(ps.unwrap().stdout).unwrap()
+        }
+    };
+    let children = table.lines().filter_map(|line| {
+        let mut numbers = line.split_whitespace();
+        let (pid, of) = (numbers.next()?, numbers.next()?);
+        (of == parent.to_string()).then(|| Pid::from_raw(pid.parse().ok()?))?
+    });
+    children.collect()
+}
+
+/// A line for each process: its id and its parent's.
+fn processes() -> String {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // "pid (name) state ppid …": the name may hold blanks and brackets.
+        let (pid, _) = stat.split_once(' ')?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+        Some(format!("{pid} {parent}\n"))
+    });
+    lines.collect()
+}
+
+/// Where to put a server's folder: into memory, if there is room. What tests kill are processes, not machines, so a disk's
+/// syncs would only cost time; the server makes them all the same.
+fn place() -> PathBuf {
+    const ROOM: u64 = 512 << 20;
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map(|fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+    let is_ours = || rustix::fs::access(memory, rustix::fs::Access::WRITE_OK).is_ok();
+    match free {
+        Ok(free) if free >= ROOM && is_ours() => memory.to_path_buf(),
+        _ => std::env::temp_dir(),
+    }
+}
+
+/// The user whom a server runs as, if this is root.
+fn ordinary_user() -> Option<User> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let found = ["postgres", "nobody"].iter().find_map(|name| {
+        let mut lines = users
+            .lines()
+            .map(|line| line.split(':').collect::<Vec<_>>());
+        let fields = lines.find(|fields| fields.first() == Some(name))?;
+        let (uid, gid) = (fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?);
+        Some(User { uid, gid })
+    });
+    Some(found.unwrap_or_else(|| {
+        panic!(
+            "PostgreSQL refuses to run as root, and this machine has neither a user postgres nor a user nobody; run the \
+             tests as an ordinary user"
+        )
+    }))
+}
+
+/// The folder of PostgreSQL's programs: that of `PATH`, or where Debian, Fedora and Homebrew put them.
+fn programs() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    for (parent, inside) in [
+        ("/usr/lib/postgresql", "bin"),
+        ("/opt/homebrew/opt", "bin"),
+        ("/usr/local/opt", "bin"),
+    ] {
+        let Ok(entries) = fs::read_dir(parent) else {
+            continue;
+        };
+        let mut found: Vec<_> = entries.flatten().map(|e| e.path().join(inside)).collect();
+        found.sort();
+        folders.extend(found.into_iter().rev());
+    }
+    folders.push(PathBuf::from("/usr/pgsql/bin"));
+    let has_all = |folder: &&PathBuf| {
+        let is_there = |program: &str| folder.join(program).is_file();
+        is_there("initdb") && is_there("postgres")
+    };
+    let folder = folders.iter().find(has_all).unwrap_or_else(|| {
+        panic!(
+            "there is no PostgreSQL on this machine (initdb and postgres), which this test needs; install it, on Debian \
+             with: apt-get install postgresql"
+        )
+    });
+    // Where a link leads to are also its other files.
+    let initdb = folder.join("initdb").canonicalize().unwrap();
+    initdb.parent().map(Path::to_path_buf).unwrap()
+}
