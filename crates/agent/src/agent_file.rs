@@ -103,7 +103,10 @@ impl AgentFile {
     /// # Errors
     /// If there is none, its program is not there, or a placeholder names no parameter.
     pub fn command(&self, space: &Space) -> Result<CommandSpec, FileError> {
-        let command = self.objective.as_ref().and_then(|table| table.command.as_ref());
+        let command = self
+            .objective
+            .as_ref()
+            .and_then(|table| table.command.as_ref());
         let (Some(table), Some(command)) = (&self.objective, command) else {
             let remedy = "add [objective] with command = [\"program\", \"argument\", ..], whose last line of output is the value";
             return Err(self.file.missing_error(&["objective", "command"], remedy));
@@ -186,12 +189,32 @@ delta = 1e-6
         let cases: [(&str, &str, &[&str]); 8] = [
             ("study =", "stduy =", &["line 3", "did you mean study?"]),
             ("seed = 7", "seed = -7", &["agent.seed"]),
-            ("epsilon_max = 4.0", "epsilon_max = 0", &["line 12", "privacy.epsilon_max = 0", "above 0"]),
-            ("epsilon_max = 4.0\n", "", &["privacy.epsilon_max is missing"]),
-            ("delta = 1e-6", "delta = 1", &["privacy.delta = 1", "below 1"]),
+            (
+                "epsilon_max = 4.0",
+                "epsilon_max = 0",
+                &["line 12", "privacy.epsilon_max = 0", "above 0"],
+            ),
+            (
+                "epsilon_max = 4.0\n",
+                "",
+                &["privacy.epsilon_max is missing"],
+            ),
+            (
+                "delta = 1e-6",
+                "delta = 1",
+                &["privacy.delta = 1", "below 1"],
+            ),
             ("{C}", "{B}", &["line 8", "{B} is no parameter"]),
-            ("timeout_s = 600", "timeout_s = 0", &["objective.timeout_s = 0"]),
-            ("command = [\"true\", \"{C}\"]\n", "", &["objective.command is missing"]),
+            (
+                "timeout_s = 600",
+                "timeout_s = 0",
+                &["objective.timeout_s = 0"],
+            ),
+            (
+                "command = [\"true\", \"{C}\"]\n",
+                "",
+                &["objective.command is missing"],
+            ),
         ];
         for (from, to, words) in cases {
             assert!(WHOLE.contains(from), "{from}");

@@ -24,8 +24,7 @@ impl fmt::Debug for Database {
 impl Database {
     /// Opens the file for writing, after its layout and its pages were verified (INV-15).
     pub(crate) fn open(path: &Path, mode: Mode) -> Result<Self, HomeError> {
-        let (file, _) =
-            File::locate(path, mode, &FORMAT).map_err(|fault| in_words(path, fault))?;
+        let (file, _) = File::locate(path, mode, &FORMAT).map_err(|fault| in_words(path, fault))?;
         let refused = |failure: Failure| in_words(path, failure.into_fault(&FORMAT));
         let connection = file.open_to_write(mode).map_err(refused)?;
         verify(&connection).map_err(refused)?;
@@ -34,8 +33,8 @@ impl Database {
 
     /// Opens the file for reading.
     pub(crate) fn look(path: &Path) -> Result<Self, HomeError> {
-        let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
-            .map_err(|fault| in_words(path, fault))?;
+        let (file, _) =
+            File::locate(path, Mode::Existing, &FORMAT).map_err(|fault| in_words(path, fault))?;
         let connection = file
             .open_to_read()
             .map_err(|failure| in_words(path, failure.into_fault(&FORMAT)))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_federation::Federation;
-use fedbo_wire::{EnrolmentToken, Enrolled, config_digest, verify_config};
+use fedbo_wire::{Enrolled, EnrolmentToken, config_digest, verify_config};
 use ureq::http::Uri;
 
 use crate::clock::{Clock as _, SystemClock};
@@ -47,7 +47,11 @@ pub fn enrol(options: &EnrolOptions) -> Result<Membership, EnrolError> {
 /// As for [`enrol`].
 pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership, EnrolError> {
     let url = checked_url(&options.coordinator_url, options.allow_plain_http)?;
-    let authority = options.ca.as_deref().map(|path| absolute(path, &url)).transpose()?;
+    let authority = options
+        .ca
+        .as_deref()
+        .map(|path| absolute(path, &url))
+        .transpose()?;
     let home = Home::open_or_make(&options.home)?;
     let _held = home.hold_key()?;
     let key = Identity::load_or_make(home.folder())?.key;
@@ -57,8 +61,8 @@ pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership,
     };
     let enrolled = link.enrol(&key, &options.token).map_err(asked)?;
     let config = link.config(&key, &enrolled.study).map_err(asked)?;
-    let text = believed(&options.token, &enrolled, &config)
-        .map_err(|message| EnrolError::Impostor {
+    let text =
+        believed(&options.token, &enrolled, &config).map_err(|message| EnrolError::Impostor {
             url: url.clone(),
             message,
         })?;
@@ -94,10 +98,16 @@ fn store(home: &Home, fresh: Membership) -> Result<Membership, EnrolError> {
             return Ok(None);
         };
         if known.coordinator != fresh.coordinator {
-            return Ok(Some(format!("with another coordinator ({})", known.coordinator)));
+            return Ok(Some(format!(
+                "with another coordinator ({})",
+                known.coordinator
+            )));
         }
         if known.digest != fresh.digest {
-            return Ok(Some(format!("with another configuration ({})", known.digest)));
+            return Ok(Some(format!(
+                "with another configuration ({})",
+                known.digest
+            )));
         }
         if known.slot != fresh.slot {
             return Ok(Some(format!("in slot {}", known.slot)));
@@ -128,7 +138,9 @@ fn believed(
         ));
     }
     if verify_config(&token.coordinator, &config.text, &config.signature).is_err() {
-        return Err("the configuration is not signed by the coordinator that the token names".to_owned());
+        return Err(
+            "the configuration is not signed by the coordinator that the token names".to_owned(),
+        );
     }
     let digest = config_digest(&config.text);
     if digest != enrolled.config || digest != config.digest {
@@ -156,17 +168,23 @@ fn fits(federation: &Federation, enrolled: &Enrolled) -> Result<(), String> {
     }
     if federation.name != *study {
         let name = &federation.name;
-        return Err(format!("the configuration is of a study {name:?}, not of {study:?}"));
+        return Err(format!(
+            "the configuration is of a study {name:?}, not of {study:?}"
+        ));
     }
     match federation.agents.get(*slot as usize) {
         Some(found) if found.name == *agent => Ok(()),
         Some(found) => {
             let name = &found.name;
-            Err(format!("slot {slot} is that of {name:?} in the configuration, not of {agent:?}"))
+            Err(format!(
+                "slot {slot} is that of {name:?} in the configuration, not of {agent:?}"
+            ))
         }
         None => {
             let n_agents = federation.agents.len();
-            Err(format!("slot {slot} is none of the configuration's {n_agents}"))
+            Err(format!(
+                "slot {slot} is none of the configuration's {n_agents}"
+            ))
         }
     }
 }
@@ -179,7 +197,10 @@ fn absolute(path: &Path, url: &str) -> Result<PathBuf, EnrolError> {
     let path = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
     match path.to_str() {
         Some(_) => Ok(path),
-        None => Err(refused(format!("{}: its name is no text in UTF-8", path.display()))),
+        None => Err(refused(format!(
+            "{}: its name is no text in UTF-8",
+            path.display()
+        ))),
     }
 }
 
@@ -199,7 +220,9 @@ fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, EnrolError
         return Err(refused(EXPECTED));
     }
     if authority.as_str().contains('@') {
-        return Err(refused("leave out what stands before the @: the agent signs its requests with its key"));
+        return Err(refused(
+            "leave out what stands before the @: the agent signs its requests with its key",
+        ));
     }
     match scheme {
         "https" => Ok(url.to_owned()),
@@ -225,7 +248,10 @@ mod tests {
     fn addresses_are_https_or_of_this_machine() {
         for (given, url) in [
             ("https://fed.example.org", "https://fed.example.org"),
-            ("https://fed.example.org:8443/a/b/", "https://fed.example.org:8443/a/b"),
+            (
+                "https://fed.example.org:8443/a/b/",
+                "https://fed.example.org:8443/a/b",
+            ),
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
             ("http://[::1]:8080/", "http://[::1]:8080"),
             ("http://localhost:1", "http://localhost:1"),

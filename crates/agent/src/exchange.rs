@@ -21,6 +21,9 @@ const CONTACT_MS: u64 = 60_000;
 /// The longest time until an upload is offered again for which its round is not open yet: rounds are short.
 const MOMENT: Duration = Duration::from_secs(5);
 
+/// However long a coordinator wants an agent to wait, it does so no longer.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+
 /// What became of the bytes of an upload.
 enum Sent {
     Acknowledged,
@@ -112,7 +115,7 @@ impl Session<'_> {
                 self.answered()?;
                 Ok(Sent::Acknowledged)
             }
-            Err(LinkError::Refused(problem)) if is_missed(problem.code) => {
+            Err(LinkError::Refused { problem, .. }) if is_missed(problem.code) => {
                 self.answered()?;
                 Ok(Sent::Missed(problem))
             }
@@ -127,16 +130,17 @@ impl Session<'_> {
             self.resend = None; // nothing of this agent is due there
             return Ok(Step::Went);
         };
+        // However often a coordinator asks for it, there is a pause in between.
         match self.send(round, &made.bytes)? {
             Sent::Acknowledged => {
                 self.resend = None;
                 self.observer.upload_resent(round);
-                Ok(Step::Went)
+                Ok(Step::Waits(POLL_PAUSE))
             }
             Sent::Missed(why) => {
                 self.resend = None;
                 self.observer.upload_missed(round, &why);
-                Ok(Step::Went)
+                Ok(Step::Waits(POLL_PAUSE))
             }
             Sent::Undecided(step) => Ok(step),
         }
@@ -211,8 +215,9 @@ impl Session<'_> {
 
     /// There is nothing new.
     fn wait(&mut self, standing: Standing, asked_ms: u64) -> Result<Step, RunError> {
-        if let Some(round) = standing.resend {
-            self.resend = Some(round);
+        // Asked for what this agent said to have delivered, and for nothing else.
+        if standing.resend.is_some() && standing.resend == self.delivered {
+            self.resend = standing.resend;
             return Ok(Step::Went);
         }
         if standing.state == StudyState::Finished {
@@ -266,11 +271,13 @@ impl Session<'_> {
             if error.code().is_some_and(is_of_the_moment) {
                 next = next.min(MOMENT);
             }
+            let asked = error.retry_after().unwrap_or_default();
+            let next = next.max(asked.min(RETRY_AFTER_MAX));
             self.observer.retrying(&error.to_string(), next);
             return Ok(Step::Waits(next));
         }
         Err(match error {
-            LinkError::Refused(problem) => RunError::Refused {
+            LinkError::Refused { problem, .. } => RunError::Refused {
                 what,
                 code: problem.code,
                 message: problem.message,

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fedbo_ledger::{Head, UnreadableEvent, event_to_bytes};
 use fedbo_federation::{Collaboration, Federation, Protection};
+use fedbo_ledger::{Head, UnreadableEvent, event_to_bytes};
 use fedbo_protocol::{Release, ReleaseSchedule};
 use fedbo_wire::{
     Content, Digest, Handout, HandoutUnreadable, LedgerEntry, Limits, PublicKey, RelayedMessage,
@@ -99,7 +99,9 @@ pub enum Misconduct {
         found: u64,
     },
     /// A round released that does not release, or one that does did not.
-    #[error("its entry {seq} is the release of round {found}, the configuration says round {expected}")]
+    #[error(
+        "its entry {seq} is the release of round {found}, the configuration says round {expected}"
+    )]
     OtherRound {
         /// The entry.
         seq: u64,
@@ -211,7 +213,13 @@ impl Follower {
         federation: &Federation,
     ) -> Result<Self, NotFollowed> {
         let (ledger, head) = match &federation.collaboration {
-            Collaboration::Fts(_) => (None, Head { seq: 0, hash: [0; 32] }),
+            Collaboration::Fts(_) => (
+                None,
+                Head {
+                    seq: 0,
+                    hash: [0; 32],
+                },
+            ),
             Collaboration::Distributed(distributed) => {
                 let (event, head) = match &distributed.releases.protection {
                     Protection::Charged(plan) => {
@@ -258,7 +266,10 @@ impl Follower {
 
     /// Bytes of a handout at most.
     pub(crate) fn bytes_max(&self) -> u64 {
-        let n_releases = self.ledger.as_ref().map_or(0, |plan| plan.schedule.n_releases());
+        let n_releases = self
+            .ledger
+            .as_ref()
+            .map_or(0, |plan| plan.schedule.n_releases());
         self.limits.handout_bytes_max(n_releases)
     }
 
@@ -325,7 +336,10 @@ impl Follower {
     }
 
     /// The releases that are new when a round begins, after the whole chain from the own head to the signed one was followed.
-    #[expect(clippy::type_complexity, reason = "releases, and what is known of them from now on")]
+    #[expect(
+        clippy::type_complexity,
+        reason = "releases, and what is known of them from now on"
+    )]
     fn follow(
         &self,
         plan: &LedgerPlan,

@@ -1,13 +1,13 @@
 //! The way to a coordinator by HTTP.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::Arc;
 use std::time::Duration;
 
 use fedbo_wire::{
-    Accepted, EnrolRequest, EnrolmentToken, Enrolled, HEADER_CONFIG, HEADER_KEY, HEADER_PROTOCOL,
+    Accepted, EnrolRequest, Enrolled, EnrolmentToken, HEADER_CONFIG, HEADER_KEY, HEADER_PROTOCOL,
     HEADER_RESEND, HEADER_ROUND, HEADER_SIGNATURE, HEADER_STATE, HEADER_TIME, PROTOCOL_VERSION,
     Problem, RotateRequest, SigningKey, StudyState, StudyStatus, sign_request,
 };
@@ -113,28 +113,34 @@ impl HttpLink {
             .header(HEADER_TIME, signed.time_ms.to_string())
             .header(HEADER_SIGNATURE, signed.signature.to_string());
         if method != Method::GET {
-            let kind = if is_json { "application/json" } else { "application/octet-stream" };
+            let kind = if is_json {
+                "application/json"
+            } else {
+                "application/octet-stream"
+            };
             request = request.header("content-type", kind);
         }
-        let unusable = |error: ureq::http::Error| LinkError::Setting(format!("{}: {error}", self.url));
+        let unusable =
+            |error: ureq::http::Error| LinkError::Setting(format!("{}: {error}", self.url));
         let (client, sent) = (self.client.clone(), sync_channel(1));
         let (sender, receiver) = sent;
         let timeout = ANSWER + wait;
-        let exchange: Box<dyn FnOnce() -> Result<Answer, LinkError> + Send> = if method == Method::GET {
-            let request = request.body(()).map_err(unusable)?;
-            Box::new(move || {
-                let request = client.configure_request(request);
-                let request = request.timeout_recv_response(Some(timeout)).build();
-                answer(client.run(request), bytes_max)
-            })
-        } else {
-            let request = request.body(body).map_err(unusable)?;
-            Box::new(move || {
-                let request = client.configure_request(request);
-                let request = request.timeout_recv_response(Some(timeout)).build();
-                answer(client.run(request), bytes_max)
-            })
-        };
+        let exchange: Box<dyn FnOnce() -> Result<Answer, LinkError> + Send> =
+            if method == Method::GET {
+                let request = request.body(()).map_err(unusable)?;
+                Box::new(move || {
+                    let request = client.configure_request(request);
+                    let request = request.timeout_recv_response(Some(timeout)).build();
+                    answer(client.run(request), bytes_max)
+                })
+            } else {
+                let request = request.body(body).map_err(unusable)?;
+                Box::new(move || {
+                    let request = client.configure_request(request);
+                    let request = request.timeout_recv_response(Some(timeout)).build();
+                    answer(client.run(request), bytes_max)
+                })
+            };
         let spawned = std::thread::Builder::new()
             .name("fedbo-agent-link".to_owned())
             .spawn(move || sender.send(exchange()));
@@ -264,7 +270,9 @@ impl Link for HttpLink {
         request: &RotateRequest,
     ) -> Result<(), LinkError> {
         let target = format!("{}/key", study_target(study));
-        self.post(key, &target, request)?.json::<Accepted>().map(|_| ())
+        self.post(key, &target, request)?
+            .json::<Accepted>()
+            .map(|_| ())
     }
 }
 
@@ -273,7 +281,10 @@ impl Answer {
         if self.status == expected {
             return Ok(());
         }
-        let reason = format!("the answer has the status {}, expected {expected}", self.status);
+        let reason = format!(
+            "the answer has the status {}, expected {expected}",
+            self.status
+        );
         Err(LinkError::Unusable { reason })
     }
 
@@ -304,9 +315,16 @@ fn answer(
     let status = response.status().as_u16();
     let (head, mut body) = response.into_parts();
     let is_success = (200..300).contains(&status);
-    let limit = if is_success { bytes_max } else { JSON_BYTES_MAX };
+    let limit = if is_success {
+        bytes_max
+    } else {
+        JSON_BYTES_MAX
+    };
     // The limit is that of what is read before an error: one byte more than is allowed.
-    let read = body.with_config().limit(limit.saturating_add(1)).read_to_vec();
+    let read = body
+        .with_config()
+        .limit(limit.saturating_add(1))
+        .read_to_vec();
     let body = read.map_err(|error| match error {
         ureq::Error::BodyExceedsLimit(_) => LinkError::Unusable {
             reason: format!("the answer is longer than {limit} bytes"),
@@ -314,7 +332,10 @@ fn answer(
         error => unreachable_by(format!("the answer was cut off: {error}")),
     })?;
     let version = PROTOCOL_VERSION.to_string();
-    let is_ours = head.headers.get(HEADER_PROTOCOL).is_some_and(|found| found.as_bytes() == version.as_bytes());
+    let is_ours = head
+        .headers
+        .get(HEADER_PROTOCOL)
+        .is_some_and(|found| found.as_bytes() == version.as_bytes());
     match (is_success, is_ours) {
         (true, true) => Ok(Answer {
             status,
@@ -322,10 +343,19 @@ fn answer(
             body,
         }),
         (false, _) if let Ok(problem) = serde_json::from_slice::<Problem>(&body) => {
-            Err(LinkError::Refused(problem))
+            let after = head.headers.get("retry-after");
+            let seconds = after.and_then(|after| after.to_str().ok()?.parse().ok());
+            Err(LinkError::Refused {
+                problem,
+                retry_after: seconds.map(Duration::from_secs),
+            })
         }
         (_, is_ours) => {
-            let what = if is_ours { "the coordinator" } else { "something that is no coordinator of this version" };
+            let what = if is_ours {
+                "the coordinator"
+            } else {
+                "something that is no coordinator of this version"
+            };
             let reason = format!("{what} answers with status {status}");
             // What stands before a coordinator answers so while it is away.
             match matches!(status, 408 | 429 | 500..=599) {
@@ -362,6 +392,9 @@ mod tests {
     #[test]
     fn names_are_parts_of_paths() {
         assert_eq!(study_target("wine-2.0_a~"), "/v1/studies/wine-2.0_a~");
-        assert_eq!(study_target("a b/ä?#%"), "/v1/studies/a%20b%2F%C3%A4%3F%23%25");
+        assert_eq!(
+            study_target("a b/ä?#%"),
+            "/v1/studies/a%20b%2F%C3%A4%3F%23%25"
+        );
     }
 }

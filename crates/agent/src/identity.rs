@@ -219,7 +219,10 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, "fedbo-secret-key-1 0123").unwrap();
         let error = Identity::load(home.path()).unwrap_err().to_string();
-        assert!(error.contains("damaged") && !error.contains("0123"), "{error}");
+        assert!(
+            error.contains("damaged") && !error.contains("0123"),
+            "{error}"
+        );
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(
             Identity::load(home.path()),

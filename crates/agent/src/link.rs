@@ -1,7 +1,9 @@
 //! What an agent asks its coordinator, whatever carries it.
 
+use std::time::Duration;
+
 use fedbo_wire::{
-    Digest, EnrolmentToken, Enrolled, Problem, ProblemCode, RotateRequest, Signature, SigningKey,
+    Digest, Enrolled, EnrolmentToken, Problem, ProblemCode, RotateRequest, Signature, SigningKey,
     StudyState, StudyStatus,
 };
 
@@ -113,8 +115,13 @@ pub struct SignedConfig {
 #[non_exhaustive]
 pub enum LinkError {
     /// The coordinator refuses.
-    #[error("the coordinator refuses: {} ({})", .0.message, .0.code)]
-    Refused(Problem),
+    #[error("the coordinator refuses: {} ({})", .problem.message, .problem.code)]
+    Refused {
+        /// Why.
+        problem: Problem,
+        /// When it wants to be asked again at the earliest, if it says so.
+        retry_after: Option<Duration>,
+    },
     /// There is no way to it now, or something between here and there answers in its place.
     #[error("{reason}")]
     Unreachable {
@@ -142,9 +149,18 @@ impl LinkError {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Refused(problem) => problem.code.may_pass(),
+            Self::Refused { problem, .. } => problem.code.may_pass(),
             Self::Unreachable { .. } => true,
             Self::Unusable { .. } | Self::Setting(_) | Self::Stopped => false,
+        }
+    }
+
+    /// When the same request is welcome at the earliest, if that was said.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } => *retry_after,
+            _ => None,
         }
     }
 
@@ -152,7 +168,7 @@ impl LinkError {
     #[must_use]
     pub fn code(&self) -> Option<ProblemCode> {
         match self {
-            Self::Refused(problem) => Some(problem.code),
+            Self::Refused { problem, .. } => Some(problem.code),
             _ => None,
         }
     }

@@ -4,8 +4,8 @@ use fedbo_database::Failure;
 use fedbo_ledger::Head;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use crate::{HomeError, Membership};
 use crate::database::Database;
+use crate::{HomeError, Membership};
 
 /// A handout as it was taken.
 #[derive(Clone, PartialEq, Eq)]
@@ -111,7 +111,10 @@ impl Log<'_> {
         self.database.write(|tx| {
             let id = self.membership.id;
             let head = head.to_string();
-            tx.execute(sql, params![id, round, taken.n_told, taken.bytes, head, now_ms])?;
+            tx.execute(
+                sql,
+                params![id, round, taken.n_told, taken.bytes, head, now_ms],
+            )?;
             self.membership.touch(tx, now_ms)
         })
     }
@@ -131,12 +134,7 @@ impl Log<'_> {
     }
 
     /// Keeps what became of an upload.
-    pub(crate) fn end(
-        &self,
-        round: u64,
-        state: UploadState,
-        now_ms: u64,
-    ) -> Result<(), HomeError> {
+    pub(crate) fn end(&self, round: u64, state: UploadState, now_ms: u64) -> Result<(), HomeError> {
         let sql = "UPDATE uploads SET state = ? WHERE membership = ? AND round = ?";
         self.database.write(|tx| {
             tx.execute(sql, params![state.name(), self.membership.id, round])?;
@@ -191,7 +189,8 @@ pub(crate) fn insert_upload(
     state: UploadState,
     now_ms: u64,
 ) -> Result<(), Failure> {
-    let sql = "INSERT INTO uploads (membership, round, bytes, state, made_at_ms) VALUES (?, ?, ?, ?, ?)";
+    let sql =
+        "INSERT INTO uploads (membership, round, bytes, state, made_at_ms) VALUES (?, ?, ?, ?, ?)";
     tx.execute(sql, params![id, round, bytes, state.name(), now_ms])?;
     Ok(())
 }

@@ -15,7 +15,8 @@ use crate::follower::{Believed, BelievedContent};
 pub(crate) trait Machine {
     fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
     fn begin_round(&mut self, handout: Believed) -> Result<Vec<AgentEffect>, AgentError>;
-    fn evaluated(&mut self, trial: u64, value: Option<f64>) -> Result<Vec<AgentEffect>, AgentError>;
+    fn evaluated(&mut self, trial: u64, value: Option<f64>)
+    -> Result<Vec<AgentEffect>, AgentError>;
 }
 
 /// The machine of the agent in a slot, whose draws come from the seed `root`, and the hash of the shared features. With the
@@ -77,7 +78,11 @@ impl<S: Takes> Machine for Playing<S> {
         self.agent.handle(AgentEvent::Broadcast(handout))
     }
 
-    fn evaluated(&mut self, trial: u64, value: Option<f64>) -> Result<Vec<AgentEffect>, AgentError> {
+    fn evaluated(
+        &mut self,
+        trial: u64,
+        value: Option<f64>,
+    ) -> Result<Vec<AgentEffect>, AgentError> {
         self.agent.handle(AgentEvent::Evaluated { trial, value })
     }
 }
@@ -89,7 +94,9 @@ fn broadcast(handout: Believed, map: MapHash) -> Broadcast {
             messages,
             stragglers,
         } => (messages, stragglers),
-        BelievedContent::Releases(_) => unreachable!("the follower of a relayed study believes messages alone"),
+        BelievedContent::Releases(_) => {
+            unreachable!("the follower of a relayed study believes messages alone")
+        }
     };
     let update = |message: fedbo_wire::RelayedMessage| AgentUpdate {
         sender: message.sender,
@@ -107,7 +114,9 @@ fn broadcast(handout: Believed, map: MapHash) -> Broadcast {
 fn aggregate(handout: Believed, _map: MapHash) -> AggregateHandout {
     let releases = match handout.content {
         BelievedContent::Releases(releases) => releases,
-        BelievedContent::Messages { .. } => unreachable!("the follower of a study with releases believes them alone"),
+        BelievedContent::Messages { .. } => {
+            unreachable!("the follower of a study with releases believes them alone")
+        }
     };
     AggregateHandout {
         round: handout.round,
@@ -115,4 +124,3 @@ fn aggregate(handout: Believed, _map: MapHash) -> AggregateHandout {
         collects: handout.collects,
     }
 }
-

@@ -159,9 +159,7 @@ impl Membership {
     /// The root of the agent's draws: the one that is kept, else `fresh`, which is kept from now on.
     pub(crate) fn settle_seed(&self, tx: &Transaction<'_>, fresh: u64) -> Result<u64, Failure> {
         let sql = "SELECT seed FROM memberships WHERE id = ? AND seed IS NOT NULL";
-        let kept: Option<Vec<u8>> = tx
-            .query_row(sql, [self.id], |row| row.get(0))
-            .optional()?;
+        let kept: Option<Vec<u8>> = tx.query_row(sql, [self.id], |row| row.get(0)).optional()?;
         if let Some(bytes) = kept {
             return Ok(u64::from_le_bytes(fixed(&bytes, "a seed")?));
         }

@@ -148,7 +148,8 @@ impl Purse {
         *counts.entry(self.event_bytes.clone()).or_default() += 1;
         let is_within = {
             let within = self.within.borrow();
-            let known = |(bytes, count): (&Vec<u8>, &u64)| within.get(bytes).is_some_and(|n| n >= count);
+            let known =
+                |(bytes, count): (&Vec<u8>, &u64)| within.get(bytes).is_some_and(|n| n >= count);
             counts.iter().all(known)
         };
         if is_within {

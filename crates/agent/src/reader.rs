@@ -32,7 +32,9 @@ pub enum ReleaseDefect {
     #[error(transparent)]
     Bytes(#[from] MechanismFailed),
     /// It has another shape.
-    #[error("it has {rows} sums of {numbers} numbers, expected {expected_rows} of {expected_numbers}")]
+    #[error(
+        "it has {rows} sums of {numbers} numbers, expected {expected_rows} of {expected_numbers}"
+    )]
     Shape {
         /// Its sums.
         rows: usize,
@@ -46,6 +48,19 @@ pub enum ReleaseDefect {
     /// It holds a number that is none.
     #[error("it holds a number that is not finite")]
     NotFinite,
+    /// There is less noise in it than was promised.
+    #[error(
+        "its {n} coordinates without signal have a standard deviation of {found:.3e}, and noise of {expected:.3e} was promised: \
+         chance makes it so little in one of a billion releases"
+    )]
+    Quiet {
+        /// Coordinates in which all vectors are zero.
+        n: usize,
+        /// Root of the mean square in them.
+        found: f64,
+        /// Standard deviation of the promised noise.
+        expected: f64,
+    },
 }
 
 impl Reader {
@@ -80,22 +95,29 @@ impl Reader {
         match distributed.mechanism(arm) {
             ReleaseMechanism::Lattice(mechanism) => {
                 let n_regions = mechanism.settings().n_regions;
-                let rounds = LatticeRounds::new(mechanism, distributed.schedule(), source);
-                Self::from_rounds(rounds, n_regions)
+                let n_witnesses = distributed.releases.n_witnesses;
+                let rounds = LatticeRounds::new(mechanism, distributed.schedule(), source)
+                    .with_witnesses(n_witnesses);
+                Self::from_rounds(rounds, n_regions, n_witnesses)
             }
             ReleaseMechanism::Paper(mechanism) => {
                 let n_regions = mechanism.settings().n_regions;
                 let rounds = PaperRounds::new(mechanism, |_| Vec::new(), source);
-                Self::from_rounds(rounds, n_regions)
+                Self::from_rounds(rounds, n_regions, 0)
             }
         }
     }
 
-    fn from_rounds<M: RoundMechanism + Send + Sync + 'static>(rounds: M, n_regions: u32) -> Self {
+    fn from_rounds<M: RoundMechanism + Send + Sync + 'static>(
+        rounds: M,
+        n_regions: u32,
+        n_witnesses: u32,
+    ) -> Self {
         /// Above the headers of all kinds of releases.
         const HEADERS: u64 = 4096;
         let n_features = rounds.n_features();
-        let numbers = u64::from(n_regions).saturating_mul(n_features as u64 + 1);
+        let n_numbers = n_features as u64 + 1 + u64::from(n_witnesses);
+        let numbers = u64::from(n_regions).saturating_mul(n_numbers);
         Self {
             restore: Box::new(move |round, bytes| rounds.restore(round, bytes)),
             n_regions: n_regions as usize,
@@ -132,17 +154,66 @@ impl Reader {
                 expected_numbers: self.n_features,
             });
         }
-        let mut numbers = rows.iter().flatten().chain([&aggregate.noise_std]);
-        match numbers.all(|number| number.is_finite()) {
-            true => Ok(()),
-            false => Err(ReleaseDefect::NotFinite),
+        let extra = aggregate.witnesses.iter().chain([&aggregate.noise_std]);
+        let mut numbers = rows.iter().flatten().chain(extra);
+        if !numbers.all(|number| number.is_finite()) {
+            return Err(ReleaseDefect::NotFinite);
         }
+        check_noise(&aggregate.witnesses, aggregate.noise_std)
     }
+}
+
+/// That coordinates in which all vectors are zero hold noise of about the promised strength. Their squares over the variance
+/// add up to chi-square with as many degrees of freedom, less than whose quantile at 1e-9 is refused. With 64 of them that is
+/// noise below half of what was promised. It sees a coordinator's mistake; one that adds noise there alone is not seen.
+fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {
+    /// Of a standard normal variable, the quantile at 1e-9.
+    const QUANTILE: f64 = -5.997_807;
+    let n = witnesses.len();
+    if n == 0 {
+        return Ok(());
+    }
+    let degrees = n as f64;
+    let mean_square = witnesses
+        .iter()
+        .map(|each| (each / noise_std).powi(2))
+        .sum::<f64>()
+        / degrees;
+    // Chi-square over its degrees of freedom, by Wilson and Hilferty (1931).
+    let spread = 2.0 / (9.0 * degrees);
+    let least = (1.0 - spread + QUANTILE * spread.sqrt()).max(0.0).powi(3);
+    if mean_square < least {
+        return Err(ReleaseDefect::Quiet {
+            n,
+            found: mean_square.sqrt() * noise_std,
+            expected: noise_std,
+        });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Chi-square with 64 degrees of freedom is below 17.40 with probability 1e-9, and the approximation says 17.02 (the first by
+    /// the series of the incomplete gamma function).
+    #[test]
+    fn noise_of_half_its_strength_is_seen_and_right_noise_is_not() {
+        let with = |std: f64| {
+            let alternating = (0..64).map(|i| if i % 2 == 0 { std } else { -std });
+            check_noise(&alternating.collect::<Vec<_>>(), 1.0)
+        };
+        assert_eq!(with(1.0), Ok(()));
+        assert_eq!(with((17.4_f64 / 64.0).sqrt()), Ok(()));
+        for quiet in [0.0, 0.25, 0.5, (16.7_f64 / 64.0).sqrt()] {
+            assert!(
+                matches!(with(quiet), Err(ReleaseDefect::Quiet { n: 64, .. })),
+                "{quiet}"
+            );
+        }
+        assert_eq!(check_noise(&[], 1.0), Ok(()));
+    }
 
     fn reader() -> Reader {
         Reader {
@@ -158,6 +229,7 @@ mod tests {
             round: 0,
             content,
             noise_std: 1.0,
+            witnesses: Vec::new(),
         }
     }
 

@@ -42,7 +42,10 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         }
         .to_string(),
     })?;
-    let authority = file.authority.as_deref().or(membership.authority.as_deref());
+    let authority = file
+        .authority
+        .as_deref()
+        .or(membership.authority.as_deref());
     let link = HttpLink::new(&membership.url, authority, Arc::clone(stop));
     let link = link.map_err(RunError::Link)?;
     let parts = Parts {

@@ -123,7 +123,10 @@ mod tests {
             ("DELETE FROM memberships", "stays"),
             ("UPDATE memberships SET slot = 3", "does not change"),
             ("UPDATE memberships SET config = 'd'", "does not change"),
-            ("UPDATE memberships SET seed = x'0000000000000001'", "drawn once"),
+            (
+                "UPDATE memberships SET seed = x'0000000000000001'",
+                "drawn once",
+            ),
             ("UPDATE charges SET event = x'02'", "stays as it is"),
             ("DELETE FROM charges", "stays as it is"),
             (
@@ -141,7 +144,10 @@ mod tests {
                 "only appended",
             ),
             ("UPDATE uploads SET bytes = x'02'", "does not change"),
-            ("UPDATE uploads SET state = 'pending' WHERE round = 0", "ended"),
+            (
+                "UPDATE uploads SET state = 'pending' WHERE round = 0",
+                "ended",
+            ),
             ("DELETE FROM uploads", "stays"),
             (
                 "INSERT OR REPLACE INTO uploads VALUES (1, 1, x'02', 'pending', 0)",

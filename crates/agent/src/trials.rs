@@ -107,10 +107,17 @@ impl Trials {
         if let TrialState::Told(told) = &stored.state {
             return Ok(Standing::Told(told.clone()));
         }
-        if self.storage.claim(self.study, &self.worker, None)?.is_none() {
+        if self
+            .storage
+            .claim(self.study, &self.worker, None)?
+            .is_none()
+        {
             // One that took its process down too often was told as failed instead.
             let mut now = self.storage.trials(self.study)?.into_iter();
-            match now.find(|trial| trial.number == number).map(|trial| trial.state) {
+            match now
+                .find(|trial| trial.number == number)
+                .map(|trial| trial.state)
+            {
                 Some(TrialState::Told(told)) => return Ok(Standing::Told(told)),
                 // Its holder seems to live; but who runs this study holds its lock, and so does this process now.
                 Some(TrialState::Running(holding)) => {
@@ -187,9 +194,10 @@ pub(crate) fn look(
 /// algorithm, of which Thompson sampling is the nearest that a study of one party knows; its seed is not told.
 fn definition(federation: &Federation) -> Definition {
     let parameters = federation.space.parameters().iter();
-    let mut definition = parameters.fold(Definition::new(&federation.name), |definition, parameter| {
-        definition.parameter(parameter.name(), spec(parameter))
-    });
+    let mut definition = parameters.fold(
+        Definition::new(&federation.name),
+        |definition, parameter| definition.parameter(parameter.name(), spec(parameter)),
+    );
     if federation.direction == Direction::Minimize {
         definition = definition.minimize();
     }
@@ -207,7 +215,9 @@ fn spec(parameter: &Parameter) -> ParameterSpec {
     let (kind, low, high, log) = match parameter.kind() {
         Kind::Float { low, high, log } => ("float", *low, *high, *log),
         Kind::Int { low, high, log } => ("int", *low as f64, *high as f64, *log),
-        Kind::Categorical { choices } => return ParameterSpec::categorical(choices.iter().cloned()),
+        Kind::Categorical { choices } => {
+            return ParameterSpec::categorical(choices.iter().cloned());
+        }
     };
     ParameterSpec {
         kind: kind.to_owned(),

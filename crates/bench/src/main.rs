@@ -10,6 +10,7 @@
 
 mod aggregation;
 mod ask_tell;
+mod coordinator_load;
 mod data;
 mod hyperfit;
 mod measure;
@@ -121,6 +122,17 @@ enum Bench {
         #[command(flatten)]
         effort: Effort,
     },
+    /// A coordinator's service under the uploads of many agents, over TLS, with durable rounds
+    CoordinatorLoad {
+        #[command(flatten)]
+        load: coordinator_load::Load,
+    },
+    /// The service of `coordinator_load`, in a process of its own
+    #[command(hide = true)]
+    CoordinatorServe {
+        /// Its folder
+        folder: std::path::PathBuf,
+    },
     /// Peak memory of a whole federation in one process
     Memory {
         /// Agents
@@ -202,6 +214,8 @@ fn main() -> Result<()> {
         Bench::Scaling { largest, effort } => {
             ("scaling", scaling::rows(largest, &effort.limits())?)
         }
+        Bench::CoordinatorLoad { load } => ("coordinator_load", coordinator_load::rows(&load)?),
+        Bench::CoordinatorServe { folder } => return coordinator_load::serve(&folder),
         Bench::Memory { agents, rounds } => ("memory", memory::rows(agents, rounds)?),
     };
     let versions = json!({ "fedbo": env!("CARGO_PKG_VERSION") });

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_coordinator::store::StoreError;
-use fedbo_coordinator::{HomeError, ServiceError};
+use fedbo_coordinator::{BackupError, HomeError, ServiceError};
 use fedbo_experiments::federation::RunError;
 use fedbo_ledger::LedgerError;
 use fedbo_objective::CommandError;
@@ -103,6 +103,14 @@ impl Exit {
                 HomeError::Randomness(_) => Self::Internal,
                 _ => Self::Input,
             });
+        }
+        if let Some(error) = cause.downcast_ref::<BackupError>() {
+            return match error {
+                BackupError::Write { .. } => Some(Self::Output),
+                BackupError::Home(error) => Self::of_cause(error),
+                BackupError::Store(error) => Some(Self::of_store(error)),
+                BackupError::Ledger(error) => Some(Self::of_ledger(error)),
+            };
         }
         if let Some(error) = cause.downcast_ref::<ServiceError>() {
             return Some(match error {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use fedbo_failpoints::pass;
 use fedbo_ledger::{Charter, Head, Ledger, LedgerError};
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_wire::LedgerEntry;
@@ -125,8 +126,10 @@ impl Book for Charged {
     ) -> Result<Head, BookError> {
         let event = event.ok_or(BookError::Price { round })?;
         let head = self.ledger.commit(round, event, release)?;
+        pass("coordinator: a release is charged");
         // Written after the charge and before the release leaves: a ledger that is set back later is seen.
         self.store.note_head(&self.lead, &head.to_string())?;
+        pass("coordinator: the head is noted");
         Ok(head)
     }
 

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedbo_database::Mode;
+use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_wire::{EnrolmentToken, KeyUnreadable, SigningKey};
 
 use crate::store::{SqliteStore, Store, StoreError, StudyRecord};
 use crate::study::{Study, StudyUnusable};
 
-const STORE: &str = "coordinator.db";
-const KEY: &str = "coordinator.key";
+pub(crate) const STORE: &str = "coordinator.db";
+pub(crate) const KEY: &str = "coordinator.key";
 const LOCK: &str = "coordinator.lock";
 
 /// How long an enrolment token is good.
@@ -196,7 +197,9 @@ impl Home {
             head: None,
         };
         Study::of(&draft, &self.key)?;
-        Ok(self.store.create_study(&federation.name, config, &roster)?)
+        let record = self.store.create_study(&federation.name, config, &roster)?;
+        pass("coordinator: a study is stored");
+        Ok(record)
     }
 
     /// Makes a token for a slot; earlier ones that were not used are void.

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fedbo_failpoints::pass;
 use fedbo_gp::MapHash;
 use fedbo_ledger::LedgerError;
 use fedbo_protocol::{AgentUpdate, Broadcast, Handout as _, RoundError, UpdateRejected};
@@ -309,6 +310,7 @@ impl Worker {
         let Some(lead) = self.lead()? else {
             return Ok(()); // another coordinator plays it
         };
+        pass("coordinator: the lead is taken");
         // Read under the lead: nobody else moves the study on from here.
         let record = self.store.study(&self.study.name)?;
         let mut clock = Clock::read(&*self.store)?;
@@ -336,6 +338,7 @@ impl Worker {
                 },
             )?;
         }
+        pass("coordinator: a round is about to be played");
         let steps = machine.start(began_ms);
         self.publish_book(&*book, round)?;
         self.seat = Some(Seat {
@@ -413,6 +416,7 @@ impl Worker {
             let _ = answer.send(UploadAnswer::Closed);
             return;
         };
+        pass("coordinator: an upload has come");
         let now_ms = seat.clock.now_ms();
         let mut steps = seat.machine.receive(update, now_ms);
         let refused = steps
@@ -423,6 +427,7 @@ impl Worker {
             _ => UploadAnswer::Accepted,
         };
         let _ = answer.send(verdict);
+        pass("coordinator: an upload is answered");
         if let Err(trouble) = self.carry_out(steps) {
             self.stop(&trouble);
         }
@@ -479,6 +484,7 @@ impl Worker {
                     bytes,
                     event,
                 } => {
+                    pass("coordinator: a round is closed");
                     // INV-1: charge and bytes are durable before the machine hands anything out.
                     let since = Instant::now();
                     seat.book.commit(round, event.as_ref(), &bytes)?;
@@ -517,6 +523,7 @@ impl Worker {
             next.state = StudyState::Finished;
         }
         let now_ms = seat.clock.now_ms();
+        pass("coordinator: a round is about to begin");
         self.store.begin_round(
             &seat.lead,
             NextRound {
@@ -526,9 +533,11 @@ impl Worker {
                 finishes,
             },
         )?;
+        pass("coordinator: a round has begun and nobody knows");
         self.metrics.round(round);
         tracing::info!(study = %self.study.name, round, "a round begins");
         self.publisher.send_replace(Arc::new(next));
+        pass("coordinator: a round is published");
         if finishes && let Some(seat) = self.seat.take() {
             self.store.resign(&seat.lead)?;
         }

@@ -4,6 +4,7 @@
 //! `fedbo-protocol`, releases made by `fedbo-privacy`, charged by `fedbo-ledger`; what travels is laid down in `fedbo-wire`. Start
 //! at [`Service`], then [`store::Store`].
 
+mod backup;
 mod book;
 mod clock;
 mod home;
@@ -18,6 +19,7 @@ pub mod store;
 mod study;
 mod tls;
 
+pub use backup::{Backup, BackupError, FolderProblem, backup, verify};
 pub use home::{Home, HomeError, ServiceLock, TOKEN_DAYS};
 pub use listen::ConnectionLimits;
 pub use server::{Service, ServiceError, ServiceSettings};

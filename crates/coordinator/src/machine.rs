@@ -213,7 +213,8 @@ where
     let arm: Arm = study.federation.own_arm();
     Ok(match distributed.mechanism(arm) {
         ReleaseMechanism::Lattice(mechanism) => {
-            let rounds = LatticeRounds::new(mechanism, schedule, noise);
+            let rounds = LatticeRounds::new(mechanism, schedule, noise)
+                .with_witnesses(distributed.releases.n_witnesses);
             let aggregator = Aggregator::new(rounds, schedule, study.map, Some(instants));
             Box::new(aggregator.from_round(round))
         }

@@ -14,6 +14,8 @@ pub enum Failure {
     Sql(rusqlite::Error),
     /// The file may only be read.
     ReadOnly,
+    /// The system refuses something, in words.
+    Refused(String),
     /// The path does not lead to the open file any more.
     Moved,
     /// What is stored contradicts itself, in words.
@@ -62,6 +64,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Sql(error) => f.write_str(&plain(error)),
             Self::ReadOnly => f.write_str("it is read-only"),
+            Self::Refused(what) => f.write_str(what),
             Self::Moved => f.write_str("it was moved"),
             Self::Contradiction(what) => f.write_str(what),
             Self::NotOurs(Content::Empty) => f.write_str("it is empty"),
@@ -126,7 +129,11 @@ impl Failure {
                 )
             ),
             Self::Contradiction(_) => true,
-            Self::ReadOnly | Self::Moved | Self::NotOurs(_) | Self::Version { .. } => false,
+            Self::ReadOnly
+            | Self::Refused(_)
+            | Self::Moved
+            | Self::NotOurs(_)
+            | Self::Version { .. } => false,
         }
     }
 
@@ -140,6 +147,7 @@ impl Failure {
         let is_damage = self.is_damage();
         let error = match self {
             Self::Contradiction(what) => return damaged(what),
+            Self::Refused(what) => return Fault::Refused(what),
             Self::ReadOnly => {
                 return refused("the file is read-only; make it writable or name another");
             }

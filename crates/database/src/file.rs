@@ -177,6 +177,35 @@ impl File {
         self.open_to_read()
     }
 
+    /// Copies the file, as it is at one moment, to a new file that is on the disk when this returns. Others may go on writing.
+    ///
+    /// # Errors
+    /// If there is something at `to`, or the file cannot be read or the copy not be written.
+    pub fn copy_to(&self, to: &Path) -> Result<(), Failure> {
+        if std::fs::symlink_metadata(to).is_ok() {
+            let what = format!("{} exists already; name another place", to.display());
+            return Err(Failure::Refused(what));
+        }
+        let aside = beside(to, ".part");
+        let io = |error: std::io::Error| Failure::Refused(format!("{}: {error}", aside.display()));
+        match std::fs::remove_file(&aside) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
+        }
+        let connection = self.open_to_verify()?;
+        // A reader's connection may not write itself, and writes the copy all the same.
+        connection.pragma_update(None, "query_only", false)?;
+        let not_utf8 = || Failure::Refused(format!("{}: the name is not UTF-8", to.display()));
+        let name = aside.to_str().ok_or_else(not_utf8)?;
+        connection.execute("VACUUM INTO ?", [name])?;
+        let copied = || {
+            std::fs::File::open(&aside)?.sync_all()?;
+            std::fs::rename(&aside, to)?;
+            sync_folder(to)
+        };
+        copied().map_err(io)
+    }
+
     /// A connection that reads, and what it reads.
     ///
     /// # Errors

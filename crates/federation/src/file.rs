@@ -172,6 +172,9 @@ pub struct PrivacyTable {
     pub every: Option<u64>,
     /// `pld` (default), `renyi` or `moments` (default in mode `paper`).
     pub accountant: Option<String>,
+    /// Coordinates of a release in which all vectors are zero, so that agents see in them that there is noise; default 64. They
+    /// cost no privacy. Not in mode `paper`.
+    pub witnesses: Option<u32>,
     /// Noise from the file's seed, to try things out: nothing is promised then, and nothing charged; default false.
     pub simulate: Option<bool>,
 }

@@ -18,6 +18,11 @@ use crate::pricing::{Pricing, Unpriced, rounded_up};
 use crate::public_config::PublicConfig;
 use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
 
+/// Witnesses by default: noise of less than about half its strength is then seen in a single release.
+const N_WITNESSES: u32 = 64;
+/// Witnesses at most.
+const N_WITNESSES_MAX: u32 = 100_000;
+
 /// Releases by default, where they are charged: one that says much is worth more than many that say little.
 const N_RELEASES: u64 = 5;
 
@@ -28,6 +33,8 @@ pub struct Releases {
     pub(crate) schedule: ReleaseSchedule,
     /// How many the file asks for.
     pub(crate) n_planned: u64,
+    /// Coordinates of the mechanism in which all vectors are zero, after the features.
+    pub n_witnesses: u32,
     /// What is promised of them.
     pub protection: Protection,
 }
@@ -132,10 +139,11 @@ impl Releases {
             return Self::without_noise(given, setting);
         };
         let n_planned = setting.n_releases(given, mode == Mode::Default)?;
+        let n_witnesses = setting.n_witnesses(given, mode)?;
         let pricing = setting.pricing(given, mode)?;
         let rate = SamplingRate::new(given.sampling_rate.unwrap_or(1.0));
         let rate = rate.map_err(|error| setting.invalid("sampling_rate", &error))?;
-        let of_noise = |z| setting.mechanism(given, mode, rate, z);
+        let of_noise = |z| setting.mechanism(given, mode, rate, z, n_witnesses);
         let mechanism = match given.noise_multiplier {
             Some(z) => of_noise(z).map_err(|error| setting.refused(&error))?,
             None => setting.quietest(&pricing, rate, n_planned, of_noise)?,
@@ -145,6 +153,7 @@ impl Releases {
                 mechanism,
                 schedule: setting.schedule(n_planned, given)?,
                 n_planned,
+                n_witnesses,
                 protection: Protection::Simulated,
             });
         }
@@ -170,6 +179,7 @@ impl Releases {
         }
         config.count("releases", n_planned);
         config.count("every", schedule.every());
+        config.count("witnesses", n_witnesses.into());
         let plan = PrivacyPlan {
             charter: Charter {
                 name: setting.name.to_owned(),
@@ -187,6 +197,7 @@ impl Releases {
             mechanism,
             schedule,
             n_planned,
+            n_witnesses,
             protection: Protection::Charged(Box::new(plan)),
         })
     }
@@ -200,6 +211,7 @@ impl Releases {
             ("noise_multiplier", given.noise_multiplier.is_some()),
             ("max_norm", given.max_norm.is_some()),
             ("accountant", given.accountant.is_some()),
+            ("witnesses", given.witnesses.is_some()),
             ("simulate", given.simulate.is_some()),
         ];
         if let Some((key, _)) = unused.iter().find(|(_, is_given)| *is_given) {
@@ -212,6 +224,7 @@ impl Releases {
             mechanism: ReleaseMechanism::Paper(setting.exact()?),
             schedule: setting.schedule(planned, given)?,
             n_planned: planned,
+            n_witnesses: 0,
             protection: Protection::Off,
         })
     }
@@ -239,6 +252,23 @@ impl Setting<'_> {
             .check
             .file
             .value_error(&["privacy", "releases"], expected))
+    }
+
+    fn n_witnesses(&self, given: &PrivacyTable, mode: Mode) -> Result<u32, FileError> {
+        let path = ["privacy", "witnesses"];
+        match (given.witnesses, mode) {
+            (None, Mode::Default) => Ok(N_WITNESSES),
+            (None, Mode::Paper) => Ok(0),
+            (Some(n), Mode::Default) if n <= N_WITNESSES_MAX => Ok(n),
+            (Some(_), Mode::Default) => {
+                let expected = format!("a whole number from 0 to {N_WITNESSES_MAX}");
+                Err(self.check.file.value_error(&path, expected))
+            }
+            (Some(_), Mode::Paper) => {
+                let message = "privacy.witnesses has no effect with mode = \"paper\"; remove it";
+                Err(self.check.file.error(&path, message))
+            }
+        }
     }
 
     fn schedule(
@@ -381,6 +411,7 @@ impl Setting<'_> {
         mode: Mode,
         rate: SamplingRate,
         noise_multiplier: f64,
+        n_witnesses: u32,
     ) -> Result<ReleaseMechanism, MechanismRefused> {
         let multiplier = NoiseMultiplier::new(noise_multiplier)?;
         let n_regions = self.n_regions();
@@ -395,7 +426,7 @@ impl Setting<'_> {
             Mode::Default => ReleaseMechanism::Lattice(Mechanism::new(MechanismSettings {
                 n_slots: self.n_agents,
                 n_regions,
-                n_features: self.n_features,
+                n_features: self.n_features.saturating_add(n_witnesses),
                 max_norm,
                 sampling_rate: rate,
                 noise_multiplier: multiplier,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fedbo_database::{Failure, File, Mode, beside, sync_folder};
+use fedbo_failpoints::pass;
 use rusqlite::params;
 
 use crate::charter::mode_name;
@@ -61,9 +62,11 @@ pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError>
     let written = write()
         .map_err(|failure| refused(failure.into_fault(&FORMAT)))
         .and_then(|()| {
+            pass("ledger: a new one is laid out beside its place");
             std::fs::File::open(&part)
                 .and_then(|part| part.sync_all())
                 .and_then(|()| std::fs::rename(&part, place))
+                .inspect(|()| pass("ledger: a new one has its name"))
                 .and_then(|()| sync_folder(place))
                 .map_err(|error| LedgerError::Write {
                     path: file.path().to_owned(),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use fedbo_database::{Failure, File, Mode};
+use fedbo_failpoints::pass;
 use fedbo_privacy::accounting::PrivacyEvent;
 use rusqlite::{Connection, TransactionBehavior, params};
 
@@ -54,7 +55,10 @@ pub struct Ledger {
 impl fmt::Debug for Committed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seq, round, n_bytes) = (self.seq, self.round, self.release.len());
-        write!(f, "Committed {{ seq: {seq}, round: {round}, {n_bytes} bytes }}")
+        write!(
+            f,
+            "Committed {{ seq: {seq}, round: {round}, {n_bytes} bytes }}"
+        )
     }
 }
 
@@ -120,6 +124,7 @@ impl Ledger {
                 .map_err(|error| refused(error.into()))?;
             record
         };
+        pass("ledger: its fencing token is raised");
         File::copy_log(&connection);
         record.charter = charter.clone();
         Ok(Self {
@@ -277,6 +282,7 @@ impl Ledger {
         }
         // INV-13; the transaction makes sure that these charges are still all.
         self.admit(event, &bytes, 1)?;
+        pass("ledger: a charge is admitted");
         let entry = Entry {
             seq: self.record.head.seq + 1,
             previous: &self.record.head.hash,
@@ -332,7 +338,9 @@ impl Ledger {
                     head.hash
                 ],
             )?;
+            pass("ledger: a charge is written and not committed");
             tx.commit()?;
+            pass("ledger: a charge is committed");
             Ok(true)
         };
         let path = self.path();

@@ -21,6 +21,6 @@ pub use charter::{CONFIG_BYTES_MAX, Charter, Difference, NAME_CHARS_MAX};
 pub use encoding::{UnreadableEvent, event_from_bytes, event_to_bytes};
 pub use error::{BudgetSpent, LedgerError};
 pub use ledger::{Committed, Ledger, RELEASE_BYTES_MAX};
-pub use record::{Problem, Report, read, verify};
+pub use record::{Problem, Report, backup, read, verify};
 pub use spending::Charge;
 pub use statement::Statement;

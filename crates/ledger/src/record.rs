@@ -73,6 +73,19 @@ pub fn verify(path: &Path, known: Option<&Head>) -> Result<Report, LedgerError> 
     })
 }
 
+/// Copies a ledger, as it is at one moment, to a new file, also while a study runs. What is released later is missing in the copy:
+/// to go on from it would be to release rounds again that agents have seen (see docs/operations.md).
+///
+/// # Errors
+/// As for [`read`]; [`LedgerError::Write`] if there is something at `to` or it cannot be written.
+pub fn backup(path: &Path, to: &Path) -> Result<(), LedgerError> {
+    read(path)?;
+    let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
+        .map_err(|fault| LedgerError::of(fault, path, Doing::Read))?;
+    file.copy_to(to)
+        .map_err(|failure| LedgerError::of(failure.into_fault(&FORMAT), to, Doing::Write))
+}
+
 /// What a ledger has spent, without opening it for writing.
 ///
 /// # Errors

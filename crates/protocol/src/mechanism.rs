@@ -8,6 +8,8 @@ use fedbo_privacy::mechanism::{
     PaperMechanism, PaperRelease, ReleaseRefused, ReleaseShape, VectorRefused,
 };
 
+use zeroize::Zeroizing;
+
 use crate::ReleaseSchedule;
 
 /// Makes the release of a round.
@@ -90,6 +92,8 @@ pub struct LatticeRounds<S> {
     mechanism: Mechanism,
     schedule: ReleaseSchedule,
     source: S,
+    /// Coordinates of the mechanism after the features.
+    n_witnesses: usize,
 }
 
 impl<S: NoiseSource> LatticeRounds<S> {
@@ -99,7 +103,18 @@ impl<S: NoiseSource> LatticeRounds<S> {
             mechanism,
             schedule,
             source,
+            n_witnesses: 0,
         }
+    }
+
+    /// The same, but that the last `n_witnesses` coordinates of the mechanism (at most all of them) are no features: every vector
+    /// is zero in them, so a release shows noise alone there. They cost no privacy, as neither the norm of a vector nor the noise
+    /// of the others depends on them.
+    #[must_use]
+    pub fn with_witnesses(mut self, n_witnesses: u32) -> Self {
+        let n_coordinates = self.mechanism.settings().n_features;
+        self.n_witnesses = n_witnesses.min(n_coordinates) as usize;
+        self
     }
 
     /// The public parameters.
@@ -116,7 +131,7 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
     }
 
     fn n_features(&self) -> usize {
-        self.mechanism.settings().n_features as usize
+        self.mechanism.settings().n_features as usize - self.n_witnesses
     }
 
     fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed> {
@@ -130,7 +145,18 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
         slot: u32,
         vector: &[f64],
     ) -> Result<(), VectorRefused> {
-        collecting.receive(slot, vector)
+        let (found, expected) = (vector.len(), self.n_features());
+        if found != expected {
+            return Err(VectorRefused::WrongLength {
+                slot,
+                expected: u32::try_from(expected).unwrap_or(u32::MAX), // at most the mechanism's
+                found,
+            });
+        }
+        let mut padded = Zeroizing::new(Vec::with_capacity(found + self.n_witnesses));
+        padded.extend_from_slice(vector);
+        padded.resize(found + self.n_witnesses, 0.0);
+        collecting.receive(slot, &padded)
     }
 
     fn close(&mut self, collecting: Self::Round) -> Closing {
@@ -147,17 +173,23 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
         if expected != found {
             return Err(MechanismFailed::OtherShape { expected, found });
         }
+        let mut witnesses = Vec::new();
+        let mut features = |sum| {
+            let mut values = release.values(sum);
+            witnesses.extend(values.split_off(self.n_features()));
+            values
+        };
         let content = match found {
             ReleaseShape::Regions => {
-                let sums = 0..release.n_sums();
-                AggregateContent::RegionSums(sums.map(|region| release.values(region)).collect())
+                AggregateContent::RegionSums((0..release.n_sums()).map(features).collect())
             }
-            ReleaseShape::Total => AggregateContent::Total(release.values(0)),
+            ReleaseShape::Total => AggregateContent::Total(features(0)),
         };
         Ok(Aggregate {
             round,
             content,
             noise_std: self.mechanism.noise_std(),
+            witnesses,
         })
     }
 }
@@ -243,6 +275,7 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds
             round,
             content: AggregateContent::Weighted(rows.collect()),
             noise_std: (variance / f64::from(settings.n_regions)).sqrt(),
+            witnesses: Vec::new(),
         })
     }
 }

@@ -16,7 +16,7 @@ pub use address::{Address, open};
 pub use fedbo_database::Mode;
 pub use memory::MemoryStorage;
 pub use postgres::{PostgresAddress, PostgresStorage};
-pub use sqlite::{Problem, SqliteStorage, UpgradeReport, VerifyReport, upgrade, verify};
+pub use sqlite::{Problem, SqliteStorage, UpgradeReport, VerifyReport, backup, upgrade, verify};
 pub use storage::{
     ATTEMPTS_MAX, Added, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller,
     Telling,

@@ -4,17 +4,21 @@
     reason = "a test without its server fails, and the message says why"
 )]
 
+mod host;
+
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 use rustix::process::{Pid, Signal, kill_process};
+
+use host::User;
 
 /// How long a server may take to start or to stop, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,13 +41,6 @@ pub struct Server {
     /// Tells the guard which process to end.
     told: Option<ChildStdin>,
     n_databases: AtomicU32,
-}
-
-/// An ordinary user, for a process that root starts.
-#[derive(Clone, Copy, Debug)]
-struct User {
-    uid: u32,
-    gid: u32,
 }
 
 /// Ends the server whose process id was said last, and removes the folder, once its input ends: that is when the process
@@ -72,11 +69,11 @@ impl Server {
     /// # Panics
     /// As for [`Server::start`].
     pub fn with_settings(settings: &[(&str, &str)]) -> Self {
-        let programs = programs();
-        let user = ordinary_user();
+        let programs = host::programs();
+        let user = host::ordinary_user();
         let folder = tempfile::Builder::new()
             .prefix("fedbo-pg-")
-            .tempdir_in(place())
+            .tempdir_in(host::place())
             .unwrap()
             .keep();
         let mut guard = Command::new("sh")
@@ -202,7 +199,7 @@ impl Server {
         let pid = Pid::from_child(&postmaster);
         // One that is stopped starts no more processes while they are counted.
         kill_process(pid, Signal::STOP).unwrap();
-        for child in children_of(postmaster.id()) {
+        for child in host::children_of(postmaster.id()) {
             let _ = kill_process(child, Signal::KILL);
         }
         kill_process(pid, Signal::KILL).unwrap();
@@ -325,101 +322,4 @@ impl Drop for Server {
         }
         let _ = self.guard.wait();
     }
-}
-
-/// Processes that this one has started, where the system has a `/proc` or a `ps`.
-fn children_of(parent: u32) -> Vec<Pid> {
-    let table = match fs::read_dir("/proc/self") {
-        Ok(_) => processes(),
-        Err(_) => {
-            let ps = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output();
-            String::from_utf8(ps.unwrap().stdout).unwrap()
-        }
-    };
-    let children = table.lines().filter_map(|line| {
-        let mut numbers = line.split_whitespace();
-        let (pid, of) = (numbers.next()?, numbers.next()?);
-        (of == parent.to_string()).then(|| Pid::from_raw(pid.parse().ok()?))?
-    });
-    children.collect()
-}
-
-/// A line for each process: its id and its parent's.
-fn processes() -> String {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| {
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // "pid (name) state ppid …": the name may hold blanks and brackets.
-        let (pid, _) = stat.split_once(' ')?;
-        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
-        Some(format!("{pid} {parent}\n"))
-    });
-    lines.collect()
-}
-
-/// Where to put a server's folder: into memory, if there is room. What tests kill are processes, not machines, so a disk's
-/// syncs would only cost time; the server makes them all the same.
-fn place() -> PathBuf {
-    const ROOM: u64 = 512 << 20;
-    let memory = Path::new("/dev/shm");
-    let free = rustix::fs::statvfs(memory).map(|fs| fs.f_bavail.saturating_mul(fs.f_frsize));
-    let is_ours = || rustix::fs::access(memory, rustix::fs::Access::WRITE_OK).is_ok();
-    match free {
-        Ok(free) if free >= ROOM && is_ours() => memory.to_path_buf(),
-        _ => std::env::temp_dir(),
-    }
-}
-
-/// The user whom a server runs as, if this is root.
-fn ordinary_user() -> Option<User> {
-    if !rustix::process::geteuid().is_root() {
-        return None;
-    }
-    let users = fs::read_to_string("/etc/passwd").unwrap();
-    let found = ["postgres", "nobody"].iter().find_map(|name| {
-        let mut lines = users
-            .lines()
-            .map(|line| line.split(':').collect::<Vec<_>>());
-        let fields = lines.find(|fields| fields.first() == Some(name))?;
-        let (uid, gid) = (fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?);
-        Some(User { uid, gid })
-    });
-    Some(found.unwrap_or_else(|| {
-        panic!(
-            "PostgreSQL refuses to run as root, and this machine has neither a user postgres nor a user nobody; run the \
-             tests as an ordinary user"
-        )
-    }))
-}
-
-/// The folder of PostgreSQL's programs: that of `PATH`, or where Debian, Fedora and Homebrew put them.
-fn programs() -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    for (parent, inside) in [
-        ("/usr/lib/postgresql", "bin"),
-        ("/opt/homebrew/opt", "bin"),
-        ("/usr/local/opt", "bin"),
-    ] {
-        let Ok(entries) = fs::read_dir(parent) else {
-            continue;
-        };
-        let mut found: Vec<_> = entries.flatten().map(|e| e.path().join(inside)).collect();
-        found.sort();
-        folders.extend(found.into_iter().rev());
-    }
-    folders.push(PathBuf::from("/usr/pgsql/bin"));
-    let has_all = |folder: &&PathBuf| {
-        let is_there = |program: &str| folder.join(program).is_file();
-        is_there("initdb") && is_there("postgres")
-    };
-    let folder = folders.iter().find(has_all).unwrap_or_else(|| {
-        panic!(
-            "there is no PostgreSQL on this machine (initdb and postgres), which this test needs; install it, on Debian \
-             with: apt-get install postgresql"
-        )
-    });
-    // Where a link leads to are also its other files.
-    let initdb = folder.join("initdb").canonicalize().unwrap();
-    initdb.parent().map(Path::to_path_buf).unwrap()
 }

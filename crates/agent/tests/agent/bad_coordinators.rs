@@ -74,7 +74,11 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
         };
         assert!(matches!(again, RunError::Misconduct(_)), "{words}: {again}");
     }
-    assert_eq!(desk.borrow().arrived.len(), n_arrived, "{words}: an upload after the refusal");
+    assert_eq!(
+        desk.borrow().arrived.len(),
+        n_arrived,
+        "{words}: an upload after the refusal"
+    );
 }
 
 #[test]
@@ -130,7 +134,9 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
             if handout.round == ROUND {
                 // Set back to its first entry.
                 let entry = &desk.ledger[0];
-                let head = desk.genesis.follow(entry.round, &entry.event, &entry.release);
+                let head = desk
+                    .genesis
+                    .follow(entry.round, &entry.event, &entry.release);
                 entries(handout).clear();
                 handout.head = LedgerHead {
                     seq: head.seq,
@@ -148,7 +154,11 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
                 let mut head = desk.genesis;
                 for entry in &desk.ledger {
                     let other = [entry.release.as_slice(), b"!"].concat();
-                    let release = if entry.seq == 2 { &other } else { &entry.release };
+                    let release = if entry.seq == 2 {
+                        &other
+                    } else {
+                        &entry.release
+                    };
                     head = head.follow(entry.round, &entry.event, release);
                 }
                 handout.head = LedgerHead {
@@ -230,7 +240,15 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
                 resign(handout, desk);
             }
         },
-        |m| matches!(m, Misconduct::TooManyReleases { planned: 3, found: 4 }),
+        |m| {
+            matches!(
+                m,
+                Misconduct::TooManyReleases {
+                    planned: 3,
+                    found: 4
+                }
+            )
+        },
         "more than planned",
     );
     refused(
@@ -288,8 +306,14 @@ fn bad_coordinators_that_are_others() {
             }
         };
         let text = error.to_string();
-        assert!(matches!(error, RunError::Misconduct(Misconduct::Unreadable(_))));
-        assert!(text.contains("not from the coordinator of this study"), "{text}");
+        assert!(matches!(
+            error,
+            RunError::Misconduct(Misconduct::Unreadable(_))
+        ));
+        assert!(
+            text.contains("not from the coordinator of this study"),
+            "{text}"
+        );
     }
     assert_eq!(desk.borrow().arrived.len(), n_arrived);
 }

@@ -67,7 +67,14 @@ impl Desk {
             Collaboration::Fts(_) => {
                 let participants = (0..n_agents).collect();
                 let (n_features, hash) = (map.n_features(), map.hash());
-                Play::Relay(Relay::new(participants, Vec::new(), n_features, hash, None, 0))
+                Play::Relay(Relay::new(
+                    participants,
+                    Vec::new(),
+                    n_features,
+                    hash,
+                    None,
+                    0,
+                ))
             }
             Collaboration::Distributed(distributed) => match &distributed.releases.protection {
                 Protection::Charged(plan) => {
@@ -165,6 +172,7 @@ impl Desk {
             }
         };
         refusal?;
+        self.resend = self.resend.filter(|lost| *lost != round);
         self.counted.insert((slot, round));
         Ok(())
     }
@@ -188,7 +196,7 @@ impl Desk {
             _ => Ok(Polled::Nothing(Standing {
                 round: self.round.unwrap_or(0),
                 state: self.state,
-                resend: self.resend.take(),
+                resend: self.resend,
             })),
         }
     }
@@ -313,7 +321,8 @@ fn aggregator<S: NoiseSource + 'static>(
     };
     let schedule = distributed.schedule();
     let map = federation.feature_map().unwrap().hash();
-    let rounds = LatticeRounds::new(mechanism, schedule, source);
+    let rounds = LatticeRounds::new(mechanism, schedule, source)
+        .with_witnesses(distributed.releases.n_witnesses);
     Box::new(Aggregator::new(rounds, schedule, map, None))
 }
 

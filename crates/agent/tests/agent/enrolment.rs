@@ -52,12 +52,21 @@ fn refused(change: impl Fn(&mut Desk), words: &str) {
     let text = error.to_string();
     assert!(matches!(error, EnrolError::Impostor { .. }), "{text}");
     assert!(text.contains(words), "{text}");
-    assert!(Home::open(folder.path()).unwrap().memberships().unwrap().is_empty());
+    assert!(
+        Home::open(folder.path())
+            .unwrap()
+            .memberships()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
 fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
-    refused(|desk| desk.key = SigningKey::from_seed([1; 32]), "the token names");
+    refused(
+        |desk| desk.key = SigningKey::from_seed([1; 32]),
+        "the token names",
+    );
     refused(
         |desk| desk.federation.name = "other".to_owned(),
         "is of a study \"enrol\", not of \"other\"",
@@ -77,7 +86,10 @@ fn another_study_of_the_same_name_is_refused() {
     let options = options(folder.path(), token(&second.borrow(), 0));
     let error = enrol_with(&options, &DeskLink::new(&second)).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("another configuration") && text.contains("another home"), "{text}");
+    assert!(
+        text.contains("another configuration") && text.contains("another home"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -139,7 +151,10 @@ fn several_studies_are_named_when_none_is() {
     }
     let home = Home::open(folder.path()).unwrap();
     let error = home.membership(None).unwrap_err().to_string();
-    assert!(error.contains("\"a\", \"b\"") && error.contains("agent.study"), "{error}");
+    assert!(
+        error.contains("\"a\", \"b\"") && error.contains("agent.study"),
+        "{error}"
+    );
     let error = home.membership(Some("c")).unwrap_err().to_string();
     assert!(error.contains("no study \"c\""), "{error}");
     assert_eq!(home.membership(Some("b")).unwrap().study, "b");

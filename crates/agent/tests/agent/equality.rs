@@ -44,23 +44,33 @@ fn in_one_process(federation: &Federation) -> Trials {
     let arm = federation.own_arm();
     match &federation.collaboration {
         Collaboration::Fts(settings) => {
-            let mut all = all(federation, |seed| federation.fts(settings, arm, &map, seed).unwrap());
+            let mut all = all(federation, |seed| {
+                federation.fts(settings, arm, &map, seed).unwrap()
+            });
             let (n_features, hash) = (map.n_features(), map.hash());
             run_fts(&mut all, Vec::new(), n_features, hash, &mut scribe, &stop).unwrap();
         }
         Collaboration::Distributed(distributed) => {
-            let strategy =
-                |seed| federation.dp_fts_de(distributed, arm, &map, seed).unwrap();
+            let strategy = |seed| federation.dp_fts_de(distributed, arm, &map, seed).unwrap();
             let mut all = all(federation, strategy);
             let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(arm) else {
                 panic!("another mechanism")
             };
             let schedule = distributed.schedule();
             let noise = SimNoise::new(federation.noise_seed());
-            let rounds = LatticeRounds::new(mechanism, schedule, noise);
+            let rounds = LatticeRounds::new(mechanism, schedule, noise)
+                .with_witnesses(distributed.releases.n_witnesses);
             let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), None);
             let store = &mut Forgetful;
-            run_session(&mut all, Vec::new(), &mut aggregator, store, &mut scribe, &stop).unwrap();
+            run_session(
+                &mut all,
+                Vec::new(),
+                &mut aggregator,
+                store,
+                &mut scribe,
+                &stop,
+            )
+            .unwrap();
         }
     }
     scribe.0
@@ -79,7 +89,9 @@ fn all<S: Takes>(federation: &Federation, strategy: impl Fn(Seed) -> S) -> Vec<M
             direction: federation.direction,
         }
     };
-    (0..u32::try_from(federation.agents.len()).unwrap()).map(member).collect()
+    (0..u32::try_from(federation.agents.len()).unwrap())
+        .map(member)
+        .collect()
 }
 
 fn in_processes(folder: &Path, text: &str) -> (Trials, Federation) {
@@ -95,7 +107,9 @@ fn in_processes(folder: &Path, text: &str) -> (Trials, Federation) {
     };
     let trials = members.iter().map(|member| {
         let trials = member.trials().into_iter();
-        trials.map(|(point, source, told)| (point, source, value(told))).collect()
+        trials
+            .map(|(point, source, told)| (point, source, value(told)))
+            .collect()
     });
     let trials = trials.collect();
     let federation = desk.borrow().federation.clone();
@@ -104,12 +118,17 @@ fn in_processes(folder: &Path, text: &str) -> (Trials, Federation) {
 
 #[test]
 fn agents_of_their_own_do_what_they_do_in_one_process() {
-    let minimized = three_agents("equal", "fts", "").replace("initial", "direction = \"minimize\"\ninitial");
+    let minimized =
+        three_agents("equal", "fts", "").replace("initial", "direction = \"minimize\"\ninitial");
     for text in [
         minimized,
         three_agents("equal", "ts", ""),
         three_agents("equal", "dp-fts-de", SIMULATED),
-        three_agents("equal", "dp-fts-de", "[privacy]\nepsilon = 20.0\nsimulate = true\n[exploration]\nregions = 2\n"),
+        three_agents(
+            "equal",
+            "dp-fts-de",
+            "[privacy]\nepsilon = 20.0\nsimulate = true\n[exploration]\nregions = 2\n",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let (found, federation) = in_processes(folder.path(), &text);
@@ -134,7 +153,9 @@ fn without_a_given_seed_an_agent_draws_its_own() {
     let expected = in_one_process(&desk.borrow().federation);
     for (member, expected) in members.iter().zip(&expected) {
         let trials = member.trials();
-        let shared = trials.iter().filter(|(point, _, _)| expected.iter().any(|e| e.0 == *point));
+        let shared = trials
+            .iter()
+            .filter(|(point, _, _)| expected.iter().any(|e| e.0 == *point));
         assert_eq!(shared.count(), 0);
     }
     // Drawn once: another seed is refused, the kept one goes on.

@@ -69,7 +69,12 @@ fn read(stream: &TcpStream) -> Came {
     let first = line();
     let mut words = first.split(' ');
     let method = words.next().unwrap().to_owned();
-    let target = words.next().unwrap().strip_prefix("/prefix").unwrap().to_owned();
+    let target = words
+        .next()
+        .unwrap()
+        .strip_prefix("/prefix")
+        .unwrap()
+        .to_owned();
     let mut headers = std::collections::BTreeMap::new();
     loop {
         let header = line();
@@ -84,7 +89,11 @@ fn read(stream: &TcpStream) -> Came {
     let length = header("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    let signed = RequestSignature::from_headers(header(HEADER_KEY), header(HEADER_TIME), header(HEADER_SIGNATURE));
+    let signed = RequestSignature::from_headers(
+        header(HEADER_KEY),
+        header(HEADER_TIME),
+        header(HEADER_SIGNATURE),
+    );
     signed.unwrap().verify(&method, &target, &body).unwrap();
     Came {
         method,
@@ -127,7 +136,10 @@ fn requests_are_signed_and_answers_read() {
     let found = link.enrol(&key, &token).unwrap();
     assert_eq!((found.study.as_str(), found.slot), ("a b", 2));
     let found = link.config(&key, "a b").unwrap();
-    assert_eq!((found.text.as_slice(), found.digest.to_string()), (&b"[federation]"[..], digest));
+    assert_eq!(
+        (found.text.as_slice(), found.digest.to_string()),
+        (&b"[federation]"[..], digest)
+    );
     let to = Place {
         study: "a b",
         round: 3,
@@ -147,7 +159,10 @@ fn requests_are_signed_and_answers_read() {
     };
     assert!(link.handouts(&key, "a b", first).unwrap() == Polled::Handout(b"FBHO".to_vec()));
     let came = server.came.lock().unwrap();
-    let lines: Vec<String> = came.iter().map(|came| format!("{} {}", came.method, came.target)).collect();
+    let lines: Vec<String> = came
+        .iter()
+        .map(|came| format!("{} {}", came.method, came.target))
+        .collect();
     assert_eq!(
         lines,
         [
@@ -170,6 +185,7 @@ fn what_is_no_answer_is_told_from_a_refusal() {
     let long = "x".repeat(101);
     let server = Server::start(vec![
         answer(409, OURS, refusal),
+        answer(429, &format!("{OURS}retry-after: 7\r\n"), "{\"code\":\"busy\",\"message\":\"later\"}"),
         answer(502, "", "<html>"),
         answer(404, "", "<html>"),
         answer(200, "", "{\"status\":\"accepted\"}"),
@@ -178,12 +194,14 @@ fn what_is_no_answer_is_told_from_a_refusal() {
         b"HTTP/1.1 200 OK\r\nfedbo-protocol: 1\r\ncontent-length: 50\r\n\r\nshort".to_vec(),
     ]);
     let link = server.link();
-    let mut ask = || match link.handouts(&key, "s", POLL) {
+    let ask = || match link.handouts(&key, "s", POLL) {
         Ok(_) => panic!("an answer"),
         Err(error) => error,
     };
     let refused = ask();
     assert!(refused.code() == Some(ProblemCode::Late) && !refused.may_pass());
+    let busy = ask();
+    assert!(busy.may_pass() && busy.retry_after() == Some(Duration::from_secs(7)));
     for (may_pass, words) in [
         (true, "status 502"),
         (false, "status 404"),
@@ -196,9 +214,13 @@ fn what_is_no_answer_is_told_from_a_refusal() {
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.may_pass(), may_pass, "{error}");
     }
-    let nobody = HttpLink::new("http://127.0.0.1:1", None, Arc::new(AtomicBool::new(false))).unwrap();
+    let nobody =
+        HttpLink::new("http://127.0.0.1:1", None, Arc::new(AtomicBool::new(false))).unwrap();
     let error = nobody.status(&key, "s").unwrap_err();
-    assert!(error.may_pass() && error.to_string().contains("cannot be reached"), "{error}");
+    assert!(
+        error.may_pass() && error.to_string().contains("cannot be reached"),
+        "{error}"
+    );
 }
 
 #[test]

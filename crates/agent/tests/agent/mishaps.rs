@@ -13,7 +13,12 @@ use fedbo_storage::{Mode, NewTrial, SqliteStorage, Storage as _, Told};
 
 use crate::world::{Bump, DeskLink, Member, desk, finish, members, options, token};
 
-fn command(script: &str, timeout_ms: u64, member: &Member, stop: &Arc<AtomicBool>) -> Arc<dyn Objective> {
+fn command(
+    script: &str,
+    timeout_ms: u64,
+    member: &Member,
+    stop: &Arc<AtomicBool>,
+) -> Arc<dyn Objective> {
     let spec = CommandSpec {
         argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
         directory: None,
@@ -36,7 +41,11 @@ fn trials_that_fail_or_take_too_long_are_kept_as_failed() {
     let script = "if [ $FEDBO_TRIAL = 0 ]; then echo no luck >&2; exit 3; else sleep 30; fi";
     member.objective = command(script, 100, &member, &stop);
     let mut session = member.session().unwrap();
-    assert_eq!(finish(&mut session, 3).unwrap(), None, "it goes on to its upload");
+    assert_eq!(
+        finish(&mut session, 3).unwrap(),
+        None,
+        "it goes on to its upload"
+    );
     drop(session);
     let kinds: Vec<String> = member
         .trials()
@@ -46,7 +55,10 @@ fn trials_that_fail_or_take_too_long_are_kept_as_failed() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert!(kinds[0].starts_with("exit: ") && kinds[0].contains("no luck"), "{kinds:?}");
+    assert!(
+        kinds[0].starts_with("exit: ") && kinds[0].contains("no luck"),
+        "{kinds:?}"
+    );
     assert!(kinds[1].starts_with("timed-out: "), "{kinds:?}");
     assert_eq!(member.ears.count("sent 0"), 1);
 }
@@ -125,8 +137,14 @@ fn a_folder_that_cannot_be_used_is_named() {
     let options = options(&file.join("home"), token);
     let error = enrol_with(&options, &DeskLink::new(&desk)).unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, EnrolError::Home(HomeError::Folder { .. })), "{text}");
-    assert!(text.contains("file/home") && text.contains("name another"), "{text}");
+    assert!(
+        matches!(error, EnrolError::Home(HomeError::Folder { .. })),
+        "{text}"
+    );
+    assert!(
+        text.contains("file/home") && text.contains("name another"),
+        "{text}"
+    );
     assert!(desk.borrow().keys.is_empty(), "nobody was asked");
     let error = fedbo_agent::Home::open(&folder.path().join("nowhere")).unwrap_err();
     assert!(error.to_string().contains("no agent here"), "{error}");
@@ -139,7 +157,10 @@ fn a_key_that_others_may_read_stops_the_run() {
     let key = member.home.join("identity.key");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let error = member.session().unwrap_err();
-    assert!(matches!(error, RunError::Key(KeyError::Exposed { mode: 0o644, .. })));
+    assert!(matches!(
+        error,
+        RunError::Key(KeyError::Exposed { mode: 0o644, .. })
+    ));
 }
 
 /// Gives other values in each process.
@@ -161,10 +182,27 @@ fn with_other_trials_than_before_nothing_is_sent() {
         let _ = std::fs::remove_file(member.home.join(format!("trials.db{end}")));
     }
     member.objective = Arc::new(Fickle(-1.0));
-    let n_before = member.link.desk.borrow().arrived.values().map(Vec::len).sum::<usize>();
+    let n_before = member
+        .link
+        .desk
+        .borrow()
+        .arrived
+        .values()
+        .map(Vec::len)
+        .sum::<usize>();
     let error = member.session().unwrap().run().unwrap_err();
-    assert!(matches!(error, RunError::UploadDiffers { round: 0 }), "{error}");
-    let n_after = member.link.desk.borrow().arrived.values().map(Vec::len).sum::<usize>();
+    assert!(
+        matches!(error, RunError::UploadDiffers { round: 0 }),
+        "{error}"
+    );
+    let n_after = member
+        .link
+        .desk
+        .borrow()
+        .arrived
+        .values()
+        .map(Vec::len)
+        .sum::<usize>();
     assert_eq!(n_after, n_before);
 }
 
@@ -187,7 +225,10 @@ fn trials_that_the_agent_did_not_ask_for_are_named() {
     };
     storage.add(study.key, &strange).unwrap();
     let error = member.session().unwrap().run().unwrap_err().to_string();
-    assert!(error.contains("trial 0 is not what the agent asks for"), "{error}");
+    assert!(
+        error.contains("trial 0 is not what the agent asks for"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -196,14 +237,24 @@ fn a_memory_that_was_changed_is_not_believed() {
     let member = one(folder.path());
     let path = member.home.join("agent.db");
     let database = rusqlite::Connection::open(&path).unwrap();
-    let rewrite = "DROP TRIGGER memberships_are_fixed; UPDATE memberships SET config = config || ' ';";
+    let rewrite =
+        "DROP TRIGGER memberships_are_fixed; UPDATE memberships SET config = config || ' ';";
     database.execute_batch(rewrite).unwrap();
     drop(database);
     let error = member.session().unwrap_err().to_string();
-    assert!(error.contains("memberships_are_fixed is missing"), "{error}");
+    assert!(
+        error.contains("memberships_are_fixed is missing"),
+        "{error}"
+    );
     let restore = "CREATE TRIGGER memberships_are_fixed BEFORE UPDATE OF id, study, coordinator, slot, agent, config, digest, \
                    signature ON memberships BEGIN SELECT RAISE(ABORT, 'what was enrolled for does not change'); END;";
-    rusqlite::Connection::open(&path).unwrap().execute_batch(restore).unwrap();
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(restore)
+        .unwrap();
     let error = member.session().unwrap_err().to_string();
-    assert!(error.contains("not the one that its coordinator signed"), "{error}");
+    assert!(
+        error.contains("not the one that its coordinator signed"),
+        "{error}"
+    );
 }

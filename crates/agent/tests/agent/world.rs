@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fedbo_agent::{
-    BudgetReached, Clock, EnrolOptions, Ended, Home, Link, LinkError, Misconduct, Observer, Parts,
+    BudgetReached, Clock, Ended, EnrolOptions, Home, Link, LinkError, Misconduct, Observer, Parts,
     Place, Poll, Polled, RunError, Session, SignedConfig, Step, enrol_with,
 };
 use fedbo_federation::Federation;
@@ -18,9 +18,7 @@ use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::{Mode, SqliteStorage, Storage as _, Told};
-use fedbo_wire::{
-    EnrolmentToken, Enrolled, Problem, RotateRequest, SigningKey, StudyStatus,
-};
+use fedbo_wire::{Enrolled, EnrolmentToken, Problem, RotateRequest, SigningKey, StudyStatus};
 
 use crate::coordinator::{Desk, coordinator_key};
 
@@ -114,7 +112,10 @@ impl DeskLink {
             let reason = "the answer was lost".to_owned();
             return Err(LinkError::Unreachable { reason });
         }
-        answer.map_err(LinkError::Refused)
+        answer.map_err(|problem| LinkError::Refused {
+            problem,
+            retry_after: None,
+        })
     }
 }
 
@@ -171,7 +172,9 @@ impl Link for DeskLink {
                     head: String::new(),
                 });
             }
-            Err(crate::coordinator::problem(fedbo_wire::ProblemCode::UnknownAgent))
+            Err(crate::coordinator::problem(
+                fedbo_wire::ProblemCode::UnknownAgent,
+            ))
         })
     }
 
@@ -393,7 +396,9 @@ pub(crate) fn frozen(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("federation.toml");
     std::fs::write(&path, text).unwrap();
-    Federation::freeze(&path, &coordinator_key().public().to_string()).unwrap().1
+    Federation::freeze(&path, &coordinator_key().public().to_string())
+        .unwrap()
+        .1
 }
 
 /// A study of three agents with one parameter.
@@ -406,7 +411,8 @@ pub(crate) fn three_agents(name: &str, algorithm: &str, more: &str) -> String {
     )
 }
 
-pub(crate) const SIMULATED: &str = "[privacy]\nepsilon = 20.0\nsimulate = true\nreleases = 2\nevery = 2\n";
+pub(crate) const SIMULATED: &str =
+    "[privacy]\nepsilon = 20.0\nsimulate = true\nreleases = 2\nevery = 2\n";
 pub(crate) const CHARGED: &str = "[privacy]\nepsilon = 2.0\nreleases = 3\n";
 
 pub(crate) fn desk(name: &str, algorithm: &str, more: &str) -> Rc<RefCell<Desk>> {

@@ -11,6 +11,9 @@ pub struct Aggregate {
     pub content: AggregateContent,
     /// Standard deviation of the noise in each number of the content; 0 without privacy.
     pub noise_std: f64,
+    /// What the mechanism released of coordinates in which all vectors are zero: noise of the same law and nothing else, by
+    /// which an agent sees that there is noise. Empty where there are none such.
+    pub witnesses: Vec<f64>,
 }
 
 /// The numbers of an [`Aggregate`].

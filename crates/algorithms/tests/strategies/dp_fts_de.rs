@@ -47,6 +47,7 @@ fn release(round: u64, content: AggregateContent) -> Aggregate {
         round,
         content,
         noise_std,
+        witnesses: Vec::new(),
     }
 }
 
@@ -239,6 +240,7 @@ fn a_belief_is_the_weighted_mean_of_the_releases() {
                 round: rounds[i],
                 content,
                 noise_std: stds[i],
+                witnesses: Vec::new(),
             };
             assert!(agent.receive(&aggregate));
         }
@@ -277,7 +279,8 @@ fn the_signal_share_is_that_of_the_belief() {
                 assert!(agent.receive(&Aggregate {
                     round,
                     content,
-                    noise_std: 1.0
+                    noise_std: 1.0,
+                    witnesses: Vec::new(),
                 }));
             }
             shares.push(agent.signal_share());
@@ -312,7 +315,8 @@ fn what_says_nothing_is_not_trusted() {
             assert!(agent.receive(&Aggregate {
                 round: 0,
                 content,
-                noise_std: 1.0
+                noise_std: 1.0,
+                witnesses: Vec::new(),
             }));
             let found = agent.ask(&Points::new(1), &mut stream).unwrap();
             used += usize::from(matches!(found.source, Source::Region { .. }));
@@ -338,7 +342,8 @@ fn without_a_release_the_own_posterior_is_sampled() {
     assert!(agent_alone.receive(&Aggregate {
         round: 0,
         content: silent,
-        noise_std: 0.0
+        noise_std: 0.0,
+        witnesses: Vec::new(),
     }));
     assert_eq!(source(&agent_alone), Source::Own);
     assert!(agent_alone.receive(&release(1, AggregateContent::RegionSums(random_rows(2, 5)))));

@@ -1,9 +1,9 @@
-//! `fedbo storage`: checks and upgrades of the files that hold studies.
+//! `fedbo storage`: copies, checks and upgrades of the files that hold studies, and of a coordinator's folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fedbo_storage::{Address, Mode, Problem};
+use fedbo_storage::{Address, Mode, Problem, StorageError};
 use fedbo_study::{Study, StudyError};
 use serde::Serialize;
 
@@ -11,11 +11,28 @@ use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::text::counted;
 
-/// Check or upgrade a file that holds studies
+/// Copy, check or upgrade a file that holds studies, or a coordinator's folder
 #[derive(clap::Subcommand)]
 pub(crate) enum Storage {
+    Backup(Backup),
     Verify(Verify),
     Upgrade(Upgrade),
+}
+
+/// Copy a file of studies, a ledger, or a coordinator's folder, each file as it is at one moment, also while it is used
+///
+/// A copy of a ledger misses what is released later: a coordinator that goes on from it would release those rounds again, which
+/// agents refuse. docs/operations.md says what to do then. A coordinator's key is left out, since who has it can pass for the
+/// coordinator; keep a copy of coordinator.key apart, or give --with-key.
+#[derive(clap::Args)]
+pub(crate) struct Backup {
+    /// What to copy: sqlite:FILE, FILE, or a coordinator's folder
+    from: String,
+    /// The copy; nothing may stand there
+    to: PathBuf,
+    /// Also copy a coordinator's key
+    #[arg(long)]
+    with_key: bool,
 }
 
 /// Check that a file is sound: read everything and name what contradicts itself
@@ -23,7 +40,7 @@ pub(crate) enum Storage {
 /// Changes nothing of what is stored, also while studies run. Exit code 2 if something is wrong.
 #[derive(clap::Args)]
 pub(crate) struct Verify {
-    /// The storage, as sqlite:FILE or FILE
+    /// The storage, as sqlite:FILE or FILE, or a coordinator's folder
     storage: String,
     /// Print a JSON object
     #[arg(long)]
@@ -68,15 +85,93 @@ struct UpgradeDocument {
 impl Storage {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         match self {
+            Self::Backup(command) => command.run(),
             Self::Verify(command) => command.run(),
             Self::Upgrade(command) => command.run(),
         }
     }
 }
 
+impl Backup {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let from = path(&self.from)?;
+        let to = &self.to;
+        if from.is_dir() {
+            let copied = fedbo_coordinator::backup(&from, to, self.with_key)?;
+            let mut text = format!("copied to {}:", to.display());
+            for file in &copied.files {
+                text += &format!(" {}", file.file_name().unwrap_or_default().display());
+            }
+            console::result(&text)?;
+            if !self.with_key {
+                console::note(
+                    "coordinator.key was left out; without it the copy cannot serve its studies",
+                );
+            }
+            return Ok(Exit::Done);
+        }
+        if self.with_key {
+            let message = "--with-key is for a coordinator's folder; leave it out";
+            return Err(BadInput(message.to_owned()).into());
+        }
+        match fedbo_storage::backup(&from, to) {
+            // A ledger is another kind of file.
+            Err(StorageError::NotAStorage { .. }) => fedbo_ledger::backup(&from, to)?,
+            copied => copied?,
+        }
+        console::result(&format!("copied {} to {}", from.display(), to.display()))?;
+        Ok(Exit::Done)
+    }
+}
+
+#[derive(Serialize)]
+struct FolderDocument {
+    is_sound: bool,
+    problems: Vec<FolderProblemRecord>,
+}
+
+#[derive(Serialize)]
+struct FolderProblemRecord {
+    file: PathBuf,
+    message: String,
+}
+
+/// Checks a coordinator's folder.
+fn verify_folder(folder: &Path, json: bool) -> anyhow::Result<Exit> {
+    let problems = fedbo_coordinator::verify(folder)?;
+    let is_sound = problems.is_empty();
+    let records = problems.into_iter().map(|problem| FolderProblemRecord {
+        file: problem.file,
+        message: problem.message,
+    });
+    let problems: Vec<FolderProblemRecord> = records.collect();
+    if json {
+        let document = FolderDocument { is_sound, problems };
+        console::result(&serde_json::to_string_pretty(&document)?)?;
+    } else if is_sound {
+        console::result(&format!(
+            "{} is sound: its store and all ledgers",
+            folder.display()
+        ))?;
+    } else {
+        for problem in &problems {
+            console::result(&format!("{}: {}", problem.file.display(), problem.message))?;
+        }
+        let n_problems = counted(problems.len() as u64, "problem");
+        console::note(&format!(
+            "error: {} is damaged: {n_problems}",
+            folder.display()
+        ));
+    }
+    Ok(if is_sound { Exit::Done } else { Exit::Input })
+}
+
 impl Verify {
     fn run(&self) -> anyhow::Result<Exit> {
         let path = path(&self.storage)?;
+        if path.is_dir() {
+            return verify_folder(&path, self.json);
+        }
         let mut report = fedbo_storage::verify(&path)?;
         let problems = problems_of_studies(&path, &report.problems)?;
         report.problems.extend(problems);

@@ -8,6 +8,7 @@ use axum::extract::{MatchedPath, Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
+use fedbo_failpoints::pass;
 use fedbo_wire::{
     Accepted, AcceptedStatus, EnrolRequest, Enrolled, EnrolmentToken, HEADER_CONFIG,
     HEADER_SIGNATURE, JSON_REQUEST_BYTES_MAX, ProblemCode, RotateRequest, StudyStatus,
@@ -133,6 +134,7 @@ async fn enrol(State(shared): State<Arc<Shared>>, request: Request) -> Result<Re
     let (store, key) = (Arc::clone(&shared.store), asked.key);
     let secret = token.secret_digest();
     let enrolment = blocking(move || store.enrol(&secret, &key)).await??;
+    pass("coordinator: an agent is enrolled");
     // Known from now on, not from the next look at the store on.
     shared.refresh().await?;
     Ok(json(&Enrolled {

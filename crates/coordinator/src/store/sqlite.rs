@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fedbo_database::{Failure, File, Mode};
+use fedbo_database::{Failure, File, Mode, integrity_problems};
 use fedbo_wire::{Digest, PublicKey};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
@@ -71,6 +71,38 @@ impl SqliteStore {
             file,
             connection: Mutex::new(connection),
         })
+    }
+
+    /// Copies the file, as it is at one moment, to a new file.
+    ///
+    /// # Errors
+    /// If there is something at `to`, or it cannot be written.
+    pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
+        let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
+            .map_err(|fault| StoreError::of(fault, path))?;
+        file.copy_to(to)
+            .map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), to))
+    }
+
+    /// What is wrong with a file; empty if nothing is. Reads only.
+    ///
+    /// # Errors
+    /// If it is no store of this version, or the system refuses it.
+    pub fn verify(path: &Path) -> Result<Vec<String>, StoreError> {
+        let refused = |failure: Failure| StoreError::of(failure.into_fault(&FORMAT), path);
+        let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
+            .map_err(|fault| StoreError::of(fault, path))?;
+        let found = file.open_to_verify().and_then(|connection| {
+            let mut problems = integrity_problems(&connection)?;
+            problems.extend(FORMAT.layout_problems(&connection)?);
+            Ok(problems)
+        });
+        match found {
+            Err(failure) if failure.is_damage() => {
+                Ok(vec![format!("it cannot be read to its end: {failure}")])
+            }
+            found => found.map_err(refused),
+        }
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {

@@ -91,7 +91,8 @@ impl Run<'_> {
         let schedule = distributed.schedule();
         match distributed.mechanism(self.arm) {
             ReleaseMechanism::Lattice(mechanism) => {
-                let rounds = LatticeRounds::new(mechanism, schedule, noise);
+                let rounds = LatticeRounds::new(mechanism, schedule, noise)
+                    .with_witnesses(distributed.releases.n_witnesses);
                 self.drive(distributed, map, rounds, store)
             }
             ReleaseMechanism::Paper(mechanism) => {

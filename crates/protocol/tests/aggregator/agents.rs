@@ -34,6 +34,7 @@ fn released(round: u64, numbers: Vec<f64>) -> Arc<Release> {
         round,
         content: AggregateContent::RegionSums(vec![numbers]),
         noise_std: 0.0,
+        witnesses: Vec::new(),
     };
     let bytes = round.to_le_bytes().to_vec().into();
     Arc::new(Release { aggregate, bytes })

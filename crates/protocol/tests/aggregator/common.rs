@@ -99,6 +99,7 @@ impl RoundMechanism for Counting {
             round,
             content: AggregateContent::Total(sums.collect()),
             noise_std: 0.0,
+            witnesses: Vec::new(),
         })
     }
 }

@@ -61,18 +61,7 @@ impl Link {
     pub(super) fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, Failure> {
         let mut config = address.config().map_err(Failure::Refused)?;
         password::add(&mut config, |name| std::env::var_os(name)).map_err(Failure::Refused)?;
-        config.keepalives_idle(SILENCE);
-        config.keepalives_interval(SILENCE / 5);
-        config.keepalives_retries(5);
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(2 * SILENCE);
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("fedbo");
-        }
+        complete(&mut config);
         let mut link = Self {
             tls: tls::connector(address.trust()).map_err(Failure::Refused)?,
             config,
@@ -195,6 +184,28 @@ impl Link {
             Some(client) => Ok(client),
             client => Ok(client.insert(connect(&self.config, &self.tls)?)),
         }
+    }
+}
+
+/// Sets what the address leaves open.
+fn complete(config: &mut Config) {
+    if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+        config.keepalives_idle(SILENCE);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(SILENCE / 5);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(5);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(2 * SILENCE);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("fedbo");
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every change is one transaction that takes the file's write lock as its first act, so it never has to be given up
 //! midway; others wait for their turn. A commit returns when the log is on the disk.
 
+mod backup;
 mod failure;
 mod rows;
 mod schema;
@@ -25,6 +26,7 @@ use crate::{
     Told, Trial, Worker,
 };
 
+pub use backup::backup;
 pub use upgrade::{UpgradeReport, upgrade};
 pub use verify::{Problem, VerifyReport, verify};
 

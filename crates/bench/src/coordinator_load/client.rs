@@ -1,0 +1,119 @@
+//! A connection that asks and waits for the answer: as little work as can be, since it shares the machine with the server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// The name in the certificate.
+pub(super) const SERVER_NAME: &str = "localhost";
+/// Bytes of an answer at most.
+const ANSWER_MAX: usize = 1 << 28;
+
+/// Speaks TLS with whoever has this certificate.
+pub(super) fn connector(certificate: rustls::pki_types::CertificateDer<'static>) -> Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// A connection.
+pub(super) struct Client {
+    stream: TlsStream<TcpStream>,
+    buffer: Vec<u8>,
+    n_read: usize,
+}
+
+/// An answer, until the next question.
+pub(super) struct Answer<'a> {
+    pub(super) status: u16,
+    pub(super) head: &'a str,
+    pub(super) body: &'a [u8],
+}
+
+impl Client {
+    pub(super) async fn connect(address: SocketAddr, connector: &TlsConnector) -> Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from(SERVER_NAME)?;
+        Ok(Self {
+            stream: connector.connect(name, stream).await?,
+            buffer: vec![0; 4096],
+            n_read: 0,
+        })
+    }
+
+    /// Sends bytes and reads nothing.
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await?;
+        Ok(())
+    }
+
+    /// Whether the other side ends the connection; what it says before is thrown away.
+    pub(super) async fn ends(&mut self) -> bool {
+        loop {
+            if matches!(self.stream.read(&mut self.buffer).await, Ok(0) | Err(_)) {
+                return true;
+            }
+        }
+    }
+
+    /// Sends a request and reads its answer.
+    pub(super) async fn ask(&mut self, request: &[u8]) -> Result<Answer<'_>> {
+        self.send(request).await?;
+        self.n_read = 0;
+        let (status, head_end, length) = loop {
+            self.read_more().await?;
+            let read = &self.buffer[..self.n_read];
+            if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+                let head = std::str::from_utf8(&read[..end])?;
+                let status = head.get(9..12).context("no status")?.parse()?;
+                let length = header(head, "content-length").map_or(Ok(0), str::parse)?;
+                break (status, end, length);
+            }
+        };
+        let end = head_end + 4 + length;
+        if length > ANSWER_MAX {
+            bail!("an answer of {length} bytes");
+        }
+        while self.n_read < end {
+            self.read_more().await?;
+        }
+        Ok(Answer {
+            status,
+            head: std::str::from_utf8(&self.buffer[..head_end])?,
+            body: &self.buffer[head_end + 4..end],
+        })
+    }
+
+    async fn read_more(&mut self) -> Result<()> {
+        if self.n_read == self.buffer.len() {
+            self.buffer.resize(2 * self.n_read, 0);
+        }
+        match self.stream.read(&mut self.buffer[self.n_read..]).await? {
+            0 => bail!("the server has closed the connection"),
+            n => self.n_read += n,
+        }
+        Ok(())
+    }
+}
+
+/// The value of a header, by its name in lower case, as this server writes it.
+pub(super) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}

@@ -1,0 +1,234 @@
+//! A coordinator under load: a service in a process of its own, TLS, durable rounds, and agents that keep it busy from another.
+//!
+//! Client and server share the machine's processors. Requests are signed before the clock runs; everything else that an agent
+//! and its coordinator do for an upload is measured.
+
+mod client;
+mod process;
+mod rounds;
+mod server;
+mod study;
+mod verdict;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::measure::{count, quantile, rounded};
+use client::{Client, connector};
+use rounds::{Fate, Seen, play};
+use server::Server;
+pub(crate) use server::serve;
+use study::{Prepared, Uploads};
+
+/// Who uploads, how often and how fast.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Load {
+    /// Agents of the study
+    #[arg(long, default_value_t = 10_000)]
+    agents: u32,
+    /// Connections over which their uploads go
+    #[arg(long, default_value_t = 200)]
+    connections: u32,
+    /// Rounds; each collects the vectors of all agents and releases their sums
+    #[arg(long, default_value_t = 60)]
+    rounds: u64,
+    /// Seconds of a round
+    #[arg(long, default_value_t = 1.0)]
+    round_s: f64,
+    /// Seconds over which the uploads of a round are due; 0: each as soon as the connection's one before is answered
+    #[arg(long, default_value_t = 0.8)]
+    spread_s: f64,
+    /// Numbers of a vector, M
+    #[arg(long, default_value_t = 100)]
+    features: u32,
+    /// Regions, P
+    #[arg(long, default_value_t = 4)]
+    regions: u32,
+    /// Noise from a seed, so that every release can be made anew from the accepted uploads and compared
+    #[arg(long)]
+    simulate: bool,
+}
+
+impl Load {
+    /// Seconds of a round in which vectors are taken.
+    fn collect_s(&self) -> f64 {
+        0.95 * self.round_s
+    }
+}
+
+/// One row: uploads a second, latencies, processor time and memory of the server.
+pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
+    ensure!(
+        load.agents > 0 && load.connections > 0 && load.rounds > 0,
+        "agents, connections and rounds are at least 1"
+    );
+    let prepared = Prepared::new(load)?;
+    let uploads = Arc::new(Uploads::sign(&prepared, load)?);
+    let server = Server::start(&prepared.folder())?;
+    let (idle_mib, _) = server.resident_mib()?;
+    let connector = connector(prepared.certificate.clone())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut used = None;
+    let seen = runtime.block_on(play(
+        server.address,
+        &connector,
+        &prepared,
+        Arc::clone(&uploads),
+        load,
+        |round| {
+            if round == 0 {
+                used = Some(Used::now(&server)?);
+            }
+            Ok(())
+        },
+    ))?;
+    let used = used.context("no round was played")?.until(Used::now(&server)?);
+    let (_, peak_mib) = server.resident_mib()?;
+    let metrics = runtime.block_on(async {
+        let mut client = Client::connect(server.address, &connector).await?;
+        let answer = client.ask(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await?;
+        anyhow::Ok(String::from_utf8(answer.body.to_vec())?)
+    })?;
+    let n_equal = verdict::check(&seen, &prepared, &uploads)?;
+    let mut row = crate::measure::columns(json!({
+        "peer": "fedbo",
+        "agents": load.agents,
+        "connections": load.connections,
+        "rounds": load.rounds,
+        "M": load.features,
+        "P": load.regions,
+        "noise": if load.simulate { "simulated" } else { "charged" },
+        "releases_equal": n_equal,
+        "idle_mib": rounded(idle_mib, 1),
+        "peak_mib": rounded(peak_mib, 1),
+    }));
+    row.extend(figures(&seen, load));
+    row.extend(used.columns(&seen));
+    for (name, p) in [("commit_p50_ms", 0.5), ("commit_p99_ms", 0.99)] {
+        let bound = bucket_bound(&metrics, "fedbo_commit_seconds", p);
+        row.insert(name.into(), rounded(1e3 * bound.context("no commits in /metrics")?, 1));
+    }
+    Ok(vec![Value::Object(row)])
+}
+
+/// Uploads and their latencies.
+fn figures(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
+    let accepted = || seen.uploads.iter().filter(|sent| sent.fate == Fate::Accepted);
+    let latencies: Vec<f64> = accepted().map(|sent| 1e3 * sent.latency.as_secs_f64()).collect();
+    // By round, from its beginning to its last answer.
+    let mut rates = Vec::new();
+    for (round, begun) in (0..load.rounds).zip(&seen.begun) {
+        let of_round = || accepted().filter(|sent| sent.round == round);
+        if let Some(last) = of_round().map(|sent| sent.answered).max() {
+            rates.push(count(of_round().count()) / (last - *begun).as_secs_f64());
+        }
+    }
+    let took = match (seen.begun.first(), seen.begun.last()) {
+        (Some(first), Some(last)) => (*last - *first).as_secs_f64(),
+        _ => f64::NAN,
+    };
+    crate::measure::columns(json!({
+        "accepted": latencies.len(),
+        "late": seen.uploads.len() - latencies.len(),
+        "round_s": rounded(took / count(seen.begun.len() - 1), 4),
+        "uploads_per_s": rounded(count(latencies.len()) / took, 0),
+        "while_collecting_per_s": rounded(quantile(&rates, 0.5), 0),
+        "p50_ms": rounded(quantile(&latencies, 0.5), 2),
+        "p99_ms": rounded(quantile(&latencies, 0.99), 2),
+        "max_ms": rounded(quantile(&latencies, 1.0), 2),
+    }))
+}
+
+/// Processor time so far, of the server, of this process and of the whole machine.
+struct Used {
+    at: Instant,
+    server_s: f64,
+    agents_s: f64,
+    machine_s: f64,
+}
+
+impl Used {
+    fn now(server: &Server) -> Result<Self> {
+        Ok(Self {
+            at: Instant::now(),
+            server_s: server.cpu_seconds()?,
+            agents_s: process::cpu_seconds(std::process::id())?,
+            machine_s: process::machine_seconds()?,
+        })
+    }
+
+    fn until(self, later: Self) -> Between {
+        Between {
+            wall_s: (later.at - self.at).as_secs_f64(),
+            server_s: later.server_s - self.server_s,
+            agents_s: later.agents_s - self.agents_s,
+            machine_s: later.machine_s - self.machine_s,
+        }
+    }
+}
+
+/// Processor time between two moments.
+struct Between {
+    wall_s: f64,
+    server_s: f64,
+    agents_s: f64,
+    machine_s: f64,
+}
+
+impl Between {
+    /// Processors kept busy on average, and the server's time for an upload.
+    fn columns(&self, seen: &Seen) -> serde_json::Map<String, Value> {
+        let processors = |seconds: f64| rounded(seconds / self.wall_s, 3);
+        let others_s = self.machine_s - self.server_s - self.agents_s;
+        crate::measure::columns(json!({
+            "server_cpus": processors(self.server_s),
+            "agents_cpus": processors(self.agents_s),
+            "others_cpus": processors(others_s.max(0.0)),
+            "server_us_per_upload": rounded(1e6 * self.server_s / count(seen.uploads.len()), 1),
+            "agents_us_per_upload": rounded(1e6 * self.agents_s / count(seen.uploads.len()), 1),
+        }))
+    }
+}
+
+/// The upper bound of the bucket in which a quantile of a histogram lies, in seconds.
+fn bucket_bound(metrics: &str, name: &str, p: f64) -> Option<f64> {
+    let prefix = format!("{name}_bucket{{");
+    let buckets: Vec<(f64, f64)> = metrics
+        .lines()
+        .filter_map(|line| {
+            let (labels, n) = line.strip_prefix(&prefix)?.rsplit_once(' ')?;
+            let (_, bound) = labels.split_once("le=\"")?;
+            let bound = bound.split('"').next()?;
+            let bound = match bound {
+                "+Inf" => f64::INFINITY,
+                number => number.parse().ok()?,
+            };
+            Some((bound, n.parse().ok()?))
+        })
+        .collect();
+    let (_, n_all) = *buckets.last()?;
+    let found = buckets.iter().find(|(_, n)| *n >= p * n_all)?;
+    Some(found.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_a_histogram_are_bounds_of_buckets() {
+        let text = "# TYPE a histogram\na_bucket{le=\"0.1\",study=\"x\"} 3\na_bucket{le=\"0.2\",study=\"x\"} 9\n\
+                    a_bucket{le=\"+Inf\",study=\"x\"} 10\nb_bucket{le=\"7\"} 1\n";
+        let bound = |p| bucket_bound(text, "a", p).unwrap();
+        assert!((bound(0.3) - 0.1).abs() < 1e-12);
+        assert!((bound(0.5) - 0.2).abs() < 1e-12);
+        assert!(bound(0.99).is_infinite());
+        assert_eq!(bucket_bound(text, "c", 0.5), None);
+    }
+}

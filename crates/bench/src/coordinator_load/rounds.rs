@@ -1,0 +1,236 @@
+//! The agents: connections that carry the uploads of all of them, and one that waits for rounds.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use fedbo_wire::{Content, Handout, LedgerEntry, LedgerHead, Limits, StudyState, StudyStatus};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, sleep, sleep_until};
+use tokio_rustls::TlsConnector;
+
+use super::Load;
+use super::client::{Client, header};
+use super::study::{NAME, Prepared, Uploads};
+
+/// How long the next round may be overdue.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a release at most.
+const RELEASE_MAX: u64 = 1 << 24;
+
+/// What the agents saw.
+pub(super) struct Seen {
+    /// By round, when its handout came; the first one when the study began.
+    pub(super) begun: Vec<Instant>,
+    /// What was handed out of the ledger.
+    pub(super) entries: Vec<LedgerEntry>,
+    /// Where the ledger ends.
+    pub(super) head: LedgerHead,
+    pub(super) uploads: Vec<Sent>,
+}
+
+/// One upload.
+#[derive(Clone, Copy)]
+pub(super) struct Sent {
+    pub(super) round: u64,
+    pub(super) slot: u32,
+    /// From when it was due, or from sending where nothing is due, to the answer.
+    pub(super) latency: Duration,
+    pub(super) answered: Instant,
+    pub(super) fate: Fate,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Accepted,
+    /// Its round was over.
+    Late,
+}
+
+/// A round that has begun, or the end of the last.
+#[derive(Clone, Copy)]
+enum Stage {
+    Before,
+    Round(u64, Instant),
+    Over,
+}
+
+/// Connects, lets the study begin, and plays all of its rounds; `begins` is told of every round.
+pub(super) async fn play(
+    address: SocketAddr,
+    connector: &TlsConnector,
+    prepared: &Prepared,
+    uploads: Arc<Uploads>,
+    load: &Load,
+    mut begins: impl FnMut(u64) -> Result<()>,
+) -> Result<Seen> {
+    let (stage, stages) = watch::channel(Stage::Before);
+    let mut carriers = JoinSet::new();
+    for index in 0..load.connections {
+        let slots: Vec<u32> = (index..load.agents)
+            .step_by(load.connections as usize)
+            .collect();
+        let carrier = Carrier {
+            client: Client::connect(address, connector).await?,
+            uploads: Arc::clone(&uploads),
+            slots,
+            spread: Duration::from_secs_f64(load.spread_s),
+            offset: f64::from(index) / f64::from(load.connections),
+        };
+        carriers.spawn(carrier.carry(stages.clone()));
+    }
+    let mut waiter = Client::connect(address, connector).await?;
+    prepared.set_state(StudyState::Running)?;
+    begin(&mut waiter, prepared).await?;
+    let mut seen = Seen {
+        begun: Vec::new(),
+        entries: Vec::new(),
+        head: LedgerHead::NONE,
+        uploads: Vec::new(),
+    };
+    for round in 0..load.rounds {
+        begins(round)?;
+        let now = Instant::now();
+        seen.begun.push(now);
+        stage.send_replace(Stage::Round(round, now));
+        let handout = tokio::select! {
+            handout = next(&mut waiter, prepared, round, seen.entries.len()) => handout?,
+            Some(ended) = carriers.join_next() => {
+                ended??;
+                bail!("a connection ended before the study")
+            }
+        };
+        ensure!(handout.round == round + 1, "round {} began after {round}", handout.round);
+        let Content::Releases(entries) = handout.content else {
+            bail!("messages were handed out instead of releases")
+        };
+        seen.entries.extend(entries);
+        seen.head = handout.head;
+    }
+    seen.begun.push(Instant::now());
+    stage.send_replace(Stage::Over);
+    while let Some(carried) = carriers.join_next().await {
+        seen.uploads.extend(carried??);
+    }
+    Ok(seen)
+}
+
+/// Until round 0 collects.
+async fn begin(waiter: &mut Client, prepared: &Prepared) -> Result<()> {
+    let since = Instant::now();
+    while since.elapsed() < PATIENCE {
+        let request = prepared.get(0, &format!("/v1/studies/{NAME}"))?;
+        let answer = waiter.ask(&request).await?;
+        let status: StudyStatus = serde_json::from_slice(answer.body)
+            .with_context(|| format!("the status: {}", String::from_utf8_lossy(answer.body)))?;
+        if status.state == StudyState::Running && status.collects {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+    bail!("the study did not begin")
+}
+
+/// Waits for the handout after a round.
+async fn next(
+    waiter: &mut Client,
+    prepared: &Prepared,
+    round: u64,
+    n_entries: usize,
+) -> Result<Handout> {
+    let since = Instant::now();
+    while since.elapsed() < PATIENCE {
+        let query = format!("after={round}&entries={n_entries}&wait=20");
+        let request = prepared.get(0, &format!("/v1/studies/{NAME}/handouts?{query}"))?;
+        let answer = waiter.ask(&request).await?;
+        match answer.status {
+            200 => {
+                let limits = Limits {
+                    n_features: prepared.study.n_features,
+                    n_slots: prepared.study.n_slots,
+                    release_bytes_max: RELEASE_MAX,
+                };
+                return Ok(Handout::from_bytes(answer.body, &prepared.coordinator, limits)?);
+            }
+            204 if header(answer.head, "fedbo-state") == Some("running") => {}
+            status => bail!("{status} to a poll: {}", String::from_utf8_lossy(answer.body)),
+        }
+    }
+    bail!("round {} did not begin", round + 1)
+}
+
+/// One connection, and the agents whose uploads it carries.
+struct Carrier {
+    client: Client,
+    uploads: Arc<Uploads>,
+    slots: Vec<u32>,
+    /// Time over which a round's uploads are due; none if each is sent when the one before is answered.
+    spread: Duration,
+    /// Where this connection lies among all, in `[0,1)`.
+    offset: f64,
+}
+
+impl Carrier {
+    async fn carry(mut self, mut stages: watch::Receiver<Stage>) -> Result<Vec<Sent>> {
+        let mut sent = Vec::new();
+        let mut next_round = 0;
+        loop {
+            let stage = *stages
+                .wait_for(|stage| match stage {
+                    Stage::Before => false,
+                    Stage::Round(round, _) => *round >= next_round,
+                    Stage::Over => true,
+                })
+                .await?;
+            let (current, begun) = match stage {
+                Stage::Round(round, begun) => (round, begun),
+                Stage::Before | Stage::Over => return Ok(sent),
+            };
+            // Rounds that went by while this connection was behind are sent too: they are late, and counted as such.
+            for round in next_round..=current {
+                for at in 0..self.slots.len() {
+                    let due = begun + self.due(at);
+                    sleep_until(due).await;
+                    sent.push(self.upload(self.slots[at], round, due).await?);
+                }
+            }
+            next_round = current + 1;
+        }
+    }
+
+    /// When the upload of the n-th slot of this connection is due, after the round's beginning.
+    fn due(&self, at: usize) -> Duration {
+        let place = crate::measure::count(at) + self.offset;
+        self.spread
+            .mul_f64(place / crate::measure::count(self.slots.len()))
+    }
+
+    async fn upload(&mut self, slot: u32, round: u64, due: Instant) -> Result<Sent> {
+        let request = self.uploads.request(slot, round);
+        let woken = Instant::now();
+        // A timer ticks in milliseconds: what it is late is not the server's. What is late because the answer before was, is.
+        let since = match self.spread.is_zero() || woken < due + Duration::from_millis(2) {
+            true => woken,
+            false => due,
+        };
+        let answer = self.client.ask(&request).await?;
+        let fate = match answer.status {
+            200 => Fate::Accepted,
+            409 if answer.body.starts_with(br#"{"code":"late""#) => Fate::Late,
+            status => bail!(
+                "slot {slot}, round {round}: {status} {}",
+                String::from_utf8_lossy(answer.body)
+            ),
+        };
+        let answered = Instant::now();
+        Ok(Sent {
+            round,
+            slot,
+            latency: answered - since,
+            answered,
+            fate,
+        })
+    }
+}

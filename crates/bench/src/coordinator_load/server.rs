@@ -1,0 +1,90 @@
+//! A coordinator in a process of its own: how it is started, and what is asked of it from outside.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, TlsFiles};
+use fedbo_database::Mode;
+
+use super::process::{cpu_seconds, resident_mib};
+
+/// The certificate's file in the coordinator's folder.
+pub(super) const CERTIFICATE: &str = "certificate.pem";
+/// The file of its key.
+pub(super) const CERTIFICATE_KEY: &str = "certificate.key.pem";
+
+/// Serves the studies of a folder over TLS until standard input ends; the first line of standard output is the address.
+pub(crate) fn serve(folder: &Path) -> Result<()> {
+    let home = Home::open(folder, Mode::Existing)?;
+    let _lock = home.lock()?;
+    let settings = ServiceSettings {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        tls: Some(TlsFiles {
+            certificate: folder.join(CERTIFICATE),
+            key: folder.join(CERTIFICATE_KEY),
+        }),
+        plain_http: false,
+        store: home.store(),
+        ledgers: home.path().to_owned(),
+        key: home.key(),
+        holder: format!("process {}", std::process::id()),
+        limits: ConnectionLimits {
+            n_connections: 8192,
+            ..ConnectionLimits::default()
+        },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let service = runtime.block_on(Service::start(settings))?;
+    println!("{}", service.address());
+    // Whoever started this process ends it, also by ending itself.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    runtime.block_on(service.stop());
+    Ok(())
+}
+
+/// A coordinator that runs in another process, until this is dropped.
+pub(super) struct Server {
+    child: Child,
+    pub(super) address: SocketAddr,
+}
+
+impl Server {
+    pub(super) fn start(folder: &Path) -> Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("coordinator_serve")
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = child.stdout.take().context("its standard output is ours")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let Ok(address) = line.trim().parse() else {
+            let status = child.wait()?;
+            bail!("the coordinator did not start ({status})");
+        };
+        Ok(Self { child, address })
+    }
+
+    pub(super) fn cpu_seconds(&self) -> Result<f64> {
+        cpu_seconds(self.child.id())
+    }
+
+    /// Resident memory now and at its peak, in MiB.
+    pub(super) fn resident_mib(&self) -> Result<(f64, f64)> {
+        resident_mib(self.child.id())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // It ends by itself when its standard input does.
+        let _ = self.child.wait();
+    }
+}

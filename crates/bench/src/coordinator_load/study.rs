@@ -1,0 +1,227 @@
+//! A study with many agents, all of them enrolled, and their requests, signed ahead of time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use fedbo_coordinator::store::StudyState;
+use fedbo_coordinator::{Home, Study};
+use fedbo_database::Mode;
+use fedbo_federation::Federation;
+use fedbo_wire::{
+    CLOCK_TOLERANCE_MS, Digest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME,
+    PROTOCOL_VERSION, PublicKey, Signature, SigningKey, Upload, sign_request,
+};
+use rayon::prelude::*;
+use rustls::pki_types::CertificateDer;
+use tempfile::TempDir;
+
+use super::Load;
+use super::client::SERVER_NAME;
+use super::server::{CERTIFICATE, CERTIFICATE_KEY};
+
+/// Its name.
+pub(super) const NAME: &str = "load";
+
+/// A coordinator's folder with one study, which is paused, and the keys of its agents.
+pub(super) struct Prepared {
+    folder: TempDir,
+    pub(super) study: Study,
+    pub(super) coordinator: PublicKey,
+    pub(super) certificate: CertificateDer<'static>,
+    keys: Vec<SigningKey>,
+}
+
+impl Prepared {
+    /// Begins the study and enrols its agents: in memory, since every enrolment is made durable, then on the disk.
+    pub(super) fn new(load: &Load) -> Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let aside = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory)?,
+            false => tempfile::tempdir()?,
+        };
+        let home = Home::open(aside.path(), Mode::Create)?;
+        let file = aside.path().join("federation.toml");
+        fs::write(&file, text(load))?;
+        let coordinator = home.key().public();
+        let (federation, config) = Federation::freeze(&file, &coordinator.to_string())?;
+        let record = home.create_study(&federation, &config)?;
+        let store = home.store();
+        let mut keys = Vec::new();
+        for slot in 0..load.agents {
+            let mut seed = [1; 32];
+            seed[..4].copy_from_slice(&slot.to_le_bytes());
+            let key = SigningKey::from_seed(seed);
+            let token = home.token(&record, slot)?;
+            store.enrol(&token.secret_digest(), &key.public())?;
+            keys.push(key);
+        }
+        store.set_state(record.key, StudyState::Paused)?;
+        let study = Study::of(&record, &home.key())?;
+        let pair = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
+        fs::write(aside.path().join(CERTIFICATE), pair.cert.pem())?;
+        fs::write(
+            aside.path().join(CERTIFICATE_KEY),
+            pair.signing_key.serialize_pem(),
+        )?;
+        drop((home, store));
+        let folder = tempfile::tempdir()?;
+        for entry in fs::read_dir(aside.path())? {
+            let entry = entry?;
+            fs::copy(entry.path(), folder.path().join(entry.file_name()))?;
+        }
+        Ok(Self {
+            folder,
+            study,
+            coordinator,
+            certificate: pair.cert.der().clone(),
+            keys,
+        })
+    }
+
+    pub(super) fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Lets the study begin, or stops it.
+    pub(super) fn set_state(&self, state: StudyState) -> Result<()> {
+        let home = Home::open(self.folder.path(), Mode::Existing)?;
+        home.store().set_state(self.study.key, state)?;
+        Ok(())
+    }
+
+    /// A request without a body, signed now.
+    pub(super) fn get(&self, slot: u32, target: &str) -> Result<Vec<u8>> {
+        let key = self.keys.get(slot as usize).context("no such slot")?;
+        let signed = sign_request(key, "GET", target, &[], now_ms()?);
+        let request = format!(
+            "GET {target} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n{HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n\
+             {HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
+            signed.key, signed.time_ms, signed.signature
+        );
+        Ok(request.into_bytes())
+    }
+}
+
+/// The uploads of all agents in all rounds.
+pub(super) struct Uploads {
+    n_agents: u32,
+    n_features: usize,
+    config: Digest,
+    map: Digest,
+    /// When all were signed.
+    time_ms: u64,
+    keys: Vec<String>,
+    /// Round by round, slot by slot.
+    signatures: Vec<Signature>,
+}
+
+impl Uploads {
+    /// Signs them.
+    pub(super) fn sign(prepared: &Prepared, load: &Load) -> Result<Self> {
+        let study = &prepared.study;
+        let mut uploads = Self {
+            n_agents: load.agents,
+            n_features: study.n_features as usize,
+            config: study.digest,
+            map: Digest(study.map.0),
+            time_ms: now_ms()?,
+            keys: prepared.keys.iter().map(|k| k.public().to_string()).collect(),
+            signatures: Vec::new(),
+        };
+        let of_round = |round: u64| {
+            let of = |(slot, key): (u32, &SigningKey)| {
+                let body = uploads.body(slot, round);
+                sign_request(key, "PUT", &target(round, slot), &body, uploads.time_ms).signature
+            };
+            (0..).zip(&prepared.keys).map(of).collect::<Vec<Signature>>()
+        };
+        let signatures: Vec<Vec<Signature>> =
+            (0..load.rounds).into_par_iter().map(of_round).collect();
+        uploads.signatures = signatures.concat();
+        let left_ms = (uploads.time_ms + CLOCK_TOLERANCE_MS).saturating_sub(now_ms()?);
+        let needed_s = load.round_s * crate::measure::count(usize::try_from(load.rounds)?) + 10.0;
+        ensure!(
+            Duration::from_millis(left_ms).as_secs_f64() > needed_s,
+            "signatures would be too old in the last round; ask for fewer or shorter rounds"
+        );
+        Ok(uploads)
+    }
+
+    /// The vector of an agent in a round: numbers between −1 and 1 that only this slot and round have.
+    pub(super) fn weights(&self, slot: u32, round: u64) -> impl Iterator<Item = f64> {
+        let mut state = (round << 32 | u64::from(slot)).wrapping_mul(0x2545_f491_4f6c_dd1d);
+        std::iter::repeat_with(move || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15); // SplitMix64
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            let high = u32::try_from((z ^ (z >> 31)) >> 32).unwrap_or_default();
+            f64::from(high) / f64::from(1_u32 << 31) - 1.0
+        })
+        .take(self.n_features)
+    }
+
+    pub(super) fn body(&self, slot: u32, round: u64) -> Vec<u8> {
+        let upload = Upload {
+            config: self.config,
+            map: self.map,
+            slot,
+            round,
+            weights: self.weights(slot, round).collect(),
+        };
+        upload.to_bytes()
+    }
+
+    /// The whole request.
+    pub(super) fn request(&self, slot: u32, round: u64) -> Vec<u8> {
+        let n_before = round as usize * self.n_agents as usize;
+        let signature = self.signatures[n_before + slot as usize];
+        let body = self.body(slot, round);
+        let mut request = format!(
+            "PUT {} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n{HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n\
+             {HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {signature}\r\ncontent-length: {}\r\n\r\n",
+            target(round, slot),
+            self.keys[slot as usize],
+            self.time_ms,
+            body.len()
+        )
+        .into_bytes();
+        request.extend(body);
+        request
+    }
+}
+
+fn target(round: u64, slot: u32) -> String {
+    format!("/v1/studies/{NAME}/rounds/{round}/slots/{slot}")
+}
+
+pub(super) fn now_ms() -> Result<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    Ok(u64::try_from(now.as_millis())?)
+}
+
+/// The federation's file. Every round collects and releases a sum for each region.
+fn text(load: &Load) -> String {
+    let privacy = match load.simulate {
+        true => "simulate = true\nnoise_multiplier = 1.0",
+        false => "epsilon = 8.0",
+    };
+    let mut text = format!(
+        "[federation]\nname = \"{NAME}\"\nalgorithm = \"dp-fts-de\"\nrounds = {rounds}\nseed = 7\n\
+         [features]\ncount = {features}\n[exploration]\nregions = {regions}\nweight_hold = \"forever\"\n\
+         [privacy]\nreleases = {rounds}\nmax_norm = 22.0\n{privacy}\n\
+         [network]\nround_s = {round_s:?}\ncollect_s = {collect_s:?}\n\
+         [space.x1]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[space.x2]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n",
+        rounds = load.rounds,
+        features = load.features,
+        regions = load.regions,
+        round_s = load.round_s,
+        collect_s = load.collect_s(),
+    );
+    for slot in 0..load.agents {
+        text.push_str(&format!("[[agents]]\nname = \"agent-{slot}\"\n"));
+    }
+    text
+}

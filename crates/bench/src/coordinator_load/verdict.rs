@@ -1,0 +1,62 @@
+//! Whether each accepted upload is in its round's release exactly once.
+
+use anyhow::{Context, Result, ensure};
+use fedbo_federation::{Collaboration, ReleaseMechanism};
+use fedbo_privacy::mechanism::SimNoise;
+use fedbo_wire::LedgerHead;
+
+use super::rounds::{Fate, Seen};
+use super::study::{Prepared, Uploads};
+
+/// Compares releases with what the accepted uploads make.
+///
+/// One release a round, chained to the head that was handed out. Where noise comes from the seed, and everybody takes part (q = 1),
+/// the same mechanism with the same seed makes each release anew from the accepted vectors alone, each taken once, and the bytes
+/// must be equal. Vectors are dense, drawn for slot and round, and summed exactly in integers: that a lost one, a doubled one or
+/// one of another round leaves all sums of its region as they were has probability below 2^-1000.
+pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Result<usize> {
+    let federation = &prepared.study.federation;
+    let Collaboration::Distributed(distributed) = &federation.collaboration else {
+        anyhow::bail!("the study has no releases")
+    };
+    let mut head = match federation.privacy() {
+        Some(plan) => plan.charter.genesis(),
+        None => fedbo_ledger::Head::uncharged(prepared.study.config.as_bytes()),
+    };
+    for (round, entry) in (0..).zip(&seen.entries) {
+        ensure!(entry.round == round, "a release of round {} in the place of {round}", entry.round);
+        head = head.follow(entry.round, &entry.event, &entry.release);
+    }
+    let head = LedgerHead {
+        seq: head.seq,
+        hash: head.hash,
+    };
+    ensure!(head == seen.head, "the releases do not lead to the head that was handed out");
+    if !federation.is_simulation() {
+        return Ok(0);
+    }
+    let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(federation.own_arm()) else {
+        anyhow::bail!("the study's sums are not integers")
+    };
+    let mut accepted = vec![Vec::new(); seen.entries.len()];
+    for sent in seen.uploads.iter().filter(|sent| sent.fate == Fate::Accepted) {
+        let of_round = accepted.get_mut(usize::try_from(sent.round)?);
+        of_round.context("an upload of no round")?.push(sent.slot);
+    }
+    let mut source = SimNoise::new(federation.noise_seed());
+    for (round, (slots, entry)) in (0..).zip(accepted.iter().zip(&seen.entries)) {
+        let shape = distributed.schedule().shape(round);
+        let mut collecting = mechanism.begin(round, shape, &mut source)?;
+        for slot in slots {
+            let weights: Vec<f64> = uploads.weights(*slot, round).collect();
+            collecting.receive(*slot, &weights)?;
+        }
+        let expected = collecting.close().release.to_bytes();
+        ensure!(
+            expected == entry.release,
+            "round {round}: the release is not the sum of the {} vectors that were accepted",
+            slots.len()
+        );
+    }
+    Ok(seen.entries.len())
+}

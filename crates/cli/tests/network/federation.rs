@@ -1,0 +1,103 @@
+//! Whole federations: the same results as in one process, and a sound ledger.
+
+use crate::world::{Setup, World};
+
+/// A coordinator and eight agents with commands as objectives, over TLS: every trial is that of `fedbo run`.
+#[test]
+fn eight_agents_over_tls_do_what_one_process_does() {
+    let setup = Setup {
+        tls: true,
+        ..Setup::simulated(8, 4, 1.5)
+    };
+    let world = World::new(&setup);
+    let expected = world.in_process();
+    let tokens = world.create();
+    let (mut service, port) = world.serve(0);
+    let mut agents = world.start_agents(&tokens, port);
+    for (agent, process) in agents.iter_mut().enumerate() {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        assert_eq!(world.trials(agent), expected[agent], "agent {agent}");
+        assert_eq!(expected[agent].len(), 6);
+    }
+    let shown = world.json(&["coordinator", "study", "show", "labs"]);
+    assert_eq!(shown["enrolled"], 8);
+    service.signal(rustix::process::Signal::TERM);
+    assert_eq!(service.end(), Some(0), "{:#?}", service.said);
+}
+
+/// With messages that are relayed too.
+#[test]
+fn a_relayed_federation_does_what_one_process_does() {
+    let setup = Setup {
+        algorithm: "fts",
+        privacy: "",
+        ..Setup::simulated(3, 5, 60.0)
+    };
+    let world = World::new(&setup);
+    let expected = world.in_process();
+    let tokens = world.create();
+    let (mut service, port) = world.serve(0);
+    for (agent, process) in world.start_agents(&tokens, port).iter_mut().enumerate() {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        assert_eq!(world.trials(agent), expected[agent], "agent {agent}");
+    }
+    // Nothing of it is called private.
+    assert!(!service.all().contains("private"), "{}", service.all());
+}
+
+/// Noise that nobody knows: the ledger is sound, says what agents say that they have spent, and pays for no more.
+#[test]
+fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
+    let world = World::new(&Setup::charged(3, 4, 1.0));
+    let tokens = world.create();
+    let (_service, port) = world.serve(0);
+    let mut agents = world.start_agents(&tokens, port);
+    for process in &mut agents {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+    }
+    let statement = world.ledger();
+    let epsilon = statement["epsilon"].as_f64().unwrap();
+    assert!(epsilon > 0.0 && epsilon <= 6.0, "{statement}");
+    for agent in 0..3 {
+        let status = world.json(&["agent", "status", "--home", &format!("home{agent}")]);
+        let spent = status["privacy"]["epsilon"].as_f64().unwrap();
+        assert_eq!(
+            status["privacy"]["releases"], statement["releases"],
+            "{statement}"
+        );
+        // The same events by the same accountant, at a delta that is as large.
+        assert!(
+            (spent - epsilon).abs() < 1e-9 * epsilon,
+            "{spent} {epsilon}"
+        );
+        assert_eq!(status["studies"][0]["uploads_missed"], 0);
+        assert_eq!(world.trials(agent).len(), 6);
+    }
+    // Another study costs the agents as much again: they stop at their own limit, whatever the coordinator would do.
+    let shown = world.json(&["coordinator", "study", "show", "labs"]);
+    assert_eq!(
+        shown["ledger_head"].as_str(),
+        statement["head"].as_str(),
+        "{statement}"
+    );
+}
+
+/// One folder, one service.
+#[test]
+fn two_coordinators() {
+    let world = World::new(&Setup::charged(2, 3, 1.0));
+    world.create();
+    let (mut first, _) = world.serve(0);
+    let second = world.service("coordinator", 0).output().unwrap();
+    let err = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(2), "{err}");
+    assert!(
+        err.contains("another coordinator runs on this folder"),
+        "{err}"
+    );
+    assert!(!first.has_ended());
+    // The lock ends with its process, however that ends.
+    first.signal(rustix::process::Signal::KILL);
+    assert_eq!(first.end(), None);
+    let (_third, _) = world.serve(0);
+}

@@ -1,0 +1,10 @@
+//! Federations over a network, with real processes of the program.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and the place says where"
+)]
+
+mod federation;
+mod snapshots;
+mod wire;
+mod world;

@@ -1,0 +1,112 @@
+//! Old disks that come back, and machines that exist twice.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::world::{Process, Setup, World};
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+/// A backup that is taken in the middle of a study and brought back later: the agents have seen what it does not know, refuse it in
+/// words and send nothing more (INV-13).
+#[test]
+fn snapshot_restore() {
+    let world = World::new(&Setup {
+        privacy: "epsilon = 60.0\nreleases = 12\n",
+        ..Setup::charged(2, 12, 0.7)
+    });
+    let tokens = world.create();
+    let (mut service, port) = world.serve(0);
+    let mut agents = world.start_agents(&tokens, port);
+    service.wait_for("round=2");
+    world.done(&["storage", "backup", "coordinator", "backup", "--with-key"]);
+    world.done(&["storage", "verify", "backup"]);
+    service.wait_for("round=5");
+    service.signal(rustix::process::Signal::KILL);
+    service.end();
+    // All of the folder is set back: it cannot know, its agents do.
+    let (mut restored, _) = world.serve_from("backup", port);
+    for process in &mut agents {
+        assert_eq!(process.end(), Some(6), "{:#?}", process.said);
+        let said = process.said.join("\n");
+        assert!(said.contains("not to be trusted"), "{said}");
+    }
+    restored.signal(rustix::process::Signal::KILL);
+    restored.end();
+    // Once more, also when they are started anew.
+    let (_restored, _) = world.serve_from("backup", port);
+    let mut again = Process::start(&mut world.agent(0));
+    assert_eq!(again.end(), Some(6), "{:#?}", again.said);
+    // Only the ledger is set back: the coordinator's own store knows better, and nothing is released.
+    drop(_restored);
+    for name in ["labs.ledger.db", "labs.ledger.db-wal", "labs.ledger.db-shm"] {
+        let _ = std::fs::remove_file(world.path("coordinator").join(name));
+    }
+    world.done(&[
+        "storage",
+        "backup",
+        "backup/labs.ledger.db",
+        "coordinator/labs.ledger.db",
+    ]);
+    let verified = world.output(&["storage", "verify", "coordinator"]);
+    let out = String::from_utf8_lossy(&verified.stdout);
+    assert_eq!(verified.status.code(), Some(2), "{out}");
+    assert!(
+        out.contains("set back") || out.contains("another history"),
+        "{out}"
+    );
+    let (mut service, _) = world.serve(port);
+    service.wait_for("was set back or replaced");
+}
+
+/// Two machines from one snapshot release a round each with noise of its own, and agents follow one of them.
+#[test]
+fn fork_and_snapshot_reseed() {
+    let world = World::new(&Setup {
+        privacy: "epsilon = 60.0\nreleases = 3\n",
+        ..Setup::charged(2, 3, 0.4)
+    });
+    world.create();
+    world.done(&["coordinator", "study", "resume", "labs"]);
+    copy(&world.path("coordinator"), &world.path("twin"));
+    let mut releases = Vec::new();
+    for folder in ["coordinator", "twin"] {
+        let (mut service, _) = world.serve_from(folder, 0);
+        service.wait_for("round=4");
+        drop(service);
+        let ledger = Connection::open(world.path(folder).join("labs.ledger.db")).unwrap();
+        let mut statement = ledger
+            .prepare("SELECT release FROM entries ORDER BY seq")
+            .unwrap();
+        let rows = statement
+            .query_map([], |row| row.get::<_, Vec<u8>>(0))
+            .unwrap();
+        releases.push(rows.map(Result::unwrap).collect::<Vec<_>>());
+    }
+    let [one, other] = releases.try_into().unwrap();
+    assert_eq!((one.len(), other.len()), (3, 3));
+    // Nobody came: there is nothing but noise, and no eight bytes of it are the same.
+    for (one, other) in one.iter().zip(&other) {
+        let numbers = |bytes: &[u8]| {
+            bytes
+                .rchunks_exact(8)
+                .take(90)
+                .map(<[u8]>::to_vec)
+                .collect::<Vec<_>>()
+        };
+        let n_equal = numbers(one)
+            .iter()
+            .zip(numbers(other))
+            .filter(|(a, b)| *a == b)
+            .count();
+        assert!(n_equal <= 2, "{n_equal} of 90 numbers are equal");
+    }
+    assert_ne!(one[0], one[1]);
+}

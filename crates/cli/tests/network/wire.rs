@@ -1,0 +1,189 @@
+//! What others can see: a capture of all that travels, and what the service says.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use rusqlite::Connection;
+
+use crate::world::{Setup, World};
+
+/// A proxy that keeps a copy of every byte, in both directions.
+struct Tap {
+    port: u16,
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Tap {
+    fn before(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = listener.local_addr().unwrap().port();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                for (from, to) in [(&client, &server), (&server, &client)] {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let kept = Arc::clone(&kept);
+                    std::thread::spawn(move || pump(from, to, &kept));
+                }
+            }
+        });
+        Self { port: own, seen }
+    }
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 16384];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        kept.lock().unwrap().extend(&buffer[..n]);
+        if to.write_all(&buffer[..n]).is_err() {
+            break;
+        }
+    }
+    // The other side may have closed already.
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    let Some(first) = part.first() else {
+        return true;
+    };
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| byte == first) {
+        if rest[at..].starts_with(part) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}
+
+/// All forms in which a number might travel: its bytes either way round, and its digits.
+fn forms(number: f64) -> Vec<Vec<u8>> {
+    let mut forms = vec![
+        number.to_le_bytes().to_vec(),
+        number.to_be_bytes().to_vec(),
+        (-number).to_le_bytes().to_vec(),
+    ];
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a shorter form is looked for too"
+    )]
+    let short = number as f32;
+    forms.push(short.to_le_bytes().to_vec());
+    let digits: String = format!("{:.12e}", number.abs()).chars().take(9).collect();
+    forms.push(digits.into_bytes());
+    forms.push(format!("{number}").into_bytes());
+    forms
+}
+
+/// Values, inputs and incumbents of agents are nowhere in all that travels, whichever way they are written. What is to travel
+/// is: the releases of the ledger, and the configuration.
+#[test]
+fn a_capture_of_a_whole_run_holds_no_value_no_input_and_no_incumbent() {
+    for setup in [
+        Setup::charged(3, 4, 1.0),
+        Setup {
+            algorithm: "fts",
+            privacy: "",
+            seed: None,
+            ..Setup::simulated(3, 4, 60.0)
+        },
+    ] {
+        let world = World::new(&setup);
+        let tokens = world.create();
+        let (mut service, port) = world.serve(0);
+        let tap = Tap::before(port);
+        let mut agents = world.start_agents(&tokens, tap.port);
+        for process in &mut agents {
+            assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        }
+        service.signal(rustix::process::Signal::TERM);
+        assert_eq!(service.end(), Some(0));
+        let seen = tap.seen.lock().unwrap().clone();
+        assert!(
+            contains(&seen, b"name = \"labs\""),
+            "the configuration travels"
+        );
+        if !setup.privacy.is_empty() {
+            let releases = releases(&world);
+            assert!(releases.len() > 2);
+            assert!(releases.iter().all(|release| contains(&seen, release)));
+        }
+        let mut n_looked_for = 0;
+        for agent in 0..world.n_agents {
+            for [x, y, value] in world.trials(agent) {
+                let unit = |x: f64| (x + 5.0) / 10.0;
+                for number in [x, y, value, unit(x), unit(y)] {
+                    // Corners of the space are numbers like others: 0, 1, 5.
+                    if number.fract() == 0.0 {
+                        continue;
+                    }
+                    for form in forms(number) {
+                        n_looked_for += 1;
+                        assert!(!contains(&seen, &form), "{number} of agent {agent} travels");
+                    }
+                }
+            }
+        }
+        assert!(n_looked_for > 200, "{n_looked_for}");
+    }
+}
+
+fn releases(world: &World) -> Vec<Vec<u8>> {
+    let ledger = Connection::open(world.path("coordinator/labs.ledger.db")).unwrap();
+    let mut statement = ledger.prepare("SELECT release FROM entries").unwrap();
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+/// What the service says, in its most talkative log and in its metrics, holds no number of a vector, and no word of the sample,
+/// of norms or of clips (INV-4).
+#[test]
+fn canary_grep() {
+    let world = World::new(&Setup::charged(3, 3, 1.0));
+    let tokens = world.create();
+    let mut command = world.service("coordinator", 0);
+    let mut service = crate::world::Process::start(command.args(["--log", "trace"]));
+    let line = service.wait_for("://");
+    let port: u16 = line.rsplit(':').next().unwrap().trim().parse().unwrap();
+    for process in &mut world.start_agents(&tokens, port) {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+    }
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).unwrap();
+    assert!(metrics.contains("fedbo_round"), "{metrics}");
+    service.signal(rustix::process::Signal::TERM);
+    assert_eq!(service.end(), Some(0));
+    let said = format!("{}\n{metrics}", service.all());
+    for word in ["sampl", "clip", "norm", "weight", "coin"] {
+        assert!(!said.to_lowercase().contains(word), "{word}: {said}");
+    }
+    let mut n_looked_for = 0;
+    for agent in 0..world.n_agents {
+        let memory = Connection::open(world.path(&format!("home{agent}/agent.db"))).unwrap();
+        let mut statement = memory.prepare("SELECT bytes FROM uploads").unwrap();
+        let uploads = statement
+            .query_map([], |row| row.get::<_, Vec<u8>>(0))
+            .unwrap();
+        for upload in uploads {
+            let upload = upload.unwrap();
+            // 88 bytes of head, then the weights.
+            for chunk in upload[88..].chunks_exact(8) {
+                let weight = f64::from_le_bytes(chunk.try_into().unwrap());
+                let digits: String = format!("{:.12e}", weight.abs()).chars().take(9).collect();
+                n_looked_for += 1;
+                assert!(!said.contains(&digits), "{weight}");
+                assert!(!said.contains(&format!("{weight}")), "{weight}");
+            }
+        }
+    }
+    assert!(n_looked_for >= 3 * 3 * 30, "{n_looked_for}");
+}

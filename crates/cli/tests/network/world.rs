@@ -1,0 +1,384 @@
+//! A coordinator and its agents as processes of the real program.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take before it counts as stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A folder with a federation in it.
+pub(crate) struct World {
+    folder: TempDir,
+    pub(crate) n_agents: usize,
+    seed: Option<u64>,
+    pub(crate) tls: bool,
+}
+
+/// What a federation's file says.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) n_agents: usize,
+    pub(crate) algorithm: &'static str,
+    pub(crate) rounds: u64,
+    pub(crate) round_s: f64,
+    /// Lines of `[privacy]`; none without the table.
+    pub(crate) privacy: &'static str,
+    /// Root of the agents' draws; none for a secret one.
+    pub(crate) seed: Option<u64>,
+    pub(crate) tls: bool,
+}
+
+impl Setup {
+    /// Sums with noise from the seed: equal runs give equal results.
+    pub(crate) fn simulated(n_agents: usize, rounds: u64, round_s: f64) -> Self {
+        Self {
+            n_agents,
+            algorithm: "dp-fts-de",
+            rounds,
+            round_s,
+            privacy: "epsilon = 6.0\nsimulate = true\n",
+            seed: Some(7),
+            tls: false,
+        }
+    }
+
+    /// Sums with noise that nobody knows, charged to a ledger.
+    pub(crate) fn charged(n_agents: usize, rounds: u64, round_s: f64) -> Self {
+        Self {
+            privacy: "epsilon = 6.0\n",
+            seed: None,
+            ..Self::simulated(n_agents, rounds, round_s)
+        }
+    }
+}
+
+/// A process of the program; killed when it is dropped.
+pub(crate) struct Process {
+    child: Child,
+    log: Receiver<String>,
+    pub(crate) said: Vec<String>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (lines, log) = channel();
+        let out = child.stdout.take().unwrap();
+        let err = child.stderr.take().unwrap();
+        let also = lines.clone();
+        std::thread::spawn(move || {
+            BufReader::new(out)
+                .lines()
+                .for_each(|l| drop(also.send(l.unwrap_or_default())))
+        });
+        std::thread::spawn(move || {
+            BufReader::new(err)
+                .lines()
+                .for_each(|l| drop(lines.send(l.unwrap_or_default())))
+        });
+        Self {
+            child,
+            log,
+            said: Vec::new(),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line with this part.
+    pub(crate) fn wait_for(&mut self, part: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.log.recv_timeout(left) {
+                Ok(line) => {
+                    self.said.push(line.clone());
+                    if line.contains(part) {
+                        return line;
+                    }
+                }
+                Err(error) => panic!("no {part:?}: {error}; it said {:#?}", self.said),
+            }
+        }
+    }
+
+    /// Waits for its end: its exit code, none if a signal ended it.
+    pub(crate) fn end(&mut self) -> Option<i32> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                self.said.extend(self.log.iter());
+                return status.code();
+            }
+            if Instant::now() > until {
+                self.said.extend(self.log.try_iter());
+                panic!("it does not end; it said {:#?}", self.said);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// All that it has said so far.
+    pub(crate) fn all(&mut self) -> String {
+        self.said.extend(self.log.try_iter());
+        self.said.join("\n")
+    }
+}
+
+impl World {
+    /// Writes the file of a federation whose agents tune parabolas by a command each.
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut text = format!(
+            "[federation]\nname = \"labs\"\ndirection = \"minimize\"\nalgorithm = \"{}\"\nrounds = {}\ninitial = 2\nseed = 7\n\
+             [features]\ncount = 30\nlengthscale = 0.3\n[network]\nround_s = {}\n",
+            setup.algorithm, setup.rounds, setup.round_s
+        );
+        if !setup.privacy.is_empty() {
+            text += &format!("[privacy]\n{}", setup.privacy);
+        }
+        for name in ["x", "y"] {
+            text += &format!("[space.{name}]\ntype = \"float\"\nlow = -5.0\nhigh = 5.0\n");
+        }
+        for agent in 0..setup.n_agents {
+            text += &format!("[[agents]]\nname = \"lab {agent}\"\n{}", command(agent));
+        }
+        std::fs::write(folder.path().join("federation.toml"), text).unwrap();
+        let world = Self {
+            folder,
+            n_agents: setup.n_agents,
+            seed: setup.seed,
+            tls: setup.tls,
+        };
+        if setup.tls {
+            world.done(&["dev", "certs", "--out", "certs"]);
+        }
+        world
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The program in the folder.
+    pub(crate) fn program(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fedbo"));
+        command.args(arguments).current_dir(self.folder());
+        for name in [
+            "FEDBO_DIE_AT",
+            "FEDBO_COORDINATOR",
+            "FEDBO_TOKEN",
+            "FEDBO_LOG",
+            "http_proxy",
+            "https_proxy",
+        ] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub(crate) fn output(&self, arguments: &[&str]) -> Output {
+        self.program(arguments).output().unwrap()
+    }
+
+    /// Runs to a good end and returns what it printed.
+    pub(crate) fn done(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {err}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let arguments = [arguments, &["--json"]].concat();
+        serde_json::from_str(&self.done(&arguments)).unwrap()
+    }
+
+    /// Begins the study; the token of each agent.
+    pub(crate) fn create(&self) -> Vec<String> {
+        let created = self.json(&["coordinator", "study", "create", "federation.toml"]);
+        let tokens = created["tokens"].as_array().unwrap().iter();
+        tokens
+            .map(|token| token["token"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The command of a service on a port of its own choice, or on this one.
+    pub(crate) fn service(&self, data: &str, port: u16) -> Command {
+        let listen = format!("127.0.0.1:{port}");
+        let mut command =
+            self.program(&["coordinator", "run", "--data", data, "--listen", &listen]);
+        if self.tls {
+            command.args(["--tls-cert", "certs/cert.pem", "--tls-key", "certs/key.pem"]);
+        }
+        command
+    }
+
+    /// Starts the service; its port.
+    pub(crate) fn serve(&self, port: u16) -> (Process, u16) {
+        self.serve_from("coordinator", port)
+    }
+
+    pub(crate) fn serve_from(&self, data: &str, port: u16) -> (Process, u16) {
+        let mut process = Process::start(&mut self.service(data, port));
+        let line = process.wait_for("://");
+        let port = line.rsplit(':').next().unwrap().trim().parse().unwrap();
+        (process, port)
+    }
+
+    pub(crate) fn url(&self, port: u16) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{port}")
+    }
+
+    /// Enrols an agent and writes its file.
+    pub(crate) fn enrol(&self, agent: usize, token: &str, port: u16) {
+        let output = self.enrolment(agent, token, port).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{err}");
+    }
+
+    /// The command that enrols an agent, whose file is written.
+    pub(crate) fn enrolment(&self, agent: usize, token: &str, port: u16) -> Command {
+        let home = format!("home{agent}");
+        let url = self.url(port);
+        let mut command = self.program(&[
+            "agent",
+            "enrol",
+            "--coordinator",
+            &url,
+            "--token",
+            token,
+            "--home",
+            &home,
+        ]);
+        if self.tls {
+            command.args(["--ca", "certs/ca.pem"]);
+        }
+        let seed = self
+            .seed
+            .map_or_else(String::new, |seed| format!("seed = {seed}\n"));
+        let text = format!(
+            "[agent]\nhome = \"{home}\"\n{seed}[objective]\n{}[privacy]\nepsilon_max = 20.0\n",
+            self::command(agent)
+        );
+        std::fs::write(self.path(&format!("agent{agent}.toml")), text).unwrap();
+        command
+    }
+
+    /// The command that runs an agent.
+    pub(crate) fn agent(&self, agent: usize) -> Command {
+        self.program(&["agent", "run", &format!("agent{agent}.toml")])
+    }
+
+    /// Enrols and starts all agents.
+    pub(crate) fn start_agents(&self, tokens: &[String], port: u16) -> Vec<Process> {
+        for (agent, token) in tokens.iter().enumerate() {
+            self.enrol(agent, token, port);
+        }
+        (0..self.n_agents)
+            .map(|agent| Process::start(&mut self.agent(agent)))
+            .collect()
+    }
+
+    /// The trials of an agent: point and value of each.
+    pub(crate) fn trials(&self, agent: usize) -> Vec<[f64; 3]> {
+        let text = self.done(&["export", &format!("sqlite:home{agent}/trials.db")]);
+        columns(&text, ["x", "y", "value"])
+    }
+
+    /// The trials of each agent when the same file is run in one process.
+    pub(crate) fn in_process(&self) -> Vec<Vec<[f64; 3]>> {
+        self.done(&["run", "federation.toml", "--out", "in-process"]);
+        let text = std::fs::read_to_string(self.path("in-process/results.csv")).unwrap();
+        (0..self.n_agents)
+            .map(|agent| {
+                let name = format!("lab {agent}");
+                let mut lines = text.lines();
+                let head = lines.next().unwrap();
+                let own = lines.filter(|line| line.split(',').nth(2) == Some(&name));
+                let own: Vec<&str> = std::iter::once(head).chain(own).collect();
+                columns(&own.join("\n"), ["x", "y", "value"])
+            })
+            .collect()
+    }
+
+    /// What the study's ledger says, verified.
+    pub(crate) fn ledger(&self) -> Value {
+        let path = "coordinator/labs.ledger.db";
+        self.done(&["privacy", "verify", path]);
+        self.json(&["privacy", "statement", path])
+    }
+}
+
+/// The objective of an agent: a parabola of its own, by a command.
+fn command(agent: usize) -> String {
+    format!(
+        "command = [\"awk\", \"-v\", \"x={{x}}\", \"-v\", \"y={{y}}\", \"BEGIN {{ printf \\\"%.9g\\\\n\\\", (x-{agent}/8)^2 + (y+1)^2 }}\"]\n"
+    )
+}
+
+/// Columns of numbers in a CSV text without quotes; what is none is not a number.
+fn columns<const N: usize>(text: &str, names: [&str; N]) -> Vec<[f64; N]> {
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let places = names.map(|name| head.iter().position(|key| *key == name).unwrap());
+    lines
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            places.map(|place| cells[place].parse().unwrap_or(f64::NAN))
+        })
+        .collect()
+}
+
+/// All bytes of the files below a folder.
+pub(crate) fn bytes_below(folder: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            bytes.extend(bytes_below(&path));
+        } else {
+            std::fs::File::open(&path)
+                .unwrap()
+                .read_to_end(&mut bytes)
+                .unwrap();
+        }
+    }
+    bytes
+}

@@ -1,0 +1,121 @@
+//! Bodies have the keys that are described.
+
+use std::collections::BTreeSet;
+
+use fedbo_coordinator::store::StudyState;
+use fedbo_wire::{
+    Accepted, Digest, EnrolRequest, Enrolled, EnrolmentToken, Problem, ProblemCode, PublicKey,
+    RotateRequest, SigningKey, StudyStatus, Upload,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::description::{Description, strings};
+
+/// A body has the keys that are described, each of its type and none to be left out; a request has no others.
+fn check<T: Serialize + DeserializeOwned>(name: &str, body: &T, is_request: bool) {
+    let description = Description::read();
+    let schema = description.schema(name);
+    let body = serde_json::to_value(body).unwrap();
+    let body = body.as_object().unwrap();
+    let keys: BTreeSet<String> = body.keys().cloned().collect();
+    let properties = schema["properties"].as_object().unwrap();
+    let described: BTreeSet<String> = properties.keys().cloned().collect();
+    assert_eq!(keys, described, "{name}");
+    assert_eq!(strings(&schema["required"]), keys, "{name}");
+    for (key, value) in body {
+        let kind = match value {
+            Value::String(_) => "string",
+            Value::Bool(_) => "boolean",
+            Value::Number(_) => "integer",
+            _ => panic!("{name}.{key} is of a kind that no body has"),
+        };
+        let of_key = description.resolve(&properties[key]);
+        assert_eq!(of_key["type"], kind, "{name}.{key}");
+        let mut without = body.clone();
+        without.remove(key);
+        let read = serde_json::from_value::<T>(Value::Object(without));
+        assert!(read.is_err(), "{name} without {key}");
+    }
+    let mut with_more = body.clone();
+    with_more.insert("more".to_owned(), json!(1));
+    let takes_more = serde_json::from_value::<T>(Value::Object(with_more)).is_ok();
+    assert_eq!(takes_more, !is_request, "{name}");
+    let is_closed = schema.get("additionalProperties") == Some(&json!(false));
+    assert_eq!(is_closed, is_request, "{name}");
+}
+
+#[test]
+fn bodies_have_the_keys_that_are_described() {
+    let key = SigningKey::from_seed([3; 32]);
+    let token = EnrolmentToken {
+        secret: [1; 20],
+        coordinator: key.public(),
+    };
+    check("EnrolRequest", &EnrolRequest { token }, true);
+    let rotation = RotateRequest::new(&key, "wine", 1, &PublicKey([2; 32]));
+    check("RotateRequest", &rotation, true);
+    let enrolled = Enrolled {
+        study: "wine".to_owned(),
+        slot: 3,
+        agent: "north".to_owned(),
+        config: Digest([4; 32]),
+        coordinator: key.public(),
+    };
+    check("Enrolled", &enrolled, false);
+    check("Accepted", &Accepted::default(), false);
+    let status = StudyStatus {
+        study: "wine".to_owned(),
+        state: StudyState::Paused,
+        round: 4,
+        rounds: 40,
+        collects: true,
+        head: String::new(),
+    };
+    check("StudyStatus", &status, false);
+    let problem = Problem {
+        code: ProblemCode::Late,
+        message: "late".to_owned(),
+    };
+    check("Problem", &problem, false);
+}
+
+#[test]
+fn texts_have_the_form_that_is_described() {
+    let description = Description::read();
+    let key = SigningKey::from_seed([3; 32]);
+    let token = EnrolmentToken {
+        secret: [1; 20],
+        coordinator: key.public(),
+    };
+    let rotation = RotateRequest::new(&key, "wine", 1, &PublicKey([2; 32]));
+    for (name, text) in [
+        ("Digest", Digest([4; 32]).to_string()),
+        ("PublicKey", key.public().to_string()),
+        ("Signature", rotation.proof.to_string()),
+    ] {
+        let form = format!("^[0-9a-f]{{{}}}$", text.len());
+        assert_eq!(description.schema(name)["pattern"], form, "{name}");
+    }
+    let after = token.to_text().len() - "fbt1_".len();
+    let form = format!("^fbt1_[A-Za-z0-9_-]{{{after}}}$");
+    assert_eq!(description.schema("EnrolmentToken")["pattern"], form);
+    let states = [
+        StudyState::Waiting,
+        StudyState::Running,
+        StudyState::Paused,
+        StudyState::Finished,
+    ];
+    let names = states.map(StudyState::name);
+    assert_eq!(description.schema("StudyState")["enum"], json!(names));
+    let word = &description.schema("Accepted")["properties"]["status"]["const"];
+    let accepted = serde_json::to_value(Accepted::default()).unwrap();
+    assert_eq!(*word, accepted["status"]);
+    // All that is in an upload but its weights.
+    let upload = description.schema("Upload")["description"]
+        .as_str()
+        .unwrap();
+    let begins = format!("{} + 8·M bytes", Upload::n_bytes(0));
+    assert!(upload.starts_with(&begins), "{upload}");
+}

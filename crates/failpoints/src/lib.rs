@@ -1,0 +1,85 @@
+//! Named places at which a test lets the process die, as if its power was cut there.
+//!
+//! Decides nothing. A place is a call of [`pass`]; in a build without the feature `enabled` it is empty. With it, the process
+//! kills itself by SIGKILL when it passes the place that `FEDBO_DIE_AT` names, as `NAME` or, the n-th time, as `NAME:n`. The
+//! list of all places is [`PLACES`].
+
+/// Every place in the program, in the order in which a federation passes them.
+pub const PLACES: [&str; 31] = [
+    // A coordinator's study begins.
+    "coordinator: a study is stored",
+    "coordinator: an agent is enrolled",
+    "coordinator: the lead is taken",
+    "ledger: a new one is laid out beside its place",
+    "ledger: a new one has its name",
+    "ledger: its fencing token is raised",
+    "coordinator: a round is about to be played",
+    // A round.
+    "coordinator: an upload has come",
+    "coordinator: an upload is answered",
+    "coordinator: a round is closed",
+    "ledger: a charge is admitted",
+    "ledger: a charge is written and not committed",
+    "ledger: a charge is committed",
+    "coordinator: a release is charged",
+    "coordinator: the head is noted",
+    "coordinator: a round is about to begin",
+    "coordinator: a round has begun and nobody knows",
+    "coordinator: a round is published",
+    // An agent.
+    "agent: its key is written",
+    "agent: the coordinator knows it",
+    "agent: its membership is stored",
+    "agent: a trial is begun",
+    "agent: a trial is evaluated",
+    "agent: a trial is told",
+    "agent: an upload is about to be charged",
+    "agent: an upload is charged",
+    "agent: an upload is answered",
+    "agent: an upload is noted as answered",
+    "agent: a handout has come",
+    "agent: a handout is stored",
+    "agent: a handout is taken",
+];
+
+/// Passes a place.
+#[cfg(not(feature = "enabled"))]
+#[inline(always)]
+pub fn pass(_place: &'static str) {}
+
+/// Passes a place, unless the process is to die there.
+#[cfg(feature = "enabled")]
+pub fn pass(place: &'static str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static DEATH: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    debug_assert!(PLACES.contains(&place), "{place:?} is not listed");
+    let death = DEATH.get_or_init(|| {
+        let text = std::env::var("FEDBO_DIE_AT").ok()?;
+        // A name has a colon of its own, after which a space stands.
+        match text.rsplit_once(':') {
+            Some((name, count)) if count.parse::<u64>().is_ok() => {
+                Some((name.to_owned(), count.parse().unwrap_or(1)))
+            }
+            _ => Some((text, 1)),
+        }
+    });
+    let Some((_, count)) = death.as_ref().filter(|(name, _)| name == place) else {
+        return;
+    };
+    if PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *count {
+        die();
+    }
+}
+
+#[cfg(feature = "enabled")]
+fn die() -> ! {
+    use rustix::process::{Signal, getpid, kill_process};
+    loop {
+        // SIGKILL takes a moment to arrive.
+        let _ = kill_process(getpid(), Signal::KILL);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,170 @@
+//! `http`: what is read of a request and of an answer, apart from the framework. The service itself is `service`'s.
+
+use std::fmt::Debug;
+
+use fedbo_wire::{
+    Accepted, EnrolRequest, Enrolled, EnrolmentToken, Problem, ProblemCode, RequestSignature,
+    RotateRequest, StudyState, StudyStatus, sign_request,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::keys::{agent, coordinator};
+use crate::pieces::{Pieces, text};
+
+/// The first byte says as what the others are read: the headers of a signature, with the request that they belong to; a request
+/// that is signed, so that the signature fits; a JSON body, of a request or of an answer.
+pub fn http(bytes: &[u8]) {
+    let mut pieces = Pieces(bytes);
+    match pieces.byte() % 10 {
+        0 => headers(pieces),
+        1 => signed(pieces),
+        2 => enrolment(pieces.0),
+        3 => rotation(pieces.0),
+        4 => body::<Enrolled>(pieces.0),
+        5 => body::<Accepted>(pieces.0),
+        6 => body::<StudyStatus>(pieces.0),
+        7 => body::<Problem>(pieces.0),
+        8 => body::<ProblemCode>(pieces.0),
+        _ => state(&text(pieces.0)),
+    }
+}
+
+/// One header a line, then method, target and body.
+fn headers(mut pieces: Pieces<'_>) {
+    let present = pieces.byte();
+    let [key, time, signature, method, target] = std::array::from_fn(|_| text(pieces.line()));
+    let given = |bit: u8, value| (present & bit == 0).then_some(value);
+    let read = RequestSignature::from_headers(given(1, &key), given(2, &time), given(4, &signature));
+    match read {
+        Ok(read) => {
+            // Each header has one form.
+            assert_eq!(read.key.to_string(), key);
+            assert_eq!(read.time_ms.to_string(), time);
+            assert_eq!(read.signature.to_string(), signature);
+            check_time(&read, pieces.0);
+            let verified = read.verify(&method, &target, pieces.0);
+            assert!(verified.is_err() || read.key != coordinator().public());
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// What is signed is verified, and nothing else by the same signature.
+fn signed(mut pieces: Pieces<'_>) {
+    let time_ms = pieces.u64();
+    let (method, target) = (text(pieces.line()), text(pieces.line()));
+    let body = pieces.0;
+    let signature = sign_request(agent(), &method, &target, body, time_ms);
+    let [key, time, digits] = [
+        signature.key.to_string(),
+        signature.time_ms.to_string(),
+        signature.signature.to_string(),
+    ];
+    let read = RequestSignature::from_headers(Some(&key), Some(&time), Some(&digits));
+    assert_eq!(read.as_ref(), Ok(&signature));
+    assert!(signature.verify(&method, &target, body).is_ok());
+    let moved = format!("{method}{target}");
+    assert!(target.is_empty() || signature.verify(&moved, "", body).is_err());
+    let longer = [body, &[0]].concat();
+    assert!(signature.verify(&method, &target, &longer).is_err());
+    check_time(&signature, body);
+}
+
+fn check_time(signature: &RequestSignature, rest: &[u8]) {
+    let mut rest = Pieces(rest);
+    for now_ms in [0, rest.u64(), 1 << 60, u64::MAX] {
+        if let Err(differs) = signature.check_time(now_ms) {
+            assert!(differs.to_string().contains(" UTC"));
+        }
+    }
+}
+
+/// INV-4: nothing that is printed of a token repeats its secret.
+fn enrolment(bytes: &[u8]) {
+    match serde_json::from_slice::<EnrolRequest>(bytes) {
+        Ok(request) => {
+            let shown = format!("{request:?}");
+            assert!(!shown.contains(&*request.token.to_text()));
+            let written = json(&request);
+            let again: EnrolRequest = serde_json::from_slice(&written).expect("what was written");
+            assert_eq!(*again.token.to_text(), *request.token.to_text());
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn rotation(bytes: &[u8]) {
+    let Ok(request) = serde_json::from_slice::<RotateRequest>(bytes) else {
+        return;
+    };
+    assert_eq!(serde_json::from_slice(&json(&request)).ok(), Some(request.clone()));
+    // Nobody holds a key that a fuzzer can sign with.
+    assert!(request.verify("study", 1, &agent().public()).is_err());
+}
+
+/// A body that is read, if it is one, is written and read as the same.
+fn body<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) {
+    if let Ok(body) = serde_json::from_slice::<T>(bytes) {
+        let again: Option<T> = serde_json::from_slice(&json(&body)).ok();
+        assert_eq!(again.as_ref(), Some(&body));
+    }
+}
+
+fn json(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("plain data has a form in JSON")
+}
+
+fn state(text: &str) {
+    if let Ok(state) = text.parse::<StudyState>() {
+        assert_eq!(state.name(), text);
+    }
+}
+
+/// Requests and answers that are accepted.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let (method, target, body) = ("GET", "/v1/studies/labs/handouts?after=3&wait=5", "");
+    let signature = sign_request(agent(), method, target, body.as_bytes(), 1_700_000_000_000);
+    let headers = format!(
+        "{}\n{}\n{}\n{method}\n{target}\n{body}",
+        signature.key, signature.time_ms, signature.signature
+    );
+    let token = EnrolmentToken {
+        secret: [5; 20],
+        coordinator: coordinator().public(),
+    };
+    let of = |kind: u8, body: &[u8]| [&[kind], body].concat();
+    let mut seeds = vec![
+        of(0, &[&[0], headers.as_bytes()].concat()),
+        of(0, &[&[2], headers.as_bytes()].concat()),
+        of(1, b"\x00\x00\x01\x00\x00\x00\x00\x00PUT\n/v1/studies/labs/rounds/3/slots/1\nbody"),
+        of(2, &json(&EnrolRequest { token })),
+        of(3, &json(&RotateRequest::new(agent(), "study", 1, &coordinator().public()))),
+        of(5, &json(&Accepted::default())),
+        of(8, b"\"bad-request\""),
+        of(9, b"paused"),
+    ];
+    let enrolled = Enrolled {
+        study: "labs".to_owned(),
+        slot: 1,
+        agent: "north".to_owned(),
+        config: fedbo_wire::Digest([3; 32]),
+        coordinator: coordinator().public(),
+    };
+    let status = StudyStatus {
+        study: "labs".to_owned(),
+        state: StudyState::Running,
+        round: 1,
+        rounds: 3,
+        collects: true,
+        head: String::new(),
+    };
+    let problem = Problem {
+        code: ProblemCode::Late,
+        message: "the round is over".to_owned(),
+    };
+    seeds.push(of(4, &json(&enrolled)));
+    seeds.push(of(6, &json(&status)));
+    seeds.push(of(7, &json(&problem)));
+    seeds
+}

@@ -1,0 +1,23 @@
+//! The keys of everybody whom a target plays.
+
+use std::sync::OnceLock;
+
+use fedbo_wire::SigningKey;
+
+/// The coordinator's: what it has to sign, a target signs in its place.
+pub(crate) fn coordinator() -> &'static SigningKey {
+    static KEY: OnceLock<SigningKey> = OnceLock::new();
+    KEY.get_or_init(|| SigningKey::from_seed([7; 32]))
+}
+
+/// An agent's.
+pub(crate) fn agent() -> &'static SigningKey {
+    static KEY: OnceLock<SigningKey> = OnceLock::new();
+    KEY.get_or_init(|| SigningKey::from_seed([8; 32]))
+}
+
+/// A handout under the coordinator's signature, whatever it holds.
+pub(crate) fn signed_handout(unsigned: &[u8]) -> Vec<u8> {
+    let signature = coordinator().sign("fedbo handout, version 1", &[unsigned]);
+    [unsigned, &signature.0].concat()
+}

@@ -1,0 +1,39 @@
+//! What each fuzz target does with its bytes: hostile bytes go to a decoder, what is accepted is checked, and nothing may panic.
+//!
+//! Decides which decoders are reached and what must hold of what they accept. Where the bytes come from is left to others: to
+//! libFuzzer in the binaries of the folder `fuzz`, or to the tests of this crate, which replay the corpus and the inputs of bugs
+//! that were found. Start at [`TARGETS`].
+
+mod broadcast;
+mod keys;
+mod ledger;
+mod pieces;
+mod scratch;
+mod upload;
+
+pub use broadcast::broadcast;
+pub use ledger::ledger;
+pub use scratch::SCRATCH;
+pub use upload::upload;
+
+/// A decoder, or a few that belong together.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name: that of its binary, and of its folders of inputs.
+    pub name: &'static str,
+    /// Gives it one input. Panics if anything is wrong.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with, where there is no corpus.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All of them.
+pub const TARGETS: [Target; 3] = [
+    target("broadcast", broadcast, broadcast::seeds),
+    target("ledger", ledger, ledger::seeds),
+    target("upload", upload, upload::seeds),
+];
+
+const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Target {
+    Target { name, run, seeds }
+}

@@ -1,0 +1,111 @@
+//! What a scratch server needs of the machine: PostgreSQL's programs, a place, a user, and the list of processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Pid;
+
+/// An ordinary user, for a process that root starts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct User {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// Processes that this one has started, where the system has a `/proc` or a `ps`.
+pub(super) fn children_of(parent: u32) -> Vec<Pid> {
+    let table = match fs::read_dir("/proc/self") {
+        Ok(_) => processes(),
+        Err(_) => {
+            let ps = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output();
+            String::from_utf8(ps.unwrap().stdout).unwrap()
+        }
+    };
+    let children = table.lines().filter_map(|line| {
+        let mut numbers = line.split_whitespace();
+        let (pid, of) = (numbers.next()?, numbers.next()?);
+        (of == parent.to_string()).then(|| Pid::from_raw(pid.parse().ok()?))?
+    });
+    children.collect()
+}
+
+/// A line for each process: its id and its parent's.
+fn processes() -> String {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // "pid (name) state ppid …": the name may hold blanks and brackets.
+        let (pid, _) = stat.split_once(' ')?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+        Some(format!("{pid} {parent}\n"))
+    });
+    lines.collect()
+}
+
+/// Where to put a server's folder: into memory, if there is room. What tests kill are processes, not machines, so a disk's
+/// syncs would only cost time; the server makes them all the same.
+pub(super) fn place() -> PathBuf {
+    const ROOM: u64 = 512 << 20;
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map(|fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+    let is_ours = || rustix::fs::access(memory, rustix::fs::Access::WRITE_OK).is_ok();
+    match free {
+        Ok(free) if free >= ROOM && is_ours() => memory.to_path_buf(),
+        _ => std::env::temp_dir(),
+    }
+}
+
+/// The user whom a server runs as, if this is root.
+pub(super) fn ordinary_user() -> Option<User> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let found = ["postgres", "nobody"].iter().find_map(|name| {
+        let mut lines = users
+            .lines()
+            .map(|line| line.split(':').collect::<Vec<_>>());
+        let fields = lines.find(|fields| fields.first() == Some(name))?;
+        let (uid, gid) = (fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?);
+        Some(User { uid, gid })
+    });
+    Some(found.unwrap_or_else(|| {
+        panic!(
+            "PostgreSQL refuses to run as root, and this machine has neither a user postgres nor a user nobody; run the \
+             tests as an ordinary user"
+        )
+    }))
+}
+
+/// The folder of PostgreSQL's programs: that of `PATH`, or where Debian, Fedora and Homebrew put them.
+pub(super) fn programs() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    for (parent, inside) in [
+        ("/usr/lib/postgresql", "bin"),
+        ("/opt/homebrew/opt", "bin"),
+        ("/usr/local/opt", "bin"),
+    ] {
+        let Ok(entries) = fs::read_dir(parent) else {
+            continue;
+        };
+        let mut found: Vec<_> = entries.flatten().map(|e| e.path().join(inside)).collect();
+        found.sort();
+        folders.extend(found.into_iter().rev());
+    }
+    folders.push(PathBuf::from("/usr/pgsql/bin"));
+    let has_all = |folder: &&PathBuf| {
+        let is_there = |program: &str| folder.join(program).is_file();
+        is_there("initdb") && is_there("postgres")
+    };
+    let folder = folders.iter().find(has_all).unwrap_or_else(|| {
+        panic!(
+            "there is no PostgreSQL on this machine (initdb and postgres), which this test needs; install it, on Debian \
+             with: apt-get install postgresql"
+        )
+    });
+    // Where a link leads to are also its other files.
+    let initdb = folder.join("initdb").canonicalize().unwrap();
+    initdb.parent().map(Path::to_path_buf).unwrap()
+}
