@@ -1,4 +1,4 @@
-//! The project's longer tasks: `cargo xtask check`, `test`, `mutants`, `bench` and `deny`.
+//! The project's longer tasks: `cargo xtask check`, `test`, `mutants`, `fuzz`, `bench` and `deny`.
 //!
 //! Nothing needs to be installed first but Rust itself; CI runs the same verbs. Every command is shown before it runs.
 #![expect(
@@ -8,6 +8,7 @@
 
 mod bench;
 mod deny;
+mod fuzz;
 mod mutants;
 mod postgres;
 mod process;
@@ -38,6 +39,10 @@ enum Verb {
     ///
     /// They are listed in crates/privacy/mutants.toml. Exit status: 0 if all were found.
     Mutants(mutants::Mutants),
+    /// Hostile bytes for every decoder, by libFuzzer; an input that fails is kept below fuzz/regressions
+    ///
+    /// Installs cargo-fuzz into target/tools if it is not there; needs a C++ compiler.
+    Fuzz(fuzz::Fuzz),
     /// Time our operations, and the peers' beside them where their packages are at hand
     Bench(bench::Bench),
     /// Licences, advisories, sources and duplicates of all dependencies
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Check => verify::check(),
         Verb::Test(test) => test.run(),
         Verb::Mutants(mutants) => mutants.run(),
+        Verb::Fuzz(fuzz) => fuzz.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Deny(deny) => deny.run(),
     };

@@ -170,7 +170,8 @@ delta = 1e-6
         assert_eq!(file.authority.as_deref(), Some(Path::new("/tmp/ca.pem")));
         assert_eq!((file.study.as_deref(), file.seed), (Some("wine"), Some(7)));
         let cap = file.cap.unwrap();
-        assert!(cap.epsilon() == 4.0 && cap.delta().get() == 1e-6);
+        let expected = Budget::new(4.0, Delta::new(1e-6).unwrap()).unwrap();
+        assert_eq!(cap, expected);
         assert_eq!(command.argv, ["true", "{C}"]);
         assert_eq!(command.directory.as_deref(), Some(Path::new("/tmp")));
     }
@@ -181,7 +182,7 @@ delta = 1e-6
         assert_eq!(file.home, Path::new("/tmp/fedbo-agent"));
         assert!(file.study.is_none() && file.seed.is_none() && file.cap.is_none());
         let (file, _) = load(&WHOLE.replace("delta = 1e-6\n", "")).unwrap();
-        assert!(file.cap.unwrap().delta().get() == 1e-5);
+        assert_eq!(file.cap.unwrap().delta(), Delta::new(1e-5).unwrap());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_wire::{Enrolled, EnrolmentToken, config_digest, verify_config};
 use ureq::http::Uri;
@@ -55,11 +56,13 @@ pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership,
     let home = Home::open_or_make(&options.home)?;
     let _held = home.hold_key()?;
     let key = Identity::load_or_make(home.folder())?.key;
+    pass("agent: its key is written");
     let asked = |source: LinkError| EnrolError::Link {
         url: url.clone(),
         source,
     };
     let enrolled = link.enrol(&key, &options.token).map_err(asked)?;
+    pass("agent: the coordinator knows it");
     let config = link.config(&key, &enrolled.study).map_err(asked)?;
     let text =
         believed(&options.token, &enrolled, &config).map_err(|message| EnrolError::Impostor {
@@ -87,7 +90,9 @@ pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership,
         contact_at_ms: SystemClock.now_ms(),
         finished: false,
     };
-    store(&home, fresh)
+    let membership = store(&home, fresh)?;
+    pass("agent: its membership is stored");
+    Ok(membership)
 }
 
 /// Stores a membership; of one that is stored already, where its coordinator is found now.

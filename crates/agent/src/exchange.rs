@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fedbo_failpoints::pass;
 use fedbo_protocol::{AgentEffect, AgentUpdate};
 use fedbo_wire::{ProblemCode, StudyState, Upload};
 
@@ -49,8 +50,10 @@ impl Session<'_> {
         }
         match self.send(round, &bytes)? {
             Sent::Acknowledged => {
+                pass("agent: an upload is answered");
                 self.log()
                     .end(round, UploadState::Acknowledged, self.clock.now_ms())?;
+                pass("agent: an upload is noted as answered");
                 self.delivered = Some(round);
                 self.observer.upload_sent(round);
                 Ok(Step::Went)
@@ -92,8 +95,12 @@ impl Session<'_> {
             bytes,
             now_ms,
         };
+        pass("agent: an upload is about to be charged");
         match purse.charge(&self.home.database, &charge)?? {
-            Charged::Made => Ok(UploadState::Pending),
+            Charged::Made => {
+                pass("agent: an upload is charged");
+                Ok(UploadState::Pending)
+            }
             Charged::Withheld(reached) => {
                 if !self.said_budget {
                     self.said_budget = true;
@@ -119,7 +126,38 @@ impl Session<'_> {
                 self.answered()?;
                 Ok(Sent::Missed(problem))
             }
+            Err(LinkError::Refused { problem, .. }) if is_before_its_time(problem.code) => {
+                Ok(Sent::Undecided(self.wait_for_the_study()?))
+            }
             Err(error) => Ok(Sent::Undecided(self.failed("an upload", error)?)),
+        }
+    }
+
+    /// Waits until a study that has not begun, or is paused, changes: a poll ends then. What it may bring is asked for again
+    /// when it is due.
+    fn wait_for_the_study(&mut self) -> Result<Step, RunError> {
+        let poll = Poll {
+            after: self.follower.round(),
+            entries: self.follower.head().seq,
+            wait_s: POLL_S,
+            delivered: None,
+            bytes_max: self.follower.bytes_max(),
+        };
+        let asked_ms = self.clock.now_ms();
+        let key = &self.keys[0];
+        match self.link.handouts(key, &self.membership.study, poll) {
+            Ok(Polled::Handout(_)) => {
+                self.answered()?;
+                Ok(Step::Went)
+            }
+            Ok(Polled::Nothing(standing)) => {
+                self.answered()?;
+                match standing.state {
+                    StudyState::Running => Ok(Step::Went),
+                    _ => self.wait(standing, asked_ms),
+                }
+            }
+            Err(error) => self.failed("the study's beginning", error),
         }
     }
 
@@ -199,11 +237,15 @@ impl Session<'_> {
             bytes,
         };
         let (round, collects) = (believed.round, believed.collects);
+        pass("agent: a handout has come");
         self.log()
             .take(round, &taken, &believed.head, self.clock.now_ms())?;
+        pass("agent: a handout is stored");
         self.said_state = None;
         self.observer.round_began(round, collects);
-        self.begin_round(believed)
+        let went = self.begin_round(believed)?;
+        pass("agent: a handout is taken");
+        Ok(went)
     }
 
     /// Nothing is sent to this coordinator any more.
@@ -293,6 +335,11 @@ fn is_missed(code: ProblemCode) -> bool {
         code,
         ProblemCode::Late | ProblemCode::NotCollected | ProblemCode::Finished
     )
+}
+
+/// Whether the study does not play rounds now.
+fn is_before_its_time(code: ProblemCode) -> bool {
+    matches!(code, ProblemCode::NotStarted | ProblemCode::Paused)
 }
 
 /// Whether the coordinator answers, and the round is not open just now.

@@ -143,7 +143,7 @@ impl HttpLink {
             };
         let spawned = std::thread::Builder::new()
             .name("fedbo-agent-link".to_owned())
-            .spawn(move || sender.send(exchange()));
+            .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
         spawned.map_err(|error| unreachable_by(format!("no thread can be started: {error}")))?;
         loop {
             if self.stop.load(Ordering::Relaxed) {

@@ -43,6 +43,15 @@ pub struct BudgetReached {
     pub would_be: f64,
 }
 
+/// What an agent has spent over all its studies.
+#[derive(Clone, Debug)]
+pub struct PrivacyStatus {
+    /// What may be spent, as the agent's file said last.
+    pub cap: Budget,
+    /// What all its uploads cost together, at most.
+    pub spent: Result<Claim, Unpriced>,
+}
+
 /// What an upload is charged with.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge<'a> {
@@ -232,10 +241,8 @@ fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unp
     Ok(claim)
 }
 
-/// What the agent has spent over all its studies, at the δ of its cap, and the cap; none while no study was charged.
-pub(crate) fn spent(
-    database: &Database,
-) -> Result<Option<(Budget, Result<Claim, Unpriced>)>, HomeError> {
+/// What the agent has spent over all its studies, at the δ of its cap; none while no study was charged.
+pub(crate) fn spent(database: &Database) -> Result<Option<PrivacyStatus>, HomeError> {
     database.read(|tx| {
         let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
         let cap = tx
@@ -247,6 +254,7 @@ pub(crate) fn spent(
         let cap = fedbo_privacy::accounting::Delta::new(delta)
             .and_then(|delta| Budget::new(epsilon, delta))
             .map_err(|error| Failure::Contradiction(format!("its cap: {error}")))?;
-        Ok(Some((cap, claim(&charges(tx)?, cap))))
+        let spent = claim(&charges(tx)?, cap);
+        Ok(Some(PrivacyStatus { cap, spent }))
     })
 }

@@ -8,9 +8,12 @@ use fedbo_federation::{Arm, Distributed, Protection, ReleaseMechanism};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
 use fedbo_protocol::{LatticeRounds, MechanismFailed, PaperRounds, Release, RoundMechanism};
 
+/// Reads the bytes of a round's release.
+type Restore = dyn Fn(u64, &[u8]) -> Result<Aggregate, MechanismFailed> + Send + Sync;
+
 /// The releases of a study, as its configuration says that they are made.
 pub(crate) struct Reader {
-    restore: Box<dyn Fn(u64, &[u8]) -> Result<Aggregate, MechanismFailed> + Send + Sync>,
+    restore: Box<Restore>,
     n_regions: usize,
     n_features: usize,
     /// Bytes of a release at most.

@@ -25,14 +25,14 @@ pub fn rotate(home: &Path) -> Result<PublicKey, RotateError> {
     })
 }
 
+/// How a coordinator is found.
+pub type LinkTo<'a> = dyn Fn(&Membership) -> Result<Box<dyn Link>, LinkError> + 'a;
+
 /// The same by other ways to the coordinators.
 ///
 /// # Errors
 /// As for [`rotate`].
-pub fn rotate_with(
-    home: &Path,
-    link_to: &dyn Fn(&Membership) -> Result<Box<dyn Link>, LinkError>,
-) -> Result<PublicKey, RotateError> {
+pub fn rotate_with(home: &Path, link_to: &LinkTo<'_>) -> Result<PublicKey, RotateError> {
     let home = Home::open(home)?;
     let _held = home.hold_key()?;
     let mut memberships = home.memberships()?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
 use fedbo_privacy::accounting::Budget;
@@ -255,6 +256,7 @@ impl<'a> Session<'a> {
             Standing::Told(told) => told,
             Standing::Begun => {
                 self.observer.trial_started(&trial, &point);
+                pass("agent: a trial is begun");
                 let id = TrialId {
                     agent: u64::from(self.membership.slot),
                     trial: trial.index,
@@ -271,7 +273,9 @@ impl<'a> Session<'a> {
                     let message = failure.to_string();
                     return Err(RunError::Objective { message });
                 }
+                pass("agent: a trial is evaluated");
                 self.trials.tell(trial.index, &told)?;
+                pass("agent: a trial is told");
                 self.observer.trial_ended(&trial, &point, &told);
                 told
             }

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use fedbo_privacy::accounting::{Budget, Claim};
 use fedbo_space::Direction;
 
 use crate::log::{Log, UploadCounts};
 use crate::trials::look;
-use crate::{Home, HomeError, RunError, Unpriced, purse};
+use crate::{Home, HomeError, PrivacyStatus, RunError, purse};
 
 /// Where an agent stands.
 #[derive(Clone, Debug)]
@@ -16,15 +15,6 @@ pub struct HomeStatus {
     pub memberships: Vec<MembershipStatus>,
     /// What it has spent over all of them and what it may spend; none before its first run of a study that charges.
     pub privacy: Option<PrivacyStatus>,
-}
-
-/// What an agent has spent over all its studies.
-#[derive(Clone, Debug)]
-pub struct PrivacyStatus {
-    /// What may be spent, as the agent's file said last.
-    pub cap: Budget,
-    /// What all its uploads cost together, at most.
-    pub spent: Result<Claim, Unpriced>,
 }
 
 /// Where an agent stands in a study.
@@ -93,9 +83,8 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
             url: membership.url,
         });
     }
-    let privacy = purse::spent(&home.database)?;
     Ok(HomeStatus {
         memberships,
-        privacy: privacy.map(|(cap, spent)| PrivacyStatus { cap, spent }),
+        privacy: purse::spent(&home.database)?,
     })
 }

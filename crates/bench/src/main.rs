@@ -127,6 +127,12 @@ enum Bench {
         #[command(flatten)]
         load: coordinator_load::Load,
     },
+    /// Memory of a coordinator's service for each open connection
+    CoordinatorConnections {
+        /// Numbers of connections
+        #[arg(long, value_delimiter = ',', default_value = "1000,4096")]
+        connections: Vec<u32>,
+    },
     /// The service of `coordinator_load`, in a process of its own
     #[command(hide = true)]
     CoordinatorServe {
@@ -215,6 +221,10 @@ fn main() -> Result<()> {
             ("scaling", scaling::rows(largest, &effort.limits())?)
         }
         Bench::CoordinatorLoad { load } => ("coordinator_load", coordinator_load::rows(&load)?),
+        Bench::CoordinatorConnections { connections } => (
+            "coordinator_connections",
+            coordinator_load::connections::rows(&connections)?,
+        ),
         Bench::CoordinatorServe { folder } => return coordinator_load::serve(&folder),
         Bench::Memory { agents, rounds } => ("memory", memory::rows(agents, rounds)?),
     };

@@ -31,6 +31,22 @@ struct Cli {
     command: commands::Command,
 }
 
+/// An error and its causes; what one says already is not said twice.
+fn words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if words.contains(&text) {
+            continue;
+        }
+        if !words.is_empty() {
+            words += ": ";
+        }
+        words += &text;
+    }
+    words
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // Panics inside objectives are caught and recorded as failed trials; one that comes up to here is our mistake.
@@ -38,7 +54,7 @@ fn main() -> ExitCode {
     let exit = match catch_unwind(AssertUnwindSafe(|| cli.command.run())) {
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
-            console::note(&format!("error: {error:#}"));
+            console::note(&format!("error: {}", words(&error)));
             Exit::of(&error)
         }
         Err(_) => {

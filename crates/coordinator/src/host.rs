@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use fedbo_failpoints::pass;
 use fedbo_gp::MapHash;
-use fedbo_ledger::LedgerError;
+use fedbo_ledger::{Head, LedgerError};
 use fedbo_protocol::{AgentUpdate, Broadcast, Handout as _, RoundError, UpdateRejected};
-use fedbo_wire::{Content, Handout, HandoutUnreadable, Limits, SigningKey, StudyState};
+use fedbo_wire::{
+    Content, Handout, HandoutUnreadable, LedgerEntry, Limits, SigningKey, StudyState,
+};
 use tokio::sync::{oneshot, watch};
 
 use crate::book::{Book, BookError, Charged, Free};
@@ -348,6 +350,8 @@ impl Worker {
             clock,
             renewed: Instant::now(),
         });
+        self.metrics.round(round);
+        self.metrics.stands_still(false);
         tracing::info!(study = %self.study.name, round, "rounds are played here");
         self.carry_out(steps)?;
         self.retry = None;
@@ -380,8 +384,14 @@ impl Worker {
     }
 
     fn publish_book(&self, book: &dyn Book, round: u64) -> Result<(), Trouble> {
-        let entries: Vec<_> = book.entries(0)?.into_iter().map(Arc::new).collect();
-        let head = book.head();
+        // A release that is stored for the round itself leaves when the round is over (INV-9).
+        let mut entries = book.entries(0)?;
+        entries.retain(|entry| entry.round < round);
+        let follow = |head: Head, entry: &LedgerEntry| {
+            head.follow(entry.round, &entry.event, &entry.release)
+        };
+        let head = entries.iter().fold(self.study.genesis(), follow);
+        let entries: Vec<_> = entries.into_iter().map(Arc::new).collect();
         let last = match self.study.is_relayed() && round > 0 {
             true => Some(Arc::new(broadcast(
                 &*self.store,
@@ -561,6 +571,7 @@ impl Worker {
             .retry
             .map_or(first, |(_, waited)| (2 * waited).min(last));
         self.retry = Some((Instant::now() + wait, wait));
+        self.metrics.stands_still(true);
         tracing::error!(study = %self.study.name, retry_s = wait.as_secs(), "the study stands still: {trouble}");
         let words = trouble.to_string();
         if self.publisher.borrow().trouble.as_ref() != Some(&words) {

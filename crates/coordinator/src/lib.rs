@@ -16,6 +16,7 @@ mod published;
 mod server;
 mod service;
 pub mod store;
+mod strangers;
 mod study;
 mod tls;
 

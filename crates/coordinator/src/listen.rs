@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
@@ -17,14 +20,38 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
 use crate::metrics::Metrics;
+use crate::strangers::{Standing, Strangers};
 
 /// What connections may use.
+///
+/// All of them together hold at most
+///
+/// ```text
+/// n_connections · (BYTES_EACH + 2 · body + answer)
+/// ```
+///
+/// bytes: `body` is the largest request of the studies, 88 + 8 M of an upload and at least 1024, once as it is read and once as
+/// it is decoded; `answer` the largest answer that is not shared, for a private study 168 and, for each release that an agent asks
+/// for at once, 1056 and the size of a release; up to four releases are shared. Measured: an idle connection needs 11 KiB before
+/// its handshake, 24 KiB after it and 26 KiB after an upload, so 4096 of them 105 MiB. Buffers of the system's sockets come to
+/// that.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Open connections at most; more are closed at once.
+    /// Open connections at most. One more takes the place of the oldest on which no agent of a study has signed a request; if
+    /// there is none, it is closed at once.
     pub n_connections: usize,
     /// How long a handshake, and the head of a request, may take; an idle connection is closed after it.
     pub patience: Duration,
+    /// How long the body of a request may take.
+    pub body_patience: Duration,
+    /// How long an answer may wait for a client that reads nothing of it.
+    pub answer_patience: Duration,
+}
+
+impl ConnectionLimits {
+    /// Bytes that a connection needs at most beside bodies: 24 KiB for its task and the state of TLS, 16 KiB of requests, as
+    /// much of answers, and 20 KiB for a record of TLS in each direction.
+    pub const BYTES_EACH: usize = (24 + 16 + 16 + 2 * 20) << 10;
 }
 
 impl Default for ConnectionLimits {
@@ -32,15 +59,15 @@ impl Default for ConnectionLimits {
         Self {
             n_connections: 4096,
             patience: Duration::from_secs(10),
+            body_patience: Duration::from_secs(30),
+            answer_patience: Duration::from_secs(30),
         }
     }
 }
 
-/// How long an answer may wait for a client that does not read it.
-const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long requests that are being answered may take when the service ends.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes that are buffered of a connection's requests.
+/// Bytes that are buffered of a connection's requests, and as many of its answers on their way through TLS.
 const BUFFER: usize = 16 << 10;
 /// Headers of a request at most.
 const HEADERS: usize = 64;
@@ -55,6 +82,7 @@ pub(crate) async fn serve(
     mut closes: watch::Receiver<bool>,
 ) {
     let permits = Arc::new(Semaphore::new(limits.n_connections));
+    let mut strangers = Strangers::new(limits.n_connections);
     let acceptor = tls.map(TlsAcceptor::from);
     let mut connections = JoinSet::new();
     loop {
@@ -72,29 +100,50 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+        if permits.available_permits() == 0 {
             metrics.refused.inc();
-            drop(stream);
-            continue;
+            if !strangers.dismiss() {
+                drop(stream);
+                continue;
+            }
+        }
+        let permit = tokio::select! {
+            permit = Arc::clone(&permits).acquire_owned() => permit,
+            () = closing(&mut closes) => break,
         };
+        let Ok(permit) = permit else {
+            break; // nobody closes the semaphore
+        };
+        let standing = strangers.arrive();
         // Small answers leave at once; where the system refuses, they leave later.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(WRITE_PATIENCE));
+        stream.set_write_timeout(Some(limits.answer_patience));
         let (acceptor, router, metrics) = (acceptor.clone(), router.clone(), Arc::clone(&metrics));
         let closes = closes.clone();
         connections.spawn(async move {
             metrics.connections.inc();
-            match acceptor {
-                None => connection(Box::pin(stream), router, limits, closes).await,
-                Some(acceptor) => {
-                    let handshake = acceptor.accept(Box::pin(stream));
-                    match timeout(limits.patience, handshake).await {
-                        Ok(Ok(stream)) => connection(stream, router, limits, closes).await,
-                        Ok(Err(error)) => tracing::debug!("no TLS connection: {error}"),
-                        Err(_) => tracing::debug!("no TLS connection in time"),
-                    }
+            let service = Known {
+                router: TowerToHyperService::new(router),
+                standing: Arc::clone(&standing),
+            };
+            let served = async {
+                let Some(acceptor) = acceptor else {
+                    return connection(Box::pin(stream), service, limits, closes).await;
+                };
+                let limit = |tls: &mut rustls::ServerConnection| {
+                    tls.set_buffer_limit(Some(BUFFER));
+                };
+                let handshake = acceptor.accept_with(Box::pin(stream), limit);
+                match timeout(limits.patience, handshake).await {
+                    Ok(Ok(stream)) => connection(stream, service, limits, closes).await,
+                    Ok(Err(error)) => tracing::debug!("no TLS connection: {error}"),
+                    Err(_) => tracing::debug!("no TLS connection in time"),
                 }
+            };
+            tokio::select! {
+                () = served => {}
+                () = standing.leaves() => tracing::debug!("a connection made room for another"),
             }
             metrics.connections.dec();
             drop(permit);
@@ -107,10 +156,27 @@ pub(crate) async fn serve(
     }
 }
 
+/// Tells each request what is known of its connection.
+struct Known {
+    router: TowerToHyperService<Router>,
+    standing: Arc<Standing>,
+}
+
+impl Service<Request<Incoming>> for Known {
+    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(Arc::clone(&self.standing));
+        self.router.call(request)
+    }
+}
+
 /// Serves one connection to its end.
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    router: Router,
+    service: Known,
     limits: ConnectionLimits,
     mut closes: watch::Receiver<bool>,
 ) {
@@ -119,7 +185,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .header_read_timeout(limits.patience)
         .max_buf_size(BUFFER)
         .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,

@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     seconds: Family<Labels, Histogram>,
     rounds: Family<Labels, Gauge<u64, AtomicU64>>,
     commits: Family<Labels, Histogram>,
+    still: Family<Labels, Gauge<u64, AtomicU64>>,
     /// Connections that are open.
     pub(crate) connections: Gauge,
     /// Connections that were refused because too many were open.
@@ -43,6 +44,7 @@ impl Metrics {
         let seconds = Family::<Labels, Histogram>::new_with_constructor(histogram);
         let rounds = Family::<Labels, Gauge<u64, AtomicU64>>::default();
         let commits = Family::<Labels, Histogram>::new_with_constructor(histogram);
+        let still = Family::<Labels, Gauge<u64, AtomicU64>>::default();
         let (connections, refused) = (Gauge::default(), Counter::default());
         registry.register("requests", "Requests by route and status", requests.clone());
         registry.register(
@@ -56,6 +58,11 @@ impl Metrics {
             "Time to make a release and its charge durable",
             commits.clone(),
         );
+        registry.register(
+            "stands_still",
+            "1 while a study that should run cannot; the log says why",
+            still.clone(),
+        );
         registry.register("connections", "Open connections", connections.clone());
         registry.register(
             "connections_refused",
@@ -68,6 +75,7 @@ impl Metrics {
             seconds,
             rounds,
             commits,
+            still,
             connections,
             refused,
         }
@@ -104,6 +112,12 @@ impl StudyMetrics {
 
     pub(crate) fn round(&self, round: u64) {
         self.metrics.rounds.get_or_create(&self.labels).set(round);
+    }
+
+    /// Whether it cannot go on.
+    pub(crate) fn stands_still(&self, stands_still: bool) {
+        let gauge = self.metrics.still.get_or_create(&self.labels);
+        gauge.set(stands_still.into());
     }
 
     pub(crate) fn committed(&self, took: Duration) {

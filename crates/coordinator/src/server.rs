@@ -96,6 +96,7 @@ impl Service {
             settings.key,
             settings.holder,
             settings.ledgers,
+            settings.limits.body_patience,
         ));
         shared.refresh().await?;
         let (closes, ending) = watch::channel(false);

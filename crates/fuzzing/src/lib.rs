@@ -5,15 +5,31 @@
 //! that were found. Start at [`TARGETS`].
 
 mod broadcast;
+mod checkpoint;
+mod cli;
+mod config;
+mod database;
+mod http;
 mod keys;
 mod ledger;
+mod ledger_file;
 mod pieces;
 mod scratch;
+mod service;
+mod sqlite_file;
 mod upload;
+mod world;
 
 pub use broadcast::broadcast;
+pub use checkpoint::checkpoint;
+pub use cli::cli;
+pub use config::config;
+pub use database::database;
+pub use http::http;
 pub use ledger::ledger;
+pub use ledger_file::ledger_file;
 pub use scratch::SCRATCH;
+pub use service::service;
 pub use upload::upload;
 
 /// A decoder, or a few that belong together.
@@ -28,9 +44,16 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 3] = [
+pub const TARGETS: [Target; 10] = [
     target("broadcast", broadcast, broadcast::seeds),
+    target("checkpoint", checkpoint, checkpoint::seeds),
+    target("cli", cli, cli::seeds),
+    target("config", config, config::seeds),
+    target("database", database, database::seeds),
+    target("http", http, http::seeds),
     target("ledger", ledger, ledger::seeds),
+    target("ledger_file", ledger_file, ledger_file::seeds),
+    target("service", service, service::seeds),
     target("upload", upload, upload::seeds),
 ];
 

@@ -1,1 +1,112 @@
-//! The corpus and the inputs of bugs that were found, once more through every target.
+//! Every target once more with its first inputs, its corpus, and the inputs of bugs that were found: what was mended stays mended.
+#![expect(clippy::unwrap_used, reason = "the tests' own folders and files")]
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use fedbo_fuzzing::{TARGETS, Target};
+
+/// What an input may take here, without optimisation and on a machine that does other things too.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+}
+
+/// Name and bytes of every file in a folder, which may not exist.
+fn inputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut inputs: Vec<_> = paths
+        .map(|path| (path.display().to_string(), fs::read(path).unwrap()))
+        .collect();
+    inputs.sort();
+    inputs
+}
+
+thread_local! {
+    /// Panics of this thread, also those that somebody catches.
+    static OWN: Cell<usize> = const { Cell::new(0) };
+}
+/// Panics of threads that are no test's.
+static OTHERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts panics from now on: a service catches those of its tasks.
+fn count_panics() {
+    static COUNTED: Once = Once::new();
+    COUNTED.call_once(|| {
+        let shown = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            OWN.set(OWN.get() + 1);
+            let thread = std::thread::current();
+            let is_test = thread.name().is_some_and(|name| REPLAYED.contains(&name) || name == "main");
+            OTHERS.fetch_add(usize::from(!is_test), Ordering::SeqCst);
+            shown(panic);
+        }));
+    });
+}
+
+fn replay(name: &str) {
+    let target: Target = *TARGETS.iter().find(|target| target.name == name).unwrap();
+    let seeds = (target.seeds)();
+    assert!(!seeds.is_empty());
+    let seeds = seeds.into_iter().enumerate();
+    let mut all: Vec<_> = seeds.map(|(n, bytes)| (format!("first input {n}"), bytes)).collect();
+    all.extend(inputs(&fuzz().join("regressions").join(name)));
+    all.extend(inputs(&fuzz().join("corpus").join(name)));
+    count_panics();
+    let others = OTHERS.load(Ordering::SeqCst);
+    let mut bad = Vec::new();
+    for (from, bytes) in &all {
+        let since = Instant::now();
+        let before = OWN.get();
+        let result = catch_unwind(AssertUnwindSafe(|| (target.run)(bytes)));
+        if result.is_err() || OWN.get() > before {
+            bad.push(from.clone());
+        }
+        assert!(since.elapsed() < PATIENCE, "{from} took {:?}", since.elapsed());
+    }
+    assert!(bad.is_empty(), "{name} panics with {}", bad.join(", "));
+    assert_eq!(OTHERS.load(Ordering::SeqCst), others, "a thread of a service panicked");
+}
+
+macro_rules! replayed {
+    ($($name:ident),*) => {
+        /// Those that a test below replays.
+        const REPLAYED: &[&str] = &[$(stringify!($name)),*];
+        $(#[test]
+        fn $name() {
+            replay(stringify!($name));
+        })*
+    };
+}
+
+replayed!(
+    broadcast, checkpoint, cli, config, database, http, ledger, ledger_file, service, upload
+);
+
+/// Every target is replayed here and has a binary, and no folder of inputs is left out.
+#[test]
+fn every_target_has_a_test_a_binary_and_its_own_inputs() {
+    let named: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
+    let replayed: BTreeSet<String> = REPLAYED.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(replayed, named);
+    let names = |folder: &str, suffix: &str| -> BTreeSet<String> {
+        let entries = fs::read_dir(fuzz().join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .map(|name| name.strip_suffix(suffix).unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names("fuzz_targets", ".rs"), named);
+    assert_eq!(names("corpus", ""), named);
+    assert!(names("regressions", "").is_subset(&named));
+}

@@ -2,26 +2,21 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use fedbo_database::{Failure, File, Mode};
 use fedbo_failpoints::pass;
 use fedbo_privacy::accounting::PrivacyEvent;
-use rusqlite::{Connection, TransactionBehavior, params};
 
+use crate::backend::{Backend, Key, StoredEntry};
 use crate::chain::Entry;
-use crate::creation::{lay_out, refuse_existing};
-use crate::error::Doing;
-use crate::lock::{Lock, NotLocked};
-use crate::record::{Findings, Record, StoredEntry};
-use crate::schema::FORMAT;
+use crate::file::FileBackend;
+use crate::postgres::PostgresBackend;
+use crate::record::Record;
 use crate::spending::Charges;
-use crate::{BudgetSpent, Charter, Head, LedgerError, Statement, event_to_bytes};
+use crate::{BudgetSpent, Charter, Head, LedgerError, Ledgers, Statement, event_to_bytes};
 
 /// Bytes of a release at most.
 pub const RELEASE_BYTES_MAX: usize = 512 << 20;
-
-const ENTRY: &str = "SELECT seq, previous, round, event, release, hash FROM entries";
 
 /// An entry as it was committed.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,15 +36,13 @@ pub struct Committed {
 /// A release is charged and stored in one durable transaction before its first byte may leave ([`Ledger::commit`]); what was
 /// stored is handed out again byte for byte ([`Ledger::stored`]). It must lie on a disk of this machine.
 pub struct Ledger {
-    file: File,
-    connection: Connection,
+    backend: Box<dyn Backend>,
+    place: PathBuf,
     record: Record,
     /// Charges that are known to be within the budget, and so is every part of them.
     within: RefCell<Charges>,
     /// Why nothing is written any more.
     stopped: Option<String>,
-    /// Ends with this process.
-    _lock: Lock,
 }
 
 impl fmt::Debug for Committed {
@@ -80,13 +73,8 @@ impl Ledger {
     /// [`LedgerError::Held`], [`LedgerError::Write`].
     pub fn create(path: &Path, charter: &Charter) -> Result<Self, LedgerError> {
         charter.check()?;
-        refuse_existing(path)?;
-        let refused = |fault| LedgerError::of(fault, path, Doing::Write);
-        let (file, _) = File::locate(path, Mode::Create, &FORMAT).map_err(refused)?;
-        let lock = lock(&file)?;
-        refuse_existing(path)?;
-        lay_out(&file, charter)?;
-        Self::open_locked(file, charter, lock)
+        let (backend, record) = FileBackend::create(path, charter)?;
+        Ok(Self::of(backend, path, charter, record))
     }
 
     /// Opens the ledger of this study, after all of it was verified (INV-15).
@@ -96,50 +84,46 @@ impl Ledger {
     /// wrong with it; [`LedgerError::OtherCharter`] with the keys that differ (INV-11); [`LedgerError::Held`] if a process
     /// that lives has it open; [`LedgerError::Write`] if it cannot be written.
     pub fn open(path: &Path, charter: &Charter) -> Result<Self, LedgerError> {
-        let refused = |fault| LedgerError::of(fault, path, Doing::Read);
-        let (file, _) = File::locate(path, Mode::Existing, &FORMAT).map_err(refused)?;
-        let lock = lock(&file)?;
-        Self::open_locked(file, charter, lock)
+        let (backend, record) = FileBackend::open(path, charter)?;
+        Ok(Self::of(backend, path, charter, record))
     }
 
-    fn open_locked(file: File, charter: &Charter, lock: Lock) -> Result<Self, LedgerError> {
-        let path = file.path().to_owned();
-        let refused =
-            |failure: Failure| LedgerError::of(failure.into_fault(&FORMAT), &path, Doing::Write);
-        let connection = file.open_to_write(Mode::Existing).map_err(refused)?;
-        let mut record = {
-            let tx = file
-                .begin(&connection, TransactionBehavior::Immediate)
-                .map_err(refused)?;
-            let mut record = Findings::of(&tx).map_err(refused)?.into_record(&path)?;
-            let differences = charter.differences(&record.charter);
-            if !differences.is_empty() {
-                return Err(LedgerError::OtherCharter { path, differences });
-            }
-            let no_more = || Failure::Contradiction("its fencing token is at its end".to_owned());
-            let token = record.token.checked_add(1).ok_or_else(no_more);
-            record.token = token.map_err(refused)?;
-            tx.execute("UPDATE writer SET token = ?", [record.token])
-                .and_then(|_| tx.commit())
-                .map_err(|error| refused(error.into()))?;
-            record
-        };
-        pass("ledger: its fencing token is raised");
-        File::copy_log(&connection);
-        record.charter = charter.clone();
-        Ok(Self {
-            file,
-            connection,
-            record,
+    /// Begins the ledger of a new study in a database.
+    ///
+    /// # Errors
+    /// As for [`Ledger::create`].
+    pub fn create_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
+        charter.check()?;
+        let (backend, record) = PostgresBackend::create(ledgers, charter)?;
+        Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
+    }
+
+    /// Opens the ledger of this study in a database, after all of it was verified (INV-15). Whoever had it open before cannot commit
+    /// any more: [`LedgerError::Superseded`].
+    ///
+    /// # Errors
+    /// As for [`Ledger::open`], but nobody holds it.
+    pub fn open_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
+        let (backend, record) = PostgresBackend::open(ledgers, charter)?;
+        Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
+    }
+
+    fn of(backend: impl Backend + 'static, place: &Path, charter: &Charter, record: Record) -> Self {
+        Self {
+            backend: Box::new(backend),
+            place: place.to_owned(),
+            record: Record {
+                charter: charter.clone(),
+                ..record
+            },
             within: RefCell::default(),
             stopped: None,
-            _lock: lock,
-        })
+        }
     }
 
-    /// The file, as it was named.
+    /// The file, as it was named, or the database and the study in it.
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.place
     }
 
     /// What was fixed before the first round.
@@ -172,9 +156,7 @@ impl Ledger {
         let Ok(round) = i64::try_from(round) else {
             return Ok(None);
         };
-        self.look(&format!("{ENTRY} WHERE round = ?"), round, |stored| {
-            stored.release.to_vec()
-        })
+        self.look(Key::Round(round), |stored| stored.release.to_vec())
     }
 
     /// The entries after number `after`, in order.
@@ -186,7 +168,7 @@ impl Ledger {
         let mut entries = Vec::new();
         for seq in after + 1..=self.record.head.seq {
             let key = i64::try_from(seq).unwrap_or(i64::MAX);
-            let found = self.look(&format!("{ENTRY} WHERE seq = ?"), key, |stored| Committed {
+            let found = self.look(Key::Seq(key), |stored| Committed {
                 seq: stored.seq,
                 round: stored.round,
                 event: stored.event.to_vec(),
@@ -212,7 +194,7 @@ impl Ledger {
         let Ok(seq) = i64::try_from(known.seq) else {
             return Ok(false);
         };
-        let found = self.look(&format!("{ENTRY} WHERE seq = ?"), seq, |stored| stored.hash)?;
+        let found = self.look(Key::Seq(seq), |stored| stored.hash)?;
         Ok(found == Some(known.hash))
     }
 
@@ -290,71 +272,19 @@ impl Ledger {
             event: &bytes,
             release,
         };
-        let head = match self.append(&entry) {
-            Ok(head) => head,
-            Err(error) => {
-                self.stopped = Some(error.to_string());
-                return Err(error);
-            }
-        };
-        self.record.head = head;
-        self.record.last_round = Some(round);
-        self.record.charges.add(event, &bytes, 1);
-        File::copy_log(&self.connection);
-        Ok(head)
-    }
-
-    fn append(&self, entry: &Entry<'_>) -> Result<Head, LedgerError> {
         let head = Head {
             seq: entry.seq,
             hash: entry.hash(),
         };
-        let append = || -> Result<bool, Failure> {
-            let tx = self
-                .file
-                .begin(&self.connection, TransactionBehavior::Immediate)?;
-            let token: i64 = tx.query_row("SELECT token FROM writer", [], |row| row.get(0))?;
-            if token != self.record.token {
-                return Ok(false);
-            }
-            let (seq, last): (u64, Option<Vec<u8>>) = tx.query_row(
-                "SELECT coalesce(max(seq), 0), (SELECT hash FROM entries ORDER BY seq DESC LIMIT 1) FROM entries",
-                [],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
-            let is_ours = seq + 1 == entry.seq && last.is_none_or(|last| last == *entry.previous);
-            if !is_ours {
-                let what = format!("it ends at entry {seq}, expected entry {}", entry.seq - 1);
-                return Err(Failure::Contradiction(what));
-            }
-            tx.execute(
-                "INSERT INTO entries (seq, previous, round, event, release, hash) VALUES (?, ?, ?, ?, ?, ?)",
-                params![
-                    entry.seq,
-                    entry.previous,
-                    entry.round,
-                    entry.event,
-                    entry.release,
-                    head.hash
-                ],
-            )?;
-            pass("ledger: a charge is written and not committed");
-            tx.commit()?;
-            pass("ledger: a charge is committed");
-            Ok(true)
-        };
-        let path = self.path();
-        match append() {
-            Ok(true) => Ok(head),
-            Ok(false) => Err(LedgerError::Superseded {
-                path: path.to_owned(),
-            }),
-            Err(failure) => Err(LedgerError::of(
-                failure.into_fault(&FORMAT),
-                path,
-                Doing::Write,
-            )),
+        if let Err(error) = self.backend.append(self.record.token, &entry, &head) {
+            self.stopped = Some(error.to_string());
+            return Err(error);
         }
+        self.record.head = head;
+        self.record.last_round = Some(round);
+        self.record.charges.add(event, &bytes, 1);
+        self.backend.tidy();
+        Ok(head)
     }
 
     /// What was released and spent.
@@ -379,41 +309,13 @@ impl Ledger {
     /// One entry, if it has its hash.
     fn look<R>(
         &self,
-        sql: &str,
-        key: i64,
+        key: Key,
         take: impl FnOnce(&StoredEntry<'_>) -> R,
     ) -> Result<Option<R>, LedgerError> {
-        let look = || {
-            let tx = self
-                .file
-                .begin(&self.connection, TransactionBehavior::Deferred)?;
-            let mut statement = tx.prepare_cached(sql)?;
-            let mut rows = statement.query([key])?;
-            let Some(row) = rows.next()? else {
-                return Ok(None);
-            };
-            let stored = StoredEntry::read(row)?;
-            if stored.entry().hash() != stored.hash {
-                let what = format!("entry {} does not have its hash", stored.seq);
-                return Err(Failure::Contradiction(what));
-            }
-            Ok(Some(take(&stored)))
-        };
-        look().map_err(|failure: Failure| {
-            LedgerError::of(failure.into_fault(&FORMAT), self.path(), Doing::Read)
-        })
+        let (mut take, mut taken) = (Some(take), None);
+        self.backend.find(key, &mut |stored| {
+            taken = take.take().map(|take| take(stored));
+        })?;
+        Ok(taken)
     }
-}
-
-fn lock(file: &File) -> Result<Lock, LedgerError> {
-    Lock::take(file.absolute()).map_err(|error| match error {
-        NotLocked::Held(by) => LedgerError::Held {
-            path: file.path().to_owned(),
-            by,
-        },
-        NotLocked::Refused(path, error) => LedgerError::Write {
-            path,
-            message: format!("{error}; the lock of the ledger must be writable beside it"),
-        },
-    })
 }

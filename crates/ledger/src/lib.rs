@@ -1,16 +1,20 @@
-//! What was released and what it cost: an append-only, hash-chained ledger in a file.
+//! What was released and what it cost: an append-only, hash-chained ledger in a file or a database.
 //!
 //! Decides which releases and charges are durable, that each round is released once, and when the budget is spent. Knows
 //! nothing of agents, vectors or noise: a release is bytes to it, its cost a privacy event. The argument is in LEDGER.md.
 //! Start at [`Ledger`] and [`Charter`], then [`Statement`] and [`verify`].
 
+mod backend;
 mod chain;
 mod charter;
 mod creation;
 mod encoding;
 mod error;
+mod file;
 mod ledger;
 mod lock;
+mod postgres;
+mod postgres_layout;
 mod record;
 mod schema;
 mod spending;
@@ -21,6 +25,7 @@ pub use charter::{CONFIG_BYTES_MAX, Charter, Difference, NAME_CHARS_MAX};
 pub use encoding::{UnreadableEvent, event_from_bytes, event_to_bytes};
 pub use error::{BudgetSpent, LedgerError};
 pub use ledger::{Committed, Ledger, RELEASE_BYTES_MAX};
+pub use postgres::Ledgers;
 pub use record::{Problem, Report, backup, read, verify};
 pub use spending::Charge;
 pub use statement::Statement;

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::Path;
 
-use fedbo_database::{Failure, File, Mode, integrity_problems};
+use fedbo_database::{File, Mode};
 use fedbo_privacy::accounting::{Budget, Delta};
-use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use crate::chain::{Entry, Hash};
+use crate::backend::{Source, StoredCharter};
+use crate::chain::Hash;
 use crate::charter::{accountant_by_name, mode_by_name};
 use crate::error::Doing;
 use crate::schema::FORMAT;
@@ -64,13 +64,7 @@ pub(crate) struct Record {
 /// [`LedgerError::Absent`], [`LedgerError::NotALedger`] and [`LedgerError::Version`] for a file that is no ledger of this
 /// version; [`LedgerError::Read`] if the system refuses it. Damage is no error, it stands in the report.
 pub fn verify(path: &Path, known: Option<&Head>) -> Result<Report, LedgerError> {
-    let findings = look(path, known)?;
-    Ok(Report {
-        name: findings.name,
-        n_entries: findings.n_entries,
-        head: findings.record.map(|record| record.head),
-        problems: findings.problems,
-    })
+    Ok(look(path, known)?.into_report())
 }
 
 /// Copies a ledger, as it is at one moment, to a new file, also while a study runs. What is released later is missing in the copy:
@@ -101,10 +95,10 @@ fn look(path: &Path, known: Option<&Head>) -> Result<Findings, LedgerError> {
     let mut findings = Findings::default();
     let checked = file.open_to_verify().and_then(|connection| {
         let tx = connection.unchecked_transaction()?;
-        findings.check_all(&tx, known)
+        findings.check_all(&mut &*tx, known)
     });
     findings
-        .or_damaged(checked)
+        .or_damaged::<&rusqlite::Connection, _>(checked)
         .map_err(|failure| refused(failure.into_fault(&FORMAT)))?;
     Ok(findings)
 }
@@ -120,14 +114,31 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Everything that `connection`, in one transaction, sees.
+    /// Everything that `source`, in one transaction, sees.
     ///
     /// # Errors
     /// If the system refuses to read it.
-    pub(crate) fn of(connection: &Connection) -> Result<Self, Failure> {
+    pub(crate) fn of<S: Source>(source: &mut S) -> Result<Self, S::Failure> {
+        Self::with_known(source, None)
+    }
+
+    /// The same, and whether a head that was kept elsewhere is there.
+    pub(crate) fn with_known<S: Source>(
+        source: &mut S,
+        known: Option<&Head>,
+    ) -> Result<Self, S::Failure> {
         let mut findings = Self::default();
-        findings.check_all(connection, None)?;
+        findings.check_all(source, known)?;
         Ok(findings)
+    }
+
+    pub(crate) fn into_report(self) -> Report {
+        Report {
+            name: self.name,
+            n_entries: self.n_entries,
+            head: self.record.map(|record| record.head),
+            problems: self.problems,
+        }
     }
 
     /// The record, or what is wrong.
@@ -159,9 +170,12 @@ impl Findings {
     }
 
     /// Turns damage into a finding; what else keeps a file from being read stays a failure.
-    fn or_damaged<T>(&mut self, result: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    fn or_damaged<S: Source, T>(
+        &mut self,
+        result: Result<T, S::Failure>,
+    ) -> Result<Option<T>, S::Failure> {
         match result {
-            Err(failure) if failure.is_damage() => {
+            Err(failure) if S::is_damage(&failure) => {
                 self.add(None, format!("it cannot be read to its end: {failure}"));
                 Ok(None)
             }
@@ -170,22 +184,23 @@ impl Findings {
         }
     }
 
-    fn check_all(&mut self, connection: &Connection, known: Option<&Head>) -> Result<(), Failure> {
-        for found in [
-            integrity_problems(connection),
-            FORMAT.layout_problems(connection),
-        ] {
-            for message in self.or_damaged(found)?.unwrap_or_default() {
-                self.add(None, message);
-            }
+    fn check_all<S: Source>(
+        &mut self,
+        source: &mut S,
+        known: Option<&Head>,
+    ) -> Result<(), S::Failure> {
+        let problems = source.problems();
+        for message in self.or_damaged::<S, _>(problems)?.unwrap_or_default() {
+            self.add(None, message);
         }
-        let charter = self.charter(connection);
-        let charter = self.or_damaged(charter)?.flatten();
-        let token = token(connection);
-        let token = self.or_damaged(token)?;
+        let charters = source.charters();
+        let charters = self.or_damaged::<S, _>(charters)?;
+        let charter = charters.and_then(|charters| self.charter(charters));
+        let token = source.token();
+        let token = self.or_damaged::<S, _>(token)?;
         let genesis = charter.as_ref().map(Charter::hash);
-        let entries = self.entries(connection, genesis.as_ref(), known);
-        let entries = self.or_damaged(entries)?;
+        let entries = self.entries(source, genesis.as_ref(), known);
+        let entries = self.or_damaged::<S, _>(entries)?;
         if let (Some(charter), Some(token), Some((charges, head, last_round)), []) =
             (charter, token, entries, &self.problems[..])
         {
@@ -200,33 +215,28 @@ impl Findings {
         Ok(())
     }
 
-    fn charter(&mut self, connection: &Connection) -> Result<Option<Charter>, Failure> {
-        let mut statement = connection.prepare(
-            "SELECT name, config, epsilon, delta, mode, accountant, hash FROM charter ORDER BY id",
-        )?;
-        let mut rows = statement.query([])?;
-        let Some(row) = rows.next()? else {
+    fn charter(&mut self, charters: Vec<StoredCharter>) -> Option<Charter> {
+        let is_one = charters.len() <= 1;
+        let Some(stored) = charters.into_iter().next() else {
             self.add(None, "it has no charter");
-            return Ok(None);
+            return None;
         };
-        let name: String = row.get(0)?;
-        self.name = Some(name.clone());
-        let (mode, accountant): (String, String) = (row.get(4)?, row.get(5)?);
-        let stored = hash_of(row, 6)?;
-        let (epsilon, delta): (f64, f64) = (row.get(2)?, row.get(3)?);
-        let budget = Delta::new(delta).and_then(|delta| Budget::new(epsilon, delta));
-        let (Ok(budget), Some(mode), Some(accountant)) =
-            (budget, mode_by_name(&mode), accountant_by_name(&accountant))
-        else {
+        self.name = Some(stored.name.clone());
+        let budget = Delta::new(stored.delta).and_then(|delta| Budget::new(stored.epsilon, delta));
+        let (Ok(budget), Some(mode), Some(accountant)) = (
+            budget,
+            mode_by_name(&stored.mode),
+            accountant_by_name(&stored.accountant),
+        ) else {
             self.add(
                 None,
                 "its charter has a budget, mode or accountant that is none",
             );
-            return Ok(None);
+            return None;
         };
         let charter = Charter {
-            name,
-            config: row.get(1)?,
+            name: stored.name,
+            config: stored.config,
             budget,
             mode,
             accountant,
@@ -234,33 +244,28 @@ impl Findings {
         if charter.check().is_err() {
             self.add(None, "its charter is none that a ledger begins with");
         }
-        if charter.hash() != stored {
+        if charter.hash() != stored.hash {
             self.add(None, "its charter does not have its hash: it was changed");
         }
-        if rows.next()?.is_some() {
+        if !is_one {
             self.add(None, "it has more than one charter");
         }
-        Ok(Some(charter))
+        Some(charter)
     }
 
     /// Every entry has its hash, follows from the one before, and a later round than that.
-    fn entries(
+    fn entries<S: Source>(
         &mut self,
-        connection: &Connection,
+        source: &mut S,
         genesis: Option<&Hash>,
         known: Option<&Head>,
-    ) -> Result<(Charges, Head, Option<u64>), Failure> {
-        let mut statement = connection.prepare(
-            "SELECT seq, previous, round, event, release, hash FROM entries ORDER BY seq",
-        )?;
-        let mut rows = statement.query([])?;
+    ) -> Result<(Charges, Head, Option<u64>), S::Failure> {
         let mut charges = Charges::default();
         let (mut seq, mut last_round) = (0, None);
         let mut before: Option<Hash> = genesis.copied();
         let mut is_known =
             known.is_none() || known.map(|k| (k.seq, Some(k.hash))) == Some((0, before));
-        while let Some(row) = rows.next()? {
-            let stored = StoredEntry::read(row)?;
+        source.entries(&mut |stored| {
             self.n_entries += 1;
             let at = Some(stored.seq);
             if stored.seq != seq + 1 {
@@ -273,7 +278,7 @@ impl Findings {
                 };
                 self.add(at, message);
             }
-            if stored.entry().hash() != stored.hash {
+            if !stored.has_its_hash() {
                 self.add(at, "it does not have its hash: it was changed");
             }
             if last_round.is_some_and(|last| stored.round <= last) {
@@ -291,7 +296,7 @@ impl Findings {
                     seq,
                     hash: stored.hash,
                 });
-        }
+        })?;
         if let (Some(known), false) = (known, is_known) {
             let message = match known.seq > seq {
                 true => format!(
@@ -309,59 +314,4 @@ impl Findings {
         };
         Ok((charges, head, last_round))
     }
-}
-
-fn token(connection: &Connection) -> Result<i64, Failure> {
-    let token = connection
-        .query_row("SELECT token FROM writer", [], |row| row.get(0))
-        .optional()?;
-    token.ok_or_else(|| Failure::Contradiction("it has no fencing token".to_owned()))
-}
-
-/// One row of the ledger.
-pub(crate) struct StoredEntry<'r> {
-    pub(crate) seq: u64,
-    pub(crate) previous: Hash,
-    pub(crate) round: u64,
-    pub(crate) event: &'r [u8],
-    pub(crate) release: &'r [u8],
-    pub(crate) hash: Hash,
-}
-
-impl<'r> StoredEntry<'r> {
-    /// From `seq, previous, round, event, release, hash`.
-    pub(crate) fn read(row: &'r Row<'_>) -> Result<Self, Failure> {
-        Ok(Self {
-            seq: row.get(0)?,
-            previous: hash_of(row, 1)?,
-            round: row.get(2)?,
-            event: bytes_of(row, 3)?,
-            release: bytes_of(row, 4)?,
-            hash: hash_of(row, 5)?,
-        })
-    }
-
-    pub(crate) fn entry(&self) -> Entry<'_> {
-        Entry {
-            seq: self.seq,
-            previous: &self.previous,
-            round: self.round,
-            event: self.event,
-            release: self.release,
-        }
-    }
-}
-
-fn bytes_of<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8], Failure> {
-    let value = row.get_ref(column)?;
-    value
-        .as_blob()
-        .map_err(|_| Failure::Contradiction(format!("column {column} of a row holds no bytes")))
-}
-
-fn hash_of(row: &Row<'_>, column: usize) -> Result<Hash, Failure> {
-    let bytes = bytes_of(row, column)?;
-    bytes
-        .try_into()
-        .map_err(|_| Failure::Contradiction(format!("a hash has {} bytes", bytes.len())))
 }

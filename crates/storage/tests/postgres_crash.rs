@@ -281,8 +281,8 @@ fn a_server_that_stays_away_is_an_error_that_says_what_may_have_happened() {
         assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
         assert!(error.to_string().contains(words), "{error}");
         let waited = begun.elapsed();
-        assert!(waited > Duration::from_secs(3), "{waited:?}");
-        assert!(waited < Duration::from_secs(15), "{waited:?}");
+        assert!(waited > Duration::from_secs(5), "{waited:?}");
+        assert!(waited < Duration::from_secs(25), "{waited:?}");
     };
     std::thread::scope(|scope| {
         let unsettled = scope.spawn(|| cut.add(study, &new_trial(9, None)).unwrap_err());

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use postgres::{Client, NoTls};
 use rustix::process::{Pid, Signal, kill_process};
 
-use host::User;
+use host::{Process, User};
 
 /// How long a server may take to start or to stop, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -199,11 +199,20 @@ impl Server {
         let pid = Pid::from_child(&postmaster);
         // One that is stopped starts no more processes while they are counted.
         kill_process(pid, Signal::STOP).unwrap();
-        for child in host::children_of(postmaster.id()) {
-            let _ = kill_process(child, Signal::KILL);
+        let is_stopped = |process: &Process| process.id == pid && process.state == 'T';
+        wait_until("stopped", || host::processes().iter().any(is_stopped));
+        let mut doomed = host::processes();
+        doomed.retain(|process| process.parent == Some(pid));
+        for child in &doomed {
+            let _ = kill_process(child.id, Signal::KILL);
         }
         kill_process(pid, Signal::KILL).unwrap();
         postmaster.wait().unwrap();
+        // Memory that one of them still has would keep the next server from starting.
+        let lives = |process: &Process| {
+            process.state != 'Z' && doomed.iter().any(|child| child.id == process.id)
+        };
+        wait_until("dead", || !host::processes().iter().any(lives));
         self.tell_guard(0);
     }
 
@@ -275,11 +284,7 @@ impl Server {
             return;
         };
         let _ = kill_process(Pid::from_child(&postmaster), signal);
-        let deadline = Instant::now() + PATIENCE;
-        while postmaster.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < deadline, "the scratch server did not stop");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("stopped", || postmaster.try_wait().unwrap().is_some());
         self.tell_guard(0);
     }
 
@@ -321,5 +326,17 @@ impl Drop for Server {
             let _ = postmaster.wait();
         }
         let _ = self.guard.wait();
+    }
+}
+
+/// Waits for the server to be like this.
+fn wait_until(state: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(
+            Instant::now() < deadline,
+            "the scratch server is not {state}"
+        );
+        std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -1,6 +1,6 @@
 //! A coordinator that does what none may do is refused by its name, and gets nothing more (INV-13).
 
-use fedbo_agent::{Misconduct, RunError, Session};
+use fedbo_agent::{Misconduct, ReleaseDefect, RunError, Session};
 use fedbo_ledger::Head;
 use fedbo_wire::{Content, Digest, Handout, LedgerEntry, LedgerHead, SigningKey};
 
@@ -65,8 +65,8 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
         assert_eq!(member.ears.count("refused"), 1, "{words}");
     }
     drop(sessions);
-    for member in &members {
-        let mut session = member.session().unwrap();
+    {
+        let mut session = members[0].session().unwrap();
         let again = loop {
             if let Err(error) = session.advance() {
                 break error;
@@ -283,6 +283,36 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
         |m| matches!(m, Misconduct::Release { round: 2, .. }),
         "release of round 2 is none",
     );
+}
+
+/// Noise that was left out, or is weaker than promised, is seen in the coordinates in which all vectors are zero.
+#[test]
+fn bad_coordinators_without_their_noise() {
+    for weaker in [0, 3] {
+        let is_quiet = |m: &Misconduct| {
+            let Misconduct::Release { round: 2, source } = m else {
+                return false;
+            };
+            matches!(source, ReleaseDefect::Quiet { n: 64, .. })
+        };
+        let mangle: Mangle = match weaker {
+            0 => |handout, desk| weaken(handout, desk, |_| 0),
+            _ => |handout, desk| weaken(handout, desk, |sum| sum / 3),
+        };
+        refused(mangle, is_quiet, "coordinates without signal");
+    }
+}
+
+/// Changes the witnesses of a release: the last 64 of its sums, of eight bytes each.
+fn weaken(handout: &mut Handout, desk: &Desk, change: fn(i64) -> i64) {
+    if handout.round == ROUND {
+        let release = &mut entries(handout).last_mut().unwrap().release;
+        let first = release.len() - 64 * 8;
+        for sum in release[first..].as_chunks_mut::<8>().0 {
+            *sum = change(i64::from_le_bytes(*sum)).to_le_bytes();
+        }
+        resign(handout, desk);
+    }
 }
 
 /// Whoever else signs is not believed, nor is a handout of which one bit was changed on its way.

@@ -10,7 +10,8 @@ use fedbo_agent::{
 use fedbo_wire::{PublicKey, SigningKey};
 
 use crate::coordinator::Desk;
-use crate::world::{Cutter, DeskLink, Member, desk, finish, members, options, take_turns, token};
+use crate::ways::{Cutter, DeskLink, token};
+use crate::world::{Member, desk, finish, members, options, take_turns};
 
 fn rotated(home: &Path, link: &DeskLink) -> Result<PublicKey, RotateError> {
     let to = |_: &Membership| -> Result<Box<dyn Link>, LinkError> { Ok(Box::new(link.clone())) };

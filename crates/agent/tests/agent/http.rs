@@ -185,7 +185,11 @@ fn what_is_no_answer_is_told_from_a_refusal() {
     let long = "x".repeat(101);
     let server = Server::start(vec![
         answer(409, OURS, refusal),
-        answer(429, &format!("{OURS}retry-after: 7\r\n"), "{\"code\":\"busy\",\"message\":\"later\"}"),
+        answer(
+            429,
+            &format!("{OURS}retry-after: 7\r\n"),
+            "{\"code\":\"busy\",\"message\":\"later\"}",
+        ),
         answer(502, "", "<html>"),
         answer(404, "", "<html>"),
         answer(200, "", "{\"status\":\"accepted\"}"),

@@ -14,4 +14,5 @@ mod enrolment;
 mod equality;
 mod http;
 mod mishaps;
+mod ways;
 mod world;

@@ -11,7 +11,8 @@ use fedbo_objective::{CommandObjective, CommandSpec, Objective, Outcome, TrialId
 use fedbo_space::Point;
 use fedbo_storage::{Mode, NewTrial, SqliteStorage, Storage as _, Told};
 
-use crate::world::{Bump, DeskLink, Member, desk, finish, members, options, token};
+use crate::ways::{DeskLink, token};
+use crate::world::{Bump, Member, desk, finish, members, options};
 
 fn command(
     script: &str,

@@ -8,6 +8,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::{Duration, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -17,7 +18,9 @@ pub(super) const SERVER_NAME: &str = "localhost";
 const ANSWER_MAX: usize = 1 << 28;
 
 /// Speaks TLS with whoever has this certificate.
-pub(super) fn connector(certificate: rustls::pki_types::CertificateDer<'static>) -> Result<TlsConnector> {
+pub(super) fn connector(
+    certificate: rustls::pki_types::CertificateDer<'static>,
+) -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -61,13 +64,11 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the other side ends the connection; what it says before is thrown away.
-    pub(super) async fn ends(&mut self) -> bool {
-        loop {
-            if matches!(self.stream.read(&mut self.buffer).await, Ok(0) | Err(_)) {
-                return true;
-            }
-        }
+    /// Whether the other side ends the connection in this time; what it says before is thrown away.
+    pub(super) async fn ends_within(&mut self, time: Duration) -> bool {
+        let ends =
+            async { while !matches!(self.stream.read(&mut self.buffer).await, Ok(0) | Err(_)) {} };
+        timeout(time, ends).await.is_ok()
     }
 
     /// Sends a request and reads its answer.

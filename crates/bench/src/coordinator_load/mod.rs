@@ -3,7 +3,9 @@
 //! Client and server share the machine's processors. Requests are signed before the clock runs; everything else that an agent
 //! and its coordinator do for an upload is measured.
 
+mod attack;
 mod client;
+pub(crate) mod connections;
 mod process;
 mod rounds;
 mod server;
@@ -18,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::measure::{count, quantile, rounded};
+use attack::{Attack, Attackers};
 use client::{Client, connector};
 use rounds::{Fate, Seen, play};
 use server::Server;
@@ -51,9 +54,39 @@ pub(crate) struct Load {
     /// Noise from a seed, so that every release can be made anew from the accepted uploads and compared
     #[arg(long)]
     simulate: bool,
+    /// In every other block of five rounds others do this
+    #[arg(long)]
+    attack: Option<Attack>,
+    /// How many of them
+    #[arg(long, default_value_t = 1000)]
+    attackers: u32,
 }
 
+/// Rounds with an attack, and then as many without.
+const BLOCK: u64 = 5;
+
 impl Load {
+    /// A study that is not played.
+    fn idle() -> Self {
+        Self {
+            agents: 100,
+            connections: 0,
+            rounds: 1,
+            round_s: 1.0,
+            spread_s: 0.0,
+            features: 100,
+            regions: 4,
+            simulate: false,
+            attack: None,
+            attackers: 0,
+        }
+    }
+
+    /// Whether others attack in a round.
+    fn is_attacked(&self, round: u64) -> bool {
+        self.attack.is_some() && (round / BLOCK) % 2 == 1
+    }
+
     /// Seconds of a round in which vectors are taken.
     fn collect_s(&self) -> f64 {
         0.95 * self.round_s
@@ -75,6 +108,10 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
         .enable_all()
         .build()?;
     let mut used = None;
+    let attackers = load.attack.map(|attack| {
+        let _context = runtime.enter();
+        Attackers::new(attack, load.attackers, server.address, &connector, &uploads)
+    });
     let seen = runtime.block_on(play(
         server.address,
         &connector,
@@ -85,14 +122,24 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
             if round == 0 {
                 used = Some(Used::now(&server)?);
             }
+            if let Some(attackers) = &attackers {
+                attackers.set(load.is_attacked(round));
+            }
             Ok(())
         },
     ))?;
-    let used = used.context("no round was played")?.until(Used::now(&server)?);
+    let used = used
+        .context("no round was played")?
+        .until(Used::now(&server)?);
+    if let Some(attackers) = attackers {
+        attackers.end();
+    }
     let (_, peak_mib) = server.resident_mib()?;
     let metrics = runtime.block_on(async {
         let mut client = Client::connect(server.address, &connector).await?;
-        let answer = client.ask(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await?;
+        let answer = client
+            .ask(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await?;
         anyhow::Ok(String::from_utf8(answer.body.to_vec())?)
     })?;
     let n_equal = verdict::check(&seen, &prepared, &uploads)?;
@@ -110,17 +157,27 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     }));
     row.extend(figures(&seen, load));
     row.extend(used.columns(&seen));
+    row.extend(attacked(&seen, load));
     for (name, p) in [("commit_p50_ms", 0.5), ("commit_p99_ms", 0.99)] {
         let bound = bucket_bound(&metrics, "fedbo_commit_seconds", p);
-        row.insert(name.into(), rounded(1e3 * bound.context("no commits in /metrics")?, 1));
+        row.insert(
+            name.into(),
+            rounded(1e3 * bound.context("no commits in /metrics")?, 1),
+        );
     }
     Ok(vec![Value::Object(row)])
 }
 
 /// Uploads and their latencies.
 fn figures(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
-    let accepted = || seen.uploads.iter().filter(|sent| sent.fate == Fate::Accepted);
-    let latencies: Vec<f64> = accepted().map(|sent| 1e3 * sent.latency.as_secs_f64()).collect();
+    let accepted = || {
+        seen.uploads
+            .iter()
+            .filter(|sent| sent.fate == Fate::Accepted)
+    };
+    let latencies: Vec<f64> = accepted()
+        .map(|sent| 1e3 * sent.latency.as_secs_f64())
+        .collect();
     // By round, from its beginning to its last answer.
     let mut rates = Vec::new();
     for (round, begun) in (0..load.rounds).zip(&seen.begun) {
@@ -142,6 +199,39 @@ fn figures(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
         "p50_ms": rounded(quantile(&latencies, 0.5), 2),
         "p99_ms": rounded(quantile(&latencies, 0.99), 2),
         "max_ms": rounded(quantile(&latencies, 1.0), 2),
+    }))
+}
+
+/// Latencies of blocks of rounds with an attack, beside those without: medians over the blocks.
+fn attacked(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
+    let Some(attack) = load.attack else {
+        return serde_json::Map::new();
+    };
+    let p99s = |is_attacked| {
+        let blocks = 0..load.rounds.div_ceil(BLOCK);
+        let of_kind = blocks.filter(|block| load.is_attacked(block * BLOCK) == is_attacked);
+        let p99s: Vec<f64> = of_kind
+            .filter_map(|block| {
+                let of_block = seen
+                    .uploads
+                    .iter()
+                    .filter(|sent| sent.round / BLOCK == block);
+                let ms: Vec<f64> = of_block.map(|s| 1e3 * s.latency.as_secs_f64()).collect();
+                (!ms.is_empty()).then(|| quantile(&ms, 0.99))
+            })
+            .collect();
+        match p99s.is_empty() {
+            true => f64::NAN,
+            false => quantile(&p99s, 0.5),
+        }
+    };
+    let (calm, attacked) = (p99s(false), p99s(true));
+    crate::measure::columns(json!({
+        "attack": format!("{attack:?}").to_lowercase(),
+        "attackers": load.attackers,
+        "p99_calm_ms": rounded(calm, 2),
+        "p99_attacked_ms": rounded(attacked, 2),
+        "p99_ratio": rounded(attacked / calm, 2),
     }))
 }
 

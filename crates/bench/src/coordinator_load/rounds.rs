@@ -102,7 +102,11 @@ pub(super) async fn play(
                 bail!("a connection ended before the study")
             }
         };
-        ensure!(handout.round == round + 1, "round {} began after {round}", handout.round);
+        ensure!(
+            handout.round == round + 1,
+            "round {} began after {round}",
+            handout.round
+        );
         let Content::Releases(entries) = handout.content else {
             bail!("messages were handed out instead of releases")
         };
@@ -152,10 +156,17 @@ async fn next(
                     n_slots: prepared.study.n_slots,
                     release_bytes_max: RELEASE_MAX,
                 };
-                return Ok(Handout::from_bytes(answer.body, &prepared.coordinator, limits)?);
+                return Ok(Handout::from_bytes(
+                    answer.body,
+                    &prepared.coordinator,
+                    limits,
+                )?);
             }
             204 if header(answer.head, "fedbo-state") == Some("running") => {}
-            status => bail!("{status} to a poll: {}", String::from_utf8_lossy(answer.body)),
+            status => bail!(
+                "{status} to a poll: {}",
+                String::from_utf8_lossy(answer.body)
+            ),
         }
     }
     bail!("round {} did not begin", round + 1)
@@ -219,6 +230,7 @@ impl Carrier {
         let fate = match answer.status {
             200 => Fate::Accepted,
             409 if answer.body.starts_with(br#"{"code":"late""#) => Fate::Late,
+            410 => Fate::Late, // the last one
             status => bail!(
                 "slot {slot}, round {round}: {status} {}",
                 String::from_utf8_lossy(answer.body)

@@ -127,7 +127,11 @@ impl Uploads {
             config: study.digest,
             map: Digest(study.map.0),
             time_ms: now_ms()?,
-            keys: prepared.keys.iter().map(|k| k.public().to_string()).collect(),
+            keys: prepared
+                .keys
+                .iter()
+                .map(|k| k.public().to_string())
+                .collect(),
             signatures: Vec::new(),
         };
         let of_round = |round: u64| {
@@ -135,7 +139,10 @@ impl Uploads {
                 let body = uploads.body(slot, round);
                 sign_request(key, "PUT", &target(round, slot), &body, uploads.time_ms).signature
             };
-            (0..).zip(&prepared.keys).map(of).collect::<Vec<Signature>>()
+            (0..)
+                .zip(&prepared.keys)
+                .map(of)
+                .collect::<Vec<Signature>>()
         };
         let signatures: Vec<Vec<Signature>> =
             (0..load.rounds).into_par_iter().map(of_round).collect();

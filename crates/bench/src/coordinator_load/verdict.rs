@@ -24,14 +24,21 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
         None => fedbo_ledger::Head::uncharged(prepared.study.config.as_bytes()),
     };
     for (round, entry) in (0..).zip(&seen.entries) {
-        ensure!(entry.round == round, "a release of round {} in the place of {round}", entry.round);
+        ensure!(
+            entry.round == round,
+            "a release of round {} in the place of {round}",
+            entry.round
+        );
         head = head.follow(entry.round, &entry.event, &entry.release);
     }
     let head = LedgerHead {
         seq: head.seq,
         hash: head.hash,
     };
-    ensure!(head == seen.head, "the releases do not lead to the head that was handed out");
+    ensure!(
+        head == seen.head,
+        "the releases do not lead to the head that was handed out"
+    );
     if !federation.is_simulation() {
         return Ok(0);
     }
@@ -39,16 +46,22 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
         anyhow::bail!("the study's sums are not integers")
     };
     let mut accepted = vec![Vec::new(); seen.entries.len()];
-    for sent in seen.uploads.iter().filter(|sent| sent.fate == Fate::Accepted) {
+    for sent in seen
+        .uploads
+        .iter()
+        .filter(|sent| sent.fate == Fate::Accepted)
+    {
         let of_round = accepted.get_mut(usize::try_from(sent.round)?);
         of_round.context("an upload of no round")?.push(sent.slot);
     }
+    let n_coordinates = mechanism.settings().n_features as usize;
     let mut source = SimNoise::new(federation.noise_seed());
     for (round, (slots, entry)) in (0..).zip(accepted.iter().zip(&seen.entries)) {
         let shape = distributed.schedule().shape(round);
         let mut collecting = mechanism.begin(round, shape, &mut source)?;
         for slot in slots {
-            let weights: Vec<f64> = uploads.weights(*slot, round).collect();
+            let mut weights: Vec<f64> = uploads.weights(*slot, round).collect();
+            weights.resize(n_coordinates, 0.0); // the witnesses
             collecting.receive(*slot, &weights)?;
         }
         let expected = collecting.close().release.to_bytes();

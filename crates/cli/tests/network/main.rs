@@ -5,6 +5,7 @@
 )]
 
 mod federation;
+mod kill_everywhere;
 mod snapshots;
 mod wire;
 mod world;

@@ -294,7 +294,7 @@ impl World {
             .seed
             .map_or_else(String::new, |seed| format!("seed = {seed}\n"));
         let text = format!(
-            "[agent]\nhome = \"{home}\"\n{seed}[objective]\n{}[privacy]\nepsilon_max = 20.0\n",
+            "[agent]\nhome = \"{home}\"\n{seed}[objective]\n{}[privacy]\nepsilon_max = 2000.0\n",
             self::command(agent)
         );
         std::fs::write(self.path(&format!("agent{agent}.toml")), text).unwrap();

@@ -52,6 +52,7 @@ pub(super) async fn get(
     let (served, slot) = (asked.served, asked.slot);
     let until = Instant::now() + Duration::from_secs(known.wait);
     let mut published = served.published.clone();
+    let began = published.borrow().state;
     loop {
         let now = Arc::clone(&published.borrow_and_update());
         // Round 0 is the exchange before the first handout.
@@ -64,7 +65,8 @@ pub(super) async fn get(
         {
             return Ok(nothing(&now, Some(round)));
         }
-        if now.closes || (now.is_ready && now.state == StudyState::Finished) {
+        // Who waits for the study to begin, or to go on, hears of it at once.
+        if now.closes || now.state != began || (now.is_ready && now.state == StudyState::Finished) {
             return Ok(nothing(&now, None));
         }
         match tokio::time::timeout_at(until, published.changed()).await {

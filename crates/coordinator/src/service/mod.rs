@@ -22,9 +22,6 @@ use tokio::sync::Mutex;
 use crate::metrics::Metrics;
 use crate::store::{Store, StoreError};
 
-/// How long the body of a request may take.
-const BODY_PATIENCE: Duration = Duration::from_secs(30);
-
 /// What all requests share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -34,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) holder: String,
     /// Where ledgers are.
     pub(crate) ledgers: PathBuf,
+    /// How long the body of a request may take.
+    body_patience: Duration,
     registry: RwLock<Arc<Registry>>,
     /// Held while the registry is read anew.
     refreshing: Mutex<()>,
@@ -45,6 +44,7 @@ impl Shared {
         key: Arc<SigningKey>,
         holder: String,
         ledgers: PathBuf,
+        body_patience: Duration,
     ) -> Self {
         Self {
             store,
@@ -52,6 +52,7 @@ impl Shared {
             metrics: Arc::new(Metrics::new()),
             holder,
             ledgers,
+            body_patience,
             registry: RwLock::default(),
             refreshing: Mutex::default(),
         }

@@ -1,7 +1,7 @@
 //! Requests: their version, their body, and who signed them.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -14,9 +14,10 @@ use hyper::HeaderMap;
 use hyper::body::Bytes;
 use hyper::header::CONTENT_LENGTH;
 
+use super::Shared;
 use super::answer::Refusal;
 use super::registry::Served;
-use super::{BODY_PATIENCE, Shared};
+use crate::strangers::Standing;
 
 /// A request whose signature fits.
 pub(crate) struct Signed {
@@ -62,10 +63,14 @@ pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// Reads a request of a key that may be unknown.
-pub(crate) async fn signed(request: Request, length: Length) -> Result<Signed, Refusal> {
+pub(crate) async fn signed(
+    shared: &Shared,
+    request: Request,
+    length: Length,
+) -> Result<Signed, Refusal> {
     check_version(request.headers())?;
     let signature = signature(request.headers())?;
-    read(request, signature, length).await
+    read(request, signature, length, shared.body_patience).await
 }
 
 /// Reads a request of an agent of this study. Who is not on the roster is refused before the body is read.
@@ -85,7 +90,11 @@ pub(crate) async fn of_agent(
         return Err(Refusal::new(ProblemCode::Revoked, message));
     }
     let length = length(&served);
-    let Signed { body, .. } = read(request, signature, length).await?;
+    let standing = request.extensions().get::<Arc<Standing>>().cloned();
+    let Signed { body, .. } = read(request, signature, length, shared.body_patience).await?;
+    if let Some(standing) = standing {
+        standing.vouch();
+    }
     Ok(OfAgent { served, slot, body })
 }
 
@@ -116,6 +125,7 @@ async fn read(
     request: Request,
     signature: RequestSignature,
     length: Length,
+    patience: Duration,
 ) -> Result<Signed, Refusal> {
     let (head, body) = request.into_parts();
     let target = head
@@ -123,7 +133,7 @@ async fn read(
         .path_and_query()
         .map_or("/", |target| target.as_str());
     let target = target.to_owned();
-    let body = body_of(&head.headers, body, length).await?;
+    let body = body_of(&head.headers, body, length, patience).await?;
     signature
         .verify(head.method.as_str(), &target, &body)
         .map_err(|error| Refusal::new(ProblemCode::BadSignature, error.to_string()))?;
@@ -134,7 +144,12 @@ async fn read(
 }
 
 /// Reads a body whose length was announced and is allowed (INV-18).
-async fn body_of(headers: &HeaderMap, body: Body, length: Length) -> Result<Bytes, Refusal> {
+async fn body_of(
+    headers: &HeaderMap,
+    body: Body,
+    length: Length,
+    patience: Duration,
+) -> Result<Bytes, Refusal> {
     let announced = headers.get(CONTENT_LENGTH);
     let announced = announced
         .and_then(|value| value.to_str().ok())
@@ -161,7 +176,7 @@ async fn body_of(headers: &HeaderMap, body: Body, length: Length) -> Result<Byte
         _ => {}
     }
     let collected = Limited::new(body, most).collect();
-    match tokio::time::timeout(BODY_PATIENCE, collected).await {
+    match tokio::time::timeout(patience, collected).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) => Err(Refusal::new(
             ProblemCode::BadRequest,
@@ -169,7 +184,7 @@ async fn body_of(headers: &HeaderMap, body: Body, length: Length) -> Result<Byte
         )),
         Err(_) => Err(Refusal::new(
             ProblemCode::BadRequest,
-            format!("the body took longer than {} s", BODY_PATIENCE.as_secs()),
+            format!("the body took longer than {} s", patience.as_secs_f64()),
         )),
     }
 }

@@ -124,7 +124,7 @@ async fn openapi() -> Response {
 
 /// `POST /v1/enrol`
 async fn enrol(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
-    let asked = signed(request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
+    let asked = signed(&shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
     let body: EnrolRequest = parse(&asked.body)?;
     let token: EnrolmentToken = body.token;
     if token.coordinator != shared.key.public() {
@@ -196,7 +196,7 @@ async fn rotate(
     request: Request,
 ) -> Result<Response, Refusal> {
     // The key may be the one that was replaced: the answer was lost, and the request comes again.
-    let asked = signed(request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
+    let asked = signed(&shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
     let body: RotateRequest = parse(&asked.body)?;
     let served = shared.registry().studies.get(&study).cloned();
     let served = served.ok_or_else(unknown_agent)?;

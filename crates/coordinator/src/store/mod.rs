@@ -131,8 +131,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::NoStudy`]; or if the store cannot be read.
     fn study(&self, name: &str) -> Result<StudyRecord, StoreError>;
 
-    /// Lets a study go on or stop: from `waiting` or `paused` to `running`, from `running` to `paused`. Asking for what is the
-    /// case already is no mistake.
+    /// Lets a study go on or stop: from `waiting` or `paused` to `running`, from `waiting` or `running` to `paused`. Asking for what
+    /// is the case already is no mistake.
     ///
     /// # Errors
     /// [`StoreError::State`] for any other change; or if the store cannot be written.

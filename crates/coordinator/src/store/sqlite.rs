@@ -221,7 +221,10 @@ impl Store for SqliteStore {
                 (
                     StudyState::Waiting | StudyState::Paused,
                     StudyState::Running
-                ) | (StudyState::Running, StudyState::Paused)
+                ) | (
+                    StudyState::Waiting | StudyState::Running,
+                    StudyState::Paused
+                )
             );
             if from == to {
                 return Ok(());

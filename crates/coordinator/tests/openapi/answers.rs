@@ -101,7 +101,7 @@ const UPLOAD: &str = "PUT /v1/studies/{study}/rounds/{round}/slots/{slot}";
 #[test]
 fn what_is_answered_is_described() {
     let folder = tempfile::tempdir().unwrap();
-    let files = [relayed(60.0), summed("mode = \"off\"", 0.4, 0.3)];
+    let files = [relayed(60.0), summed("mode = \"off\"", 0.6, 0.5)];
     let world = World::new(folder.path(), &[&files[0], &files[1]]);
     let mut checked = Checked {
         description: Description::read(),
@@ -148,13 +148,14 @@ fn what_is_answered_is_described() {
         |agent: &TestAgent, round: u64, n: usize| agent.upload(round, one_hot(agent.slot, n));
     check.check(UPLOAD, &upload(&alone, 0, 3));
     store.set_state(key, StudyState::Running).unwrap();
-    wait_for(|| upload(&alone, 0, 3).status == 200);
+    let is = |state: &str| alone.poll("after=9").header("fedbo-state") == Some(state);
+    wait_for(|| is("running"));
     store.set_state(key, StudyState::Paused).unwrap();
-    wait_for(|| alone.poll("after=9").header("fedbo-state") == Some("paused"));
+    wait_for(|| is("paused"));
     check.check(UPLOAD, &upload(&alone, 0, 3));
     check.check(HANDOUTS, &alone.poll("after=9"));
     store.set_state(key, StudyState::Running).unwrap();
-    wait_for(|| alone.poll("after=9").header("fedbo-state") == Some("finished"));
+    wait_for(|| is("finished"));
     check.check(UPLOAD, &upload(&alone, 3, 3));
     check.check(HANDOUTS, &alone.poll("after=1"));
 

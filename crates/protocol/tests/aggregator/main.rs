@@ -11,4 +11,6 @@ mod instants;
 mod mechanisms;
 mod rounds;
 mod sim;
+#[path = "../weather/mod.rs"]
+mod weather;
 mod world;

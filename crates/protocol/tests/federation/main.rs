@@ -7,5 +7,8 @@
 
 mod agent;
 mod common;
+mod relayed;
 mod simulation;
 mod virtual_time;
+#[path = "../weather/mod.rs"]
+mod weather;

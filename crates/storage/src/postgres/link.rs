@@ -1,28 +1,12 @@
 //! A connection to the server, opened anew when it is lost, and the transactions on it.
 
-use std::time::{Duration, Instant};
-
+use fedbo_postgres::{Connector, Patience, PostgresAddress, Problem, check_settings};
 use postgres::types::Type;
-use postgres::{Client, Config, IsolationLevel, Transaction};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use postgres::{Client, IsolationLevel, Transaction};
 
-use super::address::PostgresAddress;
 use super::failure::Failure;
-use super::{password, rows, schema, tls};
+use super::{rows, schema};
 use crate::{Mode, StorageError, StudyKey, Trial};
-
-/// For how long a call goes on trying once its connection is lost: a server that is restarted is back by then.
-const PATIENCE: Duration = Duration::from_secs(6);
-/// For how long one attempt to connect may take, unless the address says otherwise.
-const CONNECT: Duration = Duration::from_secs(5);
-/// When a server that is silent counts as gone: after this it is asked, and the answer may take as long again.
-const SILENCE: Duration = Duration::from_secs(10);
-/// Oldest server whose SQL has all that is used here.
-const OLDEST: i64 = 130_000;
-
-/// For the session: wait for a lock at most this long; and let others go on when this process stops amid a transaction.
-const SETTINGS: &str = "SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '10s'; \
-     SET search_path = pg_catalog, pg_temp";
 
 /// What a change locks as its first act, so that there is one order for all.
 #[derive(Clone, Copy, Debug)]
@@ -51,20 +35,15 @@ pub(super) enum Trace {
 
 /// A connection that is opened when it is needed.
 pub(super) struct Link {
-    config: Config,
-    tls: MakeRustlsConnect,
+    connector: Connector,
     client: Option<Client>,
 }
 
 impl Link {
     /// Connects, checks the server's settings, and lays out the tables if `mode` says so.
     pub(super) fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, Failure> {
-        let mut config = address.config().map_err(Failure::Refused)?;
-        password::add(&mut config, |name| std::env::var_os(name)).map_err(Failure::Refused)?;
-        complete(&mut config);
         let mut link = Self {
-            tls: tls::connector(address.trust()).map_err(Failure::Refused)?,
-            config,
+            connector: Connector::new(address)?,
             client: None,
         };
         let mut patience = Patience::default();
@@ -139,7 +118,7 @@ impl Link {
                 false => Err(failure),
             };
             match over {
-                Err(_) if unsettled.is_some() => return Err(Failure::Unsettled),
+                Err(_) if unsettled.is_some() => return Err(Problem::Unsettled.into()),
                 over => over?,
             }
         }
@@ -182,77 +161,9 @@ impl Link {
         }
         match &mut self.client {
             Some(client) => Ok(client),
-            client => Ok(client.insert(connect(&self.config, &self.tls)?)),
+            client => Ok(client.insert(self.connector.connect()?)),
         }
     }
-}
-
-/// Sets what the address leaves open.
-fn complete(config: &mut Config) {
-    if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
-        config.keepalives_idle(SILENCE);
-    }
-    if config.get_keepalives_interval().is_none() {
-        config.keepalives_interval(SILENCE / 5);
-    }
-    if config.get_keepalives_retries().is_none() {
-        config.keepalives_retries(5);
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(2 * SILENCE);
-    }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("fedbo");
-    }
-}
-
-/// A new connection to a server that keeps what it acknowledges.
-fn connect(config: &Config, tls: &MakeRustlsConnect) -> Result<Client, Failure> {
-    let mut client = config.connect(tls.clone())?;
-    let row = client.query_typed_one(
-        "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
-                current_setting('server_encoding'), current_setting('fsync'), current_setting('full_page_writes'),
-                current_setting('synchronous_commit')",
-        &[],
-    )?;
-    let (number, version): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
-    if number < OLDEST {
-        let oldest = OLDEST / 10_000;
-        return Err(Failure::Refused(format!(
-            "the server is PostgreSQL {version}; {oldest} or later is needed"
-        )));
-    }
-    let encoding: String = row.try_get(2)?;
-    if encoding != "UTF8" {
-        return Err(Failure::Refused(format!(
-            "the database's encoding is {encoding}, which does not know all characters; create one with createdb \
-             --encoding=UTF8 --template=template0"
-        )));
-    }
-    let commit = check_settings(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?)?;
-    client.batch_execute(SETTINGS)?;
-    // What waits for less than this server's disk and its standbys is raised; what waits for more stays.
-    if commit != "remote_apply" {
-        client.batch_execute("SET synchronous_commit = on")?;
-    }
-    Ok(client)
-}
-
-/// Refuses settings with which what is acknowledged may be lost; returns the last one.
-fn check_settings(fsync: String, pages: String, commit: String) -> Result<String, Failure> {
-    for (setting, value) in [
-        ("fsync", &fsync),
-        ("full_page_writes", &pages),
-        ("synchronous_commit", &commit),
-    ] {
-        if value == "off" {
-            return Err(Failure::Unsafe(setting));
-        }
-    }
-    Ok(commit)
 }
 
 /// The first act of a change: takes its lock, then looks at what must not have changed since the connection was made.
@@ -301,24 +212,4 @@ fn is_there(tx: &mut Transaction<'_>, lock: Lock, trace: &Trace) -> Result<bool,
         }
         _ => stored == *ours,
     })
-}
-
-/// How long to go on trying.
-#[derive(Default)]
-struct Patience {
-    until: Option<Instant>,
-    pause: Duration,
-}
-
-impl Patience {
-    /// Waits a little, the first time not at all; gives the failure back when it is over.
-    fn spend(&mut self, failure: Failure) -> Result<(), Failure> {
-        let now = Instant::now();
-        if now >= *self.until.get_or_insert(now + PATIENCE) {
-            return Err(failure);
-        }
-        std::thread::sleep(self.pause);
-        self.pause = (2 * self.pause).clamp(Duration::from_millis(10), Duration::from_millis(250));
-        Ok(())
-    }
 }

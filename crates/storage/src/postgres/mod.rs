@@ -3,14 +3,11 @@
 //! Every change is one transaction that locks its study's row as its first act, so none has to be given up midway; others
 //! wait for their turn. A commit returns when the server's log is on its disk.
 
-mod address;
 mod failure;
 mod link;
-mod password;
 mod rows;
 mod schema;
 mod text;
-mod tls;
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,13 +24,13 @@ use crate::{
     Told, Trial, Worker,
 };
 
-pub use address::PostgresAddress;
-pub(crate) use address::masked;
+pub use fedbo_postgres::PostgresAddress;
+pub(crate) use fedbo_postgres::masked;
 
 /// Trials in a PostgreSQL database, in a schema `fedbo` of its own.
 ///
 /// One connection behind a lock; as many handles, threads, processes and machines as one likes may share the database. A
-/// connection that is lost is opened anew by the next call, which waits some seconds for the server to be back. Calls
+/// connection that is lost is opened anew by the next call, which waits up to ten seconds for the server to be back. Calls
 /// block, and must not be made on a thread that drives asynchronous tasks.
 pub struct PostgresStorage {
     place: String,

@@ -93,6 +93,14 @@ fn connect(client: UnixStream, server: &Path, state: &Arc<Mutex<State>>) {
     });
 }
 
+/// The cut that is due, if it is of this kind; it is made now, and no other is due.
+fn take(state: &Mutex<State>, is_of_kind: impl Fn(Cut) -> bool) -> Option<Cut> {
+    let mut state = state.lock().unwrap();
+    let cut = state.next.take_if(|cut| is_of_kind(*cut));
+    state.n_cuts += usize::from(cut.is_some());
+    cut
+}
+
 fn shut(stream: &UnixStream) {
     let _ = stream.shutdown(Shutdown::Both);
 }
@@ -102,17 +110,13 @@ fn requests(mut client: UnixStream, mut server: UnixStream, state: &Mutex<State>
     let mut buffer = [0; 8192];
     while let Ok(n) = client.read(&mut buffer) {
         let part = &buffer[..n];
-        let cut = match part.ends_with(COMMIT) {
-            true => state.lock().unwrap().next,
-            false => None,
-        };
-        if let Some(Cut::BeforeCommit | Cut::WithCommit) = cut {
-            if cut == Some(Cut::WithCommit) {
+        if part.ends_with(COMMIT)
+            && let Some(cut) = take(state, |cut| cut != Cut::BeforeAnswer)
+        {
+            shut(&client);
+            if cut == Cut::WithCommit {
                 server.write_all(part).unwrap();
             }
-            let mut state = state.lock().unwrap();
-            state.next = None;
-            state.n_cuts += 1;
             break;
         }
         if n == 0 || server.write_all(part).is_err() {
@@ -129,13 +133,9 @@ fn answers(mut server: UnixStream, mut client: UnixStream, state: &Mutex<State>)
     while let Ok(n) = server.read(&mut buffer) {
         let part = &buffer[..n];
         let is_done = part.windows(7).any(|window| window == b"COMMIT\0");
-        let mut state = state.lock().unwrap();
-        if is_done && state.next == Some(Cut::BeforeAnswer) {
-            state.next = None;
-            state.n_cuts += 1;
+        if is_done && take(state, |cut| cut == Cut::BeforeAnswer).is_some() {
             break;
         }
-        drop(state);
         if n == 0 || client.write_all(part).is_err() {
             break;
         }

@@ -13,32 +13,48 @@ pub(super) struct User {
     pub(super) gid: u32,
 }
 
-/// Processes that this one has started, where the system has a `/proc` or a `ps`.
-pub(super) fn children_of(parent: u32) -> Vec<Pid> {
+/// A process of this machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Process {
+    pub(super) id: Pid,
+    pub(super) parent: Option<Pid>,
+    /// `T`: stopped, `Z`: ended, but not yet forgotten; others run.
+    pub(super) state: char,
+}
+
+/// All processes, from `/proc` or, where there is none, from `ps`.
+pub(super) fn processes() -> Vec<Process> {
     let table = match fs::read_dir("/proc/self") {
-        Ok(_) => processes(),
+        Ok(_) => of_proc(),
         Err(_) => {
-            let ps = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output();
+            let columns = ["-A", "-o", "pid=,ppid=,stat="];
+            let ps = Command::new("ps").args(columns).output();
             String::from_utf8(ps.unwrap().stdout).unwrap()
         }
     };
-    let children = table.lines().filter_map(|line| {
-        let mut numbers = line.split_whitespace();
-        let (pid, of) = (numbers.next()?, numbers.next()?);
-        (of == parent.to_string()).then(|| Pid::from_raw(pid.parse().ok()?))?
-    });
-    children.collect()
+    let process = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let mut number = || fields.next()?.parse().ok();
+        let (id, parent) = (number()?, number()?);
+        Some(Process {
+            id: Pid::from_raw(id)?,
+            parent: Pid::from_raw(parent),
+            state: fields.next()?.chars().next()?,
+        })
+    };
+    table.lines().filter_map(process).collect()
 }
 
-/// A line for each process: its id and its parent's.
-fn processes() -> String {
+/// A line for each process: its id, its parent's and its state.
+fn of_proc() -> String {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| {
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
         // "pid (name) state ppid …": the name may hold blanks and brackets.
         let (pid, _) = stat.split_once(' ')?;
-        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
-        Some(format!("{pid} {parent}\n"))
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let (state, parent) = (fields.next()?, fields.next()?);
+        Some(format!("{pid} {parent} {state}\n"))
     });
     lines.collect()
 }

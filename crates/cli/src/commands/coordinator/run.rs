@@ -71,7 +71,8 @@ impl Run {
             store: home.store(),
             ledgers: home.path().to_owned(),
             key: home.key(),
-            holder: format!("process {}", std::process::id()),
+            // The lock keeps others out, so who comes next is the same coordinator and need not wait for a lease to end.
+            holder: "the coordinator of this folder".to_owned(),
             limits: ConnectionLimits {
                 n_connections: self.max_connections,
                 ..ConnectionLimits::default()

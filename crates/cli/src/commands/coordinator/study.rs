@@ -34,6 +34,9 @@ pub(crate) struct Create {
     file: PathBuf,
     #[command(flatten)]
     place: Place,
+    /// Begin with `study resume`, not when all agents have enrolled
+    #[arg(long)]
+    paused: bool,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -132,6 +135,9 @@ impl Create {
             return Err(refusal.clone().into());
         }
         let record = home.create_study(&federation, &config)?;
+        if self.paused {
+            home.store().set_state(record.key, StudyState::Paused)?;
+        }
         let mut tokens = Vec::new();
         for (slot, agent) in (0_u32..).zip(&federation.agents) {
             tokens.push(TokenRecord {
@@ -159,9 +165,13 @@ impl Create {
         }
         print_tokens(&tokens)?;
         console::note(&format!(
-            "study {:?} waits for its {} agents. Give each its token, so that nobody else reads it; a token is good for \
+            "study {:?} {} its {} agents. Give each its token, so that nobody else reads it; a token is good for \
              {TOKEN_DAYS} days and one agent:\n  fedbo agent enrol --coordinator URL --token TOKEN",
             record.name,
+            match self.paused {
+                true => "begins with `fedbo coordinator study resume`, and is for",
+                false => "waits for",
+            },
             tokens.len()
         ));
         Ok(Exit::Done)
@@ -217,11 +227,12 @@ impl Ls {
 
 fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<Listed> {
     let slots = home.store().slots(record.key)?;
+    let rounds = Federation::thaw(&record.config)?.rounds;
     Ok(Listed {
         study: record.name.clone(),
         state: record.state.name(),
-        round: record.round,
-        rounds: Federation::thaw(&record.config)?.rounds,
+        round: record.round.min(rounds),
+        rounds,
         agents: slots.len(),
         enrolled: slots.iter().filter(|slot| slot.key.is_some()).count(),
     })
@@ -252,7 +263,10 @@ impl Show {
             rounds,
             ..
         } = &shown.listed;
-        let mut text = format!("study {study:?} is {state}, round {round} of {rounds}\n");
+        let mut text = match *state {
+            "finished" => format!("study {study:?} is finished, after {rounds} rounds\n"),
+            state => format!("study {study:?} is {state}, round {round} of {rounds}\n"),
+        };
         if let Some(head) = &shown.ledger_head {
             text += &format!("ledger: {}, head {head}\n", home.ledger(study).display());
         }

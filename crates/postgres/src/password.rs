@@ -11,7 +11,7 @@ use postgres::config::Host;
 ///
 /// # Errors
 /// A password file that cannot be read, or that others can read too; in words.
-pub(super) fn add(
+pub(crate) fn add(
     config: &mut Config,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<(), String> {

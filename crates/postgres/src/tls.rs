@@ -10,13 +10,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::address::Trust;
+use crate::address::Trust;
 
 /// What makes connections of this trust.
 ///
 /// # Errors
 /// If certificates cannot be read, in words.
-pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, String> {
+pub(crate) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -24,7 +24,7 @@ pub struct PostgresAddress {
 
 /// Which certificates of a server that speaks TLS are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(crate) enum Trust {
     /// All: what is sent is encrypted, to whom is not known. This is libpq's meaning of `prefer` and `require`.
     Anyone,
     /// Those that the system's authorities signed for this host.
@@ -35,7 +35,7 @@ pub(super) enum Trust {
 
 impl PostgresAddress {
     /// Whether a text is meant as such an address.
-    pub(crate) fn is_meant(text: &str) -> bool {
+    pub fn is_meant(text: &str) -> bool {
         let scheme = text.split(':').next().unwrap_or_default().to_lowercase();
         text.contains(':') && matches!(&*scheme, "postgresql" | "postgres")
     }
@@ -44,7 +44,7 @@ impl PostgresAddress {
     ///
     /// # Errors
     /// What is wrong with it, in words without its password.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
             return Err("it begins with postgresql://".to_owned());
         }
@@ -71,7 +71,8 @@ impl PostgresAddress {
     }
 
     /// The same with a relative file of certificates taken as seen from `folder`.
-    pub(crate) fn relative_to(&self, folder: &Path) -> Self {
+    #[must_use]
+    pub fn relative_to(&self, folder: &Path) -> Self {
         let mut address = self.clone();
         if let Trust::File(path) = &mut address.trust {
             *path = folder.join(&*path);
@@ -79,7 +80,7 @@ impl PostgresAddress {
         address
     }
 
-    pub(super) fn trust(&self) -> &Trust {
+    pub(crate) fn trust(&self) -> &Trust {
         &self.trust
     }
 
@@ -87,7 +88,7 @@ impl PostgresAddress {
     ///
     /// # Errors
     /// None for an address that was read; in words.
-    pub(super) fn config(&self) -> Result<Config, String> {
+    pub(crate) fn config(&self) -> Result<Config, String> {
         let mut config: Config = self
             .url
             .parse()
@@ -100,6 +101,25 @@ impl PostgresAddress {
             config.ssl_mode(SslMode::Disable);
         }
         Ok(config)
+    }
+}
+
+/// A text that is no address of a database. The text is shown without its password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{shown:?} is no address of a PostgreSQL database (postgresql://USER@HOST/DATABASE): {cause}")]
+pub struct AddressUnreadable {
+    shown: String,
+    cause: String,
+}
+
+impl std::str::FromStr for PostgresAddress {
+    type Err = AddressUnreadable;
+
+    fn from_str(text: &str) -> Result<Self, AddressUnreadable> {
+        Self::parse(text).map_err(|cause| AddressUnreadable {
+            shown: masked(text),
+            cause,
+        })
     }
 }
 
@@ -118,12 +138,12 @@ impl fmt::Debug for PostgresAddress {
 }
 
 #[cfg(unix)]
-pub(super) fn is_socket(host: &Host) -> bool {
+pub(crate) fn is_socket(host: &Host) -> bool {
     matches!(host, Host::Unix(_))
 }
 
 #[cfg(not(unix))]
-pub(super) fn is_socket(_: &Host) -> bool {
+pub(crate) fn is_socket(_: &Host) -> bool {
     false
 }
 
@@ -176,25 +196,35 @@ fn without_tls_keys(text: &str) -> Result<(String, TlsKeys), String> {
 }
 
 /// An address as it may be shown: with `***` for its password. Takes rather too much for one, also in what is no address.
-pub(crate) fn masked(text: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = text;
+#[must_use]
+pub fn masked(text: &str) -> String {
+    let mut whole = text.to_owned();
     // The last @ ends what stands before the host, whatever characters a password forgets to escape.
     if let Some((scheme, after)) = text.split_once("://")
         && let Some((credentials, host)) = after.rsplit_once('@')
         && let Some((user, _)) = credentials.split_once(':')
     {
-        shown = format!("{scheme}://{user}:***@");
-        rest = host;
+        whole = format!("{scheme}://{user}:***@{host}");
     }
-    const KEY: &str = "password=";
-    while let Some(found) = rest.to_ascii_lowercase().find(KEY) {
-        let (before, value) = rest.split_at(found + KEY.len());
-        shown.push_str(before);
-        shown.push_str("***");
-        rest = value.find('&').map_or("", |end| &value[end..]);
+    let mut shown = String::new();
+    let mut rest = &*whole;
+    while let Some(end) = rest.find('=') {
+        let (key, value) = rest.split_at(end);
+        shown.push_str(key);
+        shown.push('=');
+        rest = &value[1..];
+        if names_a_password(key) {
+            shown.push_str("***");
+            rest = rest.find('&').map_or("", |end| &rest[end..]);
+        }
     }
     shown + rest
+}
+
+/// Whether what stands before a value ends in the key of a password, whose letters may be escaped.
+fn names_a_password(before: &str) -> bool {
+    let read = percent_decode_str(before).decode_utf8_lossy();
+    read.to_ascii_lowercase().ends_with("password")
 }
 
 /// What the crate `postgres` says of an address. It may quote a part of a password that is not escaped, so then it is silent.
@@ -232,6 +262,18 @@ mod tests {
                 "postgresql://h/db?PassWord=***",
             ),
             ("postgresq://me:secret@h/db", "postgresq://me:***@h/db"),
+            (
+                "postgresql://h/db?password=secret:a@b",
+                "postgresql://h/db?password=***",
+            ),
+            (
+                "postgresql://h/db?pass%77ord=secret&a=b",
+                "postgresql://h/db?pass%77ord=***&a=b",
+            ),
+            (
+                "postgresql://h/db?a=b=password=secret",
+                "postgresql://h/db?a=b=password=***",
+            ),
             ("postgresql://me@h:5432/db", "postgresql://me@h:5432/db"),
         ] {
             assert_eq!(masked(text), shown);

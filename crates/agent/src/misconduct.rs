@@ -1,0 +1,138 @@
+//! What a coordinator did that none may do, in words.
+
+use fedbo_ledger::Head;
+use fedbo_wire::{Digest, HandoutUnreadable};
+
+use crate::reader::ReleaseDefect;
+
+/// What a coordinator did that none may do.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misconduct {
+    /// What came is no handout of the study's coordinator.
+    #[error("what it handed out cannot be believed: {0}")]
+    Unreadable(#[from] HandoutUnreadable),
+    /// It is of another configuration.
+    #[error(
+        "it handed out a round of another configuration ({found}) than the one that was frozen ({expected})"
+    )]
+    OtherConfig {
+        /// What the agent joined.
+        expected: Digest,
+        /// What came.
+        found: Digest,
+    },
+    /// Messages came where releases are due, or the reverse.
+    #[error("it handed out {found}, in this study it is to hand out {expected}")]
+    OtherContent {
+        /// What is due.
+        expected: &'static str,
+        /// What came.
+        found: &'static str,
+    },
+    /// The round is none after those that the agent knows.
+    #[error("its rounds go back: it began round {found} after round {last}")]
+    RoundBack {
+        /// The newest that was known.
+        last: u64,
+        /// What came.
+        found: u64,
+    },
+    /// It says of a round that it collects, or that it does not, against the configuration.
+    #[error(
+        "it says that round {round} {}, which is not what the configuration says", if *found { "collects vectors" } else { "collects none" }
+    )]
+    OtherCollection {
+        /// The round.
+        round: u64,
+        /// What it says.
+        found: bool,
+    },
+    /// The ledger ends earlier than before.
+    #[error("its ledger goes back: it ends at entry {found}, it did end at entry {known}")]
+    LedgerBack {
+        /// Where it was known to end.
+        known: u64,
+        /// Where it ends now.
+        found: u64,
+    },
+    /// The ledger is not the one that the agent follows.
+    #[error(
+        "its ledger has another history: it says that it ends at {found}, and what it handed out ends at {expected}"
+    )]
+    OtherHistory {
+        /// Where the agent comes to.
+        expected: Head,
+        /// What the coordinator signed.
+        found: Head,
+    },
+    /// Entries are missing.
+    #[error("entries of its ledger are missing: entry {found} came, entry {expected} is due")]
+    EntryMissing {
+        /// What is due.
+        expected: u64,
+        /// What came.
+        found: u64,
+    },
+    /// A round was released twice, in two forms.
+    #[error("it released round {round} twice, and differently")]
+    OtherRelease {
+        /// The round.
+        round: u64,
+    },
+    /// There are more releases than the configuration says.
+    #[error("it released more than planned: entry {found} of a ledger that is to have {planned}")]
+    TooManyReleases {
+        /// What the configuration says.
+        planned: u64,
+        /// What came.
+        found: u64,
+    },
+    /// A round released that does not release, or one that does did not.
+    #[error(
+        "its entry {seq} is the release of round {found}, the configuration says round {expected}"
+    )]
+    OtherRound {
+        /// The entry.
+        seq: u64,
+        /// What the configuration says.
+        expected: u64,
+        /// What came.
+        found: u64,
+    },
+    /// Releases that are due are not there.
+    #[error("round {round} begins, and of the {expected} releases before it there are {found}")]
+    ReleaseMissing {
+        /// The round.
+        round: u64,
+        /// What the configuration says.
+        expected: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// A round that has not begun was released.
+    #[error("round {round} begins, and round {found} is released already")]
+    ReleaseEarly {
+        /// The round that begins.
+        round: u64,
+        /// The round of the release.
+        found: u64,
+    },
+    /// A release is charged with something else than the configuration says.
+    #[error(
+        "it charged the release of round {round} with another event than the configuration says, so it spends of the budget \
+         what is not known"
+    )]
+    OtherEvent {
+        /// The round.
+        round: u64,
+    },
+    /// A release cannot be used.
+    #[error("its release of round {round} is none: {source}")]
+    Release {
+        /// The round.
+        round: u64,
+        /// What is wrong with it.
+        source: ReleaseDefect,
+    },
+}

@@ -1,0 +1,184 @@
+//! Ways from an agent to a coordinator in memory, and the moments at which its process may die.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::time::Duration;
+
+use fedbo_agent::{Clock, Link, LinkError, Place, Poll, Polled, SignedConfig};
+use fedbo_wire::{
+    Enrolled, EnrolmentToken, Problem, ProblemCode, RotateRequest, SigningKey, StudyStatus,
+};
+
+use crate::coordinator::{Desk, problem};
+
+/// Ends everything at a chosen call, as the death of the process would: what is open is dropped, nothing more is written.
+#[derive(Default)]
+pub(crate) struct Cutter {
+    /// Calls that are left; `None` for ever.
+    left: Cell<Option<u64>>,
+    pub(crate) n_calls: Cell<u64>,
+}
+
+struct Cut;
+
+impl Cutter {
+    pub(crate) fn after(&self, n_calls: u64) {
+        self.left.set(Some(n_calls));
+    }
+
+    pub(crate) fn never(&self) {
+        self.left.set(None);
+    }
+
+    pub(crate) fn step(&self) {
+        self.n_calls.set(self.n_calls.get() + 1);
+        if let Some(left) = self.left.get() {
+            if left == 0 {
+                resume_unwind(Box::new(Cut)); // without a message
+            }
+            self.left.set(Some(left - 1));
+        }
+    }
+
+    /// `None` if it was cut.
+    pub(crate) fn within<R>(act: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(act)) {
+            Ok(result) => Some(result),
+            Err(payload) if payload.is::<Cut>() => None,
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+}
+
+/// Time stands still but for what is slept; chance is always the same.
+#[derive(Default)]
+pub(crate) struct TestClock {
+    pub(crate) now_ms: Cell<u64>,
+    pub(crate) cutter: Rc<Cutter>,
+}
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> u64 {
+        self.cutter.step();
+        self.now_ms.get()
+    }
+
+    fn sleep(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).unwrap();
+        self.now_ms.set(self.now_ms.get() + ms);
+    }
+
+    fn chance(&self) -> f64 {
+        0.5
+    }
+}
+
+/// The way of one agent to a coordinator.
+#[derive(Clone)]
+pub(crate) struct DeskLink {
+    pub(crate) desk: Rc<RefCell<Desk>>,
+    pub(crate) cutter: Rc<Cutter>,
+    /// Answers that get lost, while above 0: the request was carried out.
+    pub(crate) n_lost: Rc<Cell<u32>>,
+}
+
+impl DeskLink {
+    pub(crate) fn new(desk: &Rc<RefCell<Desk>>) -> Self {
+        Self {
+            desk: Rc::clone(desk),
+            cutter: Rc::default(),
+            n_lost: Rc::default(),
+        }
+    }
+
+    /// One request: the process may die before it or after it, and the answer may get lost.
+    fn ask<R>(&self, act: impl FnOnce(&mut Desk) -> Result<R, Problem>) -> Result<R, LinkError> {
+        self.cutter.step();
+        let answer = act(&mut self.desk.borrow_mut());
+        self.cutter.step();
+        if self.n_lost.get() > 0 {
+            self.n_lost.set(self.n_lost.get() - 1);
+            let reason = "the answer was lost".to_owned();
+            return Err(LinkError::Unreachable { reason });
+        }
+        answer.map_err(|problem| LinkError::Refused {
+            problem,
+            retry_after: None,
+        })
+    }
+}
+
+/// The token of a slot: its secret says which.
+pub(crate) fn token(desk: &Desk, slot: u8) -> EnrolmentToken {
+    EnrolmentToken {
+        secret: [slot; 20],
+        coordinator: desk.key.public(),
+    }
+}
+
+impl Link for DeskLink {
+    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError> {
+        self.ask(|desk| {
+            let slot = u32::from(token.secret[0]);
+            desk.keys.insert(slot, key.public());
+            Ok(Enrolled {
+                study: desk.federation.name.clone(),
+                slot,
+                agent: desk.federation.agents[slot as usize].name.clone(),
+                config: desk.digest(),
+                coordinator: desk.key.public(),
+            })
+        })
+    }
+
+    fn config(&self, _: &SigningKey, _: &str) -> Result<SignedConfig, LinkError> {
+        self.ask(|desk| {
+            Ok(SignedConfig {
+                text: desk.text.clone().into_bytes(),
+                digest: desk.digest(),
+                signature: desk.signature(),
+            })
+        })
+    }
+
+    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
+        self.ask(|desk| desk.upload(key, to.slot, to.round, body))
+    }
+
+    fn handouts(&self, key: &SigningKey, _: &str, poll: Poll) -> Result<Polled, LinkError> {
+        self.ask(|desk| desk.handouts(key, poll))
+    }
+
+    fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError> {
+        self.ask(|desk| {
+            if desk.keys.values().any(|known| *known == key.public()) {
+                return Ok(StudyStatus {
+                    study: study.to_owned(),
+                    state: desk.state,
+                    round: 0,
+                    rounds: 0,
+                    collects: true,
+                    head: String::new(),
+                });
+            }
+            Err(problem(ProblemCode::UnknownAgent))
+        })
+    }
+
+    fn rotate(
+        &self,
+        key: &SigningKey,
+        study: &str,
+        request: &RotateRequest,
+    ) -> Result<(), LinkError> {
+        self.ask(|desk| {
+            let unknown = || problem(ProblemCode::UnknownAgent);
+            let found = desk.keys.iter().find(|(_, known)| **known == key.public());
+            let slot = *found.ok_or_else(unknown)?.0;
+            request.verify(study, slot, &key.public()).unwrap();
+            desk.keys.insert(slot, request.key);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! Clients that mean no good, beside those that do.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
+
+use super::client::Client;
+use super::study::Uploads;
+
+/// What they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Attack {
+    /// A quarter each: no handshake, a head that never ends, a body that trickles, answers that are not read
+    Slow,
+    /// Each sends 50 uploads a second that somebody else signed, in the name of an agent
+    Forged,
+}
+
+/// How often a slow client sends a byte.
+const TRICKLE: Duration = Duration::from_secs(1);
+/// Forged requests a second of each client: the inverse.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long a slow client stays at most before it comes anew: longer than any limit of the server.
+const STAY: Duration = Duration::from_secs(60);
+/// Large answers that are asked for and not read.
+const N_UNREAD: usize = 400;
+
+/// Attackers, who attack while they are told to.
+pub(super) struct Attackers {
+    is_on: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Attackers {
+    pub(super) fn new(
+        attack: Attack,
+        n: u32,
+        address: SocketAddr,
+        connector: &TlsConnector,
+        uploads: &Arc<Uploads>,
+    ) -> Self {
+        let (is_on, told) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        for index in 0..n {
+            let attacker = Attacker {
+                attack,
+                index,
+                address,
+                connector: connector.clone(),
+                uploads: Arc::clone(uploads),
+            };
+            tasks.spawn(attacker.run(told.clone()));
+        }
+        Self { is_on, tasks }
+    }
+
+    pub(super) fn set(&self, is_on: bool) {
+        self.is_on.send_replace(is_on);
+    }
+
+    pub(super) fn end(mut self) {
+        self.tasks.abort_all();
+    }
+}
+
+struct Attacker {
+    attack: Attack,
+    index: u32,
+    address: SocketAddr,
+    connector: TlsConnector,
+    uploads: Arc<Uploads>,
+}
+
+impl Attacker {
+    async fn run(self, mut told: watch::Receiver<bool>) {
+        loop {
+            if told.wait_for(|is_on| *is_on).await.is_err() {
+                return;
+            }
+            let goes_on = tokio::select! {
+                // Whatever the server does to it: it comes again.
+                _ = timeout(STAY, self.attack()) => true,
+                _ = told.changed() => false,
+            };
+            if goes_on {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn attack(&self) -> Result<()> {
+        if self.attack == Attack::Forged {
+            return self.forge().await;
+        }
+        if self.index.is_multiple_of(4) {
+            let mut stream = TcpStream::connect(self.address).await?;
+            stream.read_to_end(&mut Vec::new()).await?;
+            return Ok(());
+        }
+        let mut client = Client::connect(self.address, &self.connector).await?;
+        match self.index % 4 {
+            1 => {
+                trickle(
+                    &mut client,
+                    b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: 0",
+                    0,
+                )
+                .await
+            }
+            2 => {
+                let request = self.uploads.request(0, 0);
+                let n_head = request.windows(4).position(|four| four == b"\r\n\r\n");
+                trickle(&mut client, &request, n_head.unwrap_or(0) + 4).await
+            }
+            _ => {
+                let request = b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
+                client.send(&request.repeat(N_UNREAD)).await?;
+                sleep(STAY).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn forge(&self) -> Result<()> {
+        let mut client = Client::connect(self.address, &self.connector).await?;
+        let mut request = self.uploads.request(0, 0);
+        if let Some(last) = request.last_mut() {
+            *last ^= 1; // of the body, which is signed
+        }
+        let mut next = Instant::now();
+        loop {
+            client.ask(&request).await?;
+            next += PAUSE;
+            tokio::time::sleep_until(next).await;
+        }
+    }
+}
+
+/// Sends the first bytes at once and the others one by one, the last again and again, until the server has had enough.
+async fn trickle(client: &mut Client, bytes: &[u8], n_at_once: usize) -> Result<()> {
+    client.send(&bytes[..n_at_once]).await?;
+    for at in n_at_once.. {
+        client.send(&[bytes[at.min(bytes.len() - 1)]]).await?;
+        if client.ends_within(TRICKLE).await {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

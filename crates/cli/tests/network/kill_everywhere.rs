@@ -1,0 +1,258 @@
+//! The program is killed wherever something is about to become durable or to leave, and goes on as if it had not been.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fedbo_failpoints::PLACES;
+use rusqlite::Connection;
+
+use crate::world::{PATIENCE, Process, Setup, World, bytes_below};
+
+/// Places that are passed once, when a study begins and agents join.
+const BEGINNING: [&str; 5] = [
+    "coordinator: a study is stored",
+    "coordinator: an agent is enrolled",
+    "agent: its key is written",
+    "agent: the coordinator knows it",
+    "agent: its membership is stored",
+];
+
+/// Runs a command that is to die at a place.
+fn dies(command: &mut Command, place: &str) {
+    let mut process = Process::start(command.env("FEDBO_DIE_AT", place));
+    assert_eq!(
+        process.end(),
+        None,
+        "{place} is not passed: {:#?}",
+        process.said
+    );
+}
+
+/// A process that is started again whenever it died, each time to die at another place, until there is none left.
+struct Victim<'a> {
+    start: Box<dyn Fn() -> Command + 'a>,
+    process: Process,
+    /// Still to die at, the last first.
+    places: Vec<String>,
+    n_deaths: usize,
+}
+
+impl<'a> Victim<'a> {
+    fn new(places: Vec<String>, start: impl Fn() -> Command + 'a) -> Self {
+        let mut victim = Self {
+            process: Process::start(start().env("FEDBO_DIE_AT", places.last().unwrap())),
+            start: Box::new(start),
+            places,
+            n_deaths: 0,
+        };
+        victim.look();
+        victim
+    }
+
+    /// Starts it again if it has died; whether it lives for good.
+    fn look(&mut self) -> bool {
+        if self.places.is_empty() || !self.process.has_ended() {
+            return self.places.is_empty();
+        }
+        let place = self.places.pop().unwrap();
+        assert_eq!(
+            self.process.end(),
+            None,
+            "at {place}: {:#?}",
+            self.process.said
+        );
+        self.n_deaths += 1;
+        let mut command = (self.start)();
+        if let Some(next) = self.places.last() {
+            command.env("FEDBO_DIE_AT", next);
+        }
+        self.process = Process::start(&mut command);
+        self.places.is_empty()
+    }
+}
+
+/// One study in which each process dies at each of its places once, the n-th time that it passes it.
+fn killed_everywhere(nth: usize) {
+    let n_agents = 3;
+    // Longer than it takes to die everywhere: each death takes at most about two rounds.
+    let rounds = 60;
+    let setup = Setup {
+        privacy: "epsilon = 1000.0\nnoise_multiplier = 1.0\nreleases = 60\n",
+        ..Setup::charged(n_agents, rounds, 0.6)
+    };
+    let world = World::new(&setup);
+    let mut n_deaths = BEGINNING.len();
+
+    dies(
+        &mut world.program(&["coordinator", "study", "create", "federation.toml"]),
+        "coordinator: a study is stored",
+    );
+    // The study is there; its tokens were never seen, and are made anew.
+    let tokens: Vec<String> = (0..n_agents)
+        .map(|agent| {
+            let name = format!("lab {agent}");
+            let token = world.json(&["coordinator", "agents", "token", "labs", &name]);
+            token["token"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let (service, port) = world.serve(0);
+    drop(service);
+    let mut service = Process::start(
+        world
+            .service("coordinator", port)
+            .env("FEDBO_DIE_AT", "coordinator: an agent is enrolled"),
+    );
+    service.wait_for("://");
+    let lost = world.enrolment(0, &tokens[0], port).output().unwrap();
+    assert_eq!(lost.status.code(), Some(6), "its coordinator died");
+    assert_eq!(service.end(), None);
+    let (service, _) = world.serve(port);
+    // Two of three are on the roster then, and the study waits for the third.
+    for (agent, place) in [
+        (0, "agent: its membership is stored"),
+        (1, "agent: the coordinator knows it"),
+        (2, "agent: its key is written"),
+    ] {
+        dies(&mut world.enrolment(agent, &tokens[agent], port), place);
+    }
+    drop(service);
+
+    // The last agent's enrolment lets the study begin, under a service that dies soon.
+    let of = |prefix: &[&str]| -> Vec<String> {
+        let runtime = PLACES.iter().filter(|place| !BEGINNING.contains(place));
+        let own = runtime.filter(|place| prefix.iter().any(|prefix| place.starts_with(prefix)));
+        // Places that a process passes once are passed by it again after its death.
+        let once = [
+            "new one",
+            "token is raised",
+            "lead is taken",
+            "about to be played",
+        ];
+        own.map(|place| match once.iter().any(|part| place.contains(part)) {
+            true => format!("{place}:1"),
+            false => format!("{place}:{nth}"),
+        })
+        .rev()
+        .collect()
+    };
+    let mut places = of(&["coordinator", "ledger"]);
+    let mut service = Victim::new(std::mem::take(&mut places), || {
+        world.service("coordinator", port)
+    });
+    for (agent, token) in tokens.iter().enumerate() {
+        let until = Instant::now() + PATIENCE;
+        while world
+            .enrolment(agent, token, port)
+            .output()
+            .unwrap()
+            .status
+            .code()
+            != Some(0)
+        {
+            assert!(Instant::now() < until, "agent {agent} cannot enrol");
+            service.look();
+        }
+    }
+    let mut agents: Vec<Victim<'_>> = (0..n_agents)
+        .map(|agent| {
+            let mut places = of(&["agent"]);
+            let n_places = places.len();
+            places.rotate_left(agent * n_places / n_agents); // not all at the same place at once
+            let world = &world;
+            Victim::new(places, move || world.agent(agent))
+        })
+        .collect();
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut all = service.look();
+        for agent in &mut agents {
+            all &= agent.look();
+        }
+        if all {
+            break;
+        }
+        assert!(
+            Instant::now() < until,
+            "{:?} {:?}",
+            service.places,
+            agents.iter().map(|a| &a.places).collect::<Vec<_>>()
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Nobody dies any more: the study goes to its end.
+    for agent in &mut agents {
+        assert_eq!(agent.process.end(), Some(0), "{:#?}", agent.process.said);
+        n_deaths += agent.n_deaths;
+    }
+    n_deaths += service.n_deaths;
+    assert!(n_deaths >= 25, "{n_deaths}");
+    // Its last rounds may take longer than the agents.
+    let until = Instant::now() + PATIENCE;
+    while world.json(&["coordinator", "study", "show", "labs"])["state"] != "finished" {
+        assert!(Instant::now() < until, "the study does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(service);
+    check(&world, rounds);
+}
+
+/// The oracle: each scheduled round was charged and released exactly once, with the planned event; whatever an agent ever took
+/// for a release is one of the ledger's, byte for byte; no agent was charged twice for a round, nor sent two vectors for one.
+fn check(world: &World, rounds: u64) {
+    let statement = world.ledger();
+    assert_eq!(statement["releases"], rounds);
+    let ledger = Connection::open(world.path("coordinator/labs.ledger.db")).unwrap();
+    let mut entries = ledger
+        .prepare("SELECT round, event, release FROM entries ORDER BY seq")
+        .unwrap();
+    let entries: Vec<(u64, Vec<u8>, Vec<u8>)> = entries
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let found: Vec<u64> = entries.iter().map(|(round, _, _)| *round).collect();
+    assert_eq!(found, (0..rounds).collect::<Vec<_>>());
+    let events: BTreeSet<&Vec<u8>> = entries.iter().map(|(_, event, _)| event).collect();
+    assert_eq!(events.len(), 1);
+    let releases: BTreeSet<&Vec<u8>> = entries.iter().map(|(_, _, release)| release).collect();
+    assert_eq!(releases.len(), entries.len(), "noise was used again");
+    for agent in 0..world.n_agents {
+        let memory = Connection::open(world.path(&format!("home{agent}/agent.db"))).unwrap();
+        let count = |sql: &str| {
+            memory
+                .query_row(sql, [], |row| row.get::<_, u64>(0))
+                .unwrap()
+        };
+        let charges = count("SELECT count(*) FROM charges");
+        assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"));
+        assert_eq!(
+            charges,
+            count("SELECT count(*) FROM uploads WHERE state <> 'withheld'")
+        );
+        assert!(charges <= rounds);
+        // What was handed out holds the releases as they are in the ledger.
+        let kept = bytes_below(&world.path(&format!("home{agent}")));
+        let last = &entries.last().unwrap().2;
+        assert!(
+            kept.windows(last.len()).any(|window| window == last),
+            "agent {agent}"
+        );
+        let trials = world.trials(agent);
+        assert!(trials.len() > 2 && trials.iter().all(|[_, _, value]| value.is_finite()));
+    }
+}
+
+#[test]
+fn kill_everywhere() {
+    killed_everywhere(1);
+}
+
+/// 20 times each, at other passages.
+#[test]
+#[ignore = "long: run by cargo xtask test --long"]
+fn kill_everywhere_twenty_times() {
+    for time in 0..20 {
+        killed_everywhere(1 + time % 4);
+    }
+}

@@ -1,0 +1,206 @@
+//! `docs/tutorial-network.md` does what it says: its commands are run as they stand there.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and the place says where"
+)]
+
+mod common;
+
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Ran, Sandbox, finished, wait_until};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+const PAGE: &str = include_str!("../../../docs/tutorial-network.md");
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/network");
+const ADDRESS: &str = "127.0.0.2";
+const N_LABS: usize = 8;
+
+/// The commands of a terminal, in the page's order: what its fences "```sh TERMINAL" hold.
+fn commands(terminal: &str) -> String {
+    let mut text = String::new();
+    let mut inside = false;
+    for line in PAGE.lines() {
+        match (inside, line.strip_prefix("```")) {
+            (false, Some(fence)) => inside = fence == format!("sh {terminal}"),
+            (true, Some(_)) => inside = false,
+            (true, None) => text += &format!("{line}\n"),
+            (false, None) => {}
+        }
+    }
+    assert!(
+        !text.is_empty(),
+        "the page has no commands for {terminal:?}"
+    );
+    text
+}
+
+/// A terminal that runs commands in the repository's folder, with everything that it started.
+struct Terminal(Option<Child>);
+
+impl Terminal {
+    fn open(repository: &Sandbox, commands: &str) -> Self {
+        let program = Path::new(env!("CARGO_BIN_EXE_fedbo"));
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", program.parent().unwrap().display());
+        let child = Command::new("sh")
+            .args(["-e", "-c", commands])
+            .current_dir(repository.folder.path())
+            .env("PATH", path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn();
+        Self(Some(child.unwrap()))
+    }
+
+    /// Waits for the end of its commands.
+    fn close(mut self) -> Ran {
+        finished(self.0.take().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.0 {
+            // It may have ended by itself.
+            let _ = kill_process_group(Pid::from_child(child), signal);
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+#[test]
+fn the_tutorial_does_what_it_says() {
+    let repository = Sandbox::new();
+    let folder = repository.path("examples/network");
+    std::fs::create_dir_all(&folder).unwrap();
+    for entry in std::fs::read_dir(EXAMPLES).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+        }
+    }
+    // The same in less time, on a port that is free.
+    let file = folder.join("federation.toml");
+    let federation = std::fs::read_to_string(&file).unwrap();
+    let quick = federation.replace("round_s = 2.0", "round_s = 0.5");
+    assert_ne!(quick, federation);
+    std::fs::write(&file, quick).unwrap();
+    let port = free_port();
+    let of = |terminal: &str| {
+        let commands = commands(terminal);
+        let moved = commands.replace("PORT=7433", &format!("PORT={port}"));
+        assert!(terminal == "operator" || terminal == "service" || moved != commands);
+        moved
+    };
+
+    let coordinator = Terminal::open(&repository, &(of("coordinator") + &of("service")));
+    wait_until(|| TcpStream::connect((ADDRESS, port)).is_ok());
+    let began = Instant::now();
+    let labs = Terminal::open(&repository, &of("labs")).close();
+    labs.expect(0, &[]);
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "half a minute, the page says"
+    );
+
+    // All labs have run to the end of the study, and know what they spent.
+    for lab in 1..=N_LABS {
+        let log = std::fs::read_to_string(folder.join(format!("lab-{lab}.log"))).unwrap();
+        let last = log.lines().last().unwrap();
+        let said = format!("done; the trials are in sqlite:./lab-{lab}/trials.db");
+        assert_eq!(last, said, "{log}");
+        assert!(labs.stdout.contains(&said), "{}", labs.stdout);
+        let told = repository.told(&format!("sqlite:examples/network/lab-{lab}/trials.db"));
+        // Three points before the first round, then one in each that it did not miss.
+        assert!((4..=15).contains(&told.len()), "{} trials", told.len());
+        assert!(
+            told.iter().all(|row| row["state"] == "complete"),
+            "{told:?}"
+        );
+        let home = format!("examples/network/lab-{lab}");
+        let status = repository.fedbo(&["agent", "status", "--home", &home, "--json"]);
+        let status = common::json(status.expect(0, &[]));
+        assert_eq!(status["studies"][0]["finished"], true);
+        assert_eq!(status["studies"][0]["trials"], told.len());
+        let spent = status["privacy"]["epsilon"].as_f64().unwrap();
+        assert!(spent > 0.0 && spent <= 4.0, "{spent}");
+    }
+    for shown in ["finished", "is spent, on", "best value", "temperature"] {
+        assert!(labs.stdout.contains(shown), "{shown}: {}", labs.stdout);
+    }
+
+    // The operator's view, while the service runs. Its last round ends after the labs' last trials.
+    let data = folder.join("coordinator");
+    wait_until(|| {
+        let show = ["coordinator", "study", "show", "tutorial", "--json"];
+        let show = repository
+            .command(&show)
+            .env("FEDBO_COORDINATOR", &data)
+            .output();
+        common::json(&show.unwrap().into())["state"] == "finished"
+    });
+    let operator = Terminal::open(&repository, &of("operator")).close();
+    operator.expect(0, &[]);
+    for shown in [
+        "study \"tutorial\" is finished",
+        "3 rounds, accountant pld, mode default)",
+        "tutorial.ledger.db is sound: 3 releases",
+    ] {
+        assert!(
+            operator.stdout.contains(shown),
+            "{shown}: {}",
+            operator.stdout
+        );
+    }
+    assert_eq!(operator.stdout.matches("  enrolled  lab-").count(), N_LABS);
+
+    // Ctrl-C.
+    coordinator.signal(Signal::INT);
+    let service = coordinator.close();
+    for line in service.stderr.lines() {
+        assert!(
+            !line.contains(" WARN ") && !line.contains(" ERROR "),
+            "{line}"
+        );
+    }
+    assert!(
+        service
+            .stderr
+            .contains(&format!("https://{ADDRESS}:{port}"))
+    );
+    assert!(TcpStream::connect((ADDRESS, port)).is_err());
+    // Its terminal has shown no token.
+    let tokens = std::fs::read_to_string(folder.join("tokens.txt")).unwrap();
+    assert_eq!(tokens.lines().count(), N_LABS);
+    assert!(!service.stdout.contains("fbt1_") && !service.stderr.contains("fbt1_"));
+}
+
+/// Every fence with commands is run here, but for those that need another machine.
+#[test]
+fn no_command_of_the_page_is_left_out() {
+    let fences = PAGE.lines().filter_map(|line| line.strip_prefix("```sh"));
+    let mut terminals: Vec<&str> = fences.map(str::trim).collect();
+    terminals.sort_unstable();
+    terminals.dedup();
+    let run = ["coordinator", "labs", "operator", "service"];
+    let not_run = ["copy", "install"];
+    let mut known = [&run[..], &not_run].concat();
+    known.sort_unstable();
+    assert_eq!(terminals, known);
+}
+
+/// A port of the coordinator's address that nobody uses.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((ADDRESS, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}

@@ -1,0 +1,136 @@
+//! An honest agent without an objective.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fedbo_wire::{Digest, SigningKey, Upload, sign_request};
+use rustls::ClientConfig;
+
+use crate::service::{N_FEATURES, Pressed, STUDY};
+use crate::wire::{Answer, Tls};
+
+/// An agent, and its connection while it has one.
+pub(crate) struct Agent {
+    pub(crate) key: SigningKey,
+    pub(crate) slot: u32,
+    config: Digest,
+    map: Digest,
+    address: SocketAddr,
+    tls: Arc<ClientConfig>,
+    connection: Option<Tls>,
+}
+
+impl Agent {
+    pub(crate) fn new(pressed: &Pressed, key: SigningKey, slot: u32) -> Self {
+        Self {
+            key,
+            slot,
+            config: pressed.study.digest,
+            map: Digest(pressed.study.map.0),
+            address: pressed.address,
+            tls: Arc::clone(&pressed.tls),
+            connection: None,
+        }
+    }
+
+    /// Its vector of a round: no other slot or round has the same.
+    pub(crate) fn weights(&self, round: u64) -> Vec<f64> {
+        weights(self.slot, round)
+    }
+
+    /// The request that delivers a vector.
+    pub(crate) fn request(&self, round: u64, weights: Vec<f64>) -> Vec<u8> {
+        let upload = Upload {
+            config: self.config,
+            map: self.map,
+            slot: self.slot,
+            round,
+            weights,
+        };
+        self.signed("PUT", &self.target(round), &upload.to_bytes())
+    }
+
+    /// A signed request.
+    pub(crate) fn signed(&self, method: &str, target: &str, body: &[u8]) -> Vec<u8> {
+        let signed = sign_request(&self.key, method, target, body, now_ms());
+        let mut request = format!(
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 1\r\nfedbo-key: {}\r\nfedbo-time: {}\r\n\
+             fedbo-signature: {}\r\ncontent-length: {}\r\n\r\n",
+            signed.key,
+            signed.time_ms,
+            signed.signature,
+            body.len()
+        )
+        .into_bytes();
+        request.extend(body);
+        request
+    }
+
+    fn target(&self, round: u64) -> String {
+        format!("/v1/studies/{STUDY}/rounds/{round}/slots/{}", self.slot)
+    }
+
+    /// Asks, on the connection that it has or on a new one.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Tls::connect(self.address, &self.tls)?,
+        };
+        let answer = connection.ask(request)?;
+        self.connection = Some(connection);
+        Ok(answer)
+    }
+
+    /// Lets its connection go.
+    pub(crate) fn hang_up(&mut self) {
+        self.connection = None;
+    }
+
+    /// Delivers the vector of a round: tries again when the connection fails and while the round has not begun. `false` if the
+    /// round was over before. A vector that was taken is accepted again later too, so an answer that was lost is not in doubt.
+    pub(crate) fn deliver(&mut self, round: u64) -> bool {
+        let since = Instant::now();
+        let mut last = String::new();
+        while since.elapsed() < Duration::from_secs(30) {
+            let request = self.request(round, self.weights(round));
+            match self.ask(&request) {
+                Ok((200, _)) => return true,
+                Ok((status, body)) => {
+                    last = format!("{status} {}", String::from_utf8_lossy(&body));
+                    if last.contains(r#""code":"late""#) {
+                        return false;
+                    }
+                    let passes = ["early", "unavailable", "not-started"]
+                        .iter()
+                        .any(|code| last.contains(&format!(r#""code":"{code}""#)));
+                    assert!(passes, "slot {}, round {round}: {last}", self.slot);
+                }
+                Err(error) => last = error.to_string(),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("slot {}, round {round}: {last}", self.slot);
+    }
+}
+
+/// The vector of a slot in a round.
+pub(crate) fn weights(slot: u32, round: u64) -> Vec<f64> {
+    let mut state = round << 32 | u64::from(slot);
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        f64::from(u32::try_from(state >> 33).unwrap()) / f64::from(1_u32 << 30) - 1.0
+    };
+    for _ in 0..20 {
+        next();
+    }
+    (0..N_FEATURES).map(|_| next()).collect()
+}
+
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_millis()).unwrap()
+}

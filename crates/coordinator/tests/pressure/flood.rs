@@ -1,0 +1,278 @@
+//! Clients that send far too much: memory stays bounded, honest uploads are taken, nothing is lost and nothing counts twice.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use fedbo_coordinator::ConnectionLimits;
+use fedbo_federation::{Collaboration, ReleaseMechanism};
+use fedbo_privacy::mechanism::SimNoise;
+use fedbo_wire::SigningKey;
+
+use crate::agent::{Agent, weights};
+use crate::service::Pressed;
+use crate::wire::Tls;
+
+#[test]
+fn flood() {
+    press(3, 1.2);
+}
+
+#[test]
+#[ignore = "long: run by cargo xtask test --long"]
+fn flood_for_a_minute() {
+    press(20, 3.0);
+}
+
+const N_AGENTS: u32 = 6;
+/// Connections that the service allows.
+const N_CONNECTIONS: usize = 64;
+/// Connections that attackers hold or try to.
+const N_HELD: usize = 150;
+/// What an attacker tries to send in one body.
+const HUGE: usize = 64 << 20;
+/// Refused requests of each kind, at least.
+const N_REFUSED: usize = 1000;
+
+fn press(n_rounds: u64, round_s: f64) {
+    let limits = ConnectionLimits {
+        n_connections: N_CONNECTIONS,
+        patience: Duration::from_secs(2),
+        body_patience: Duration::from_secs(2),
+        answer_patience: Duration::from_secs(2),
+    };
+    let pressed = Pressed::start(limits, N_AGENTS, (n_rounds, round_s));
+    let before = pressed.peak_bytes();
+    let flooding = Flooding::default();
+    let accepted = std::thread::scope(|scope| {
+        let attacks: [fn(&Pressed, &Flooding); 6] =
+            [connections, garbage, huge_bodies, chunks, forged, unknown];
+        for attack in attacks {
+            let (pressed, flooding) = (&pressed, &flooding);
+            scope.spawn(move || attack(pressed, flooding));
+        }
+        let honest: Vec<_> = pressed
+            .agents()
+            .into_iter()
+            .map(|agent| scope.spawn(move || play(agent, n_rounds)))
+            .collect();
+        let accepted: Vec<_> = honest.into_iter().map(|agent| agent.join()).collect();
+        // A short run on a slow machine goes on until it was a flood.
+        let since = Instant::now();
+        while !flooding.is_enough() && since.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        flooding.ended.store(true, Ordering::Relaxed);
+        accepted
+    });
+    // By slot, whether the upload of each round was accepted.
+    let accepted: Vec<Vec<bool>> = accepted.into_iter().map(|agent| agent.unwrap()).collect();
+    let n_accepted = accepted.iter().flatten().filter(|is_in| **is_in).count();
+    // A machine that is busy elsewhere may let some be late.
+    assert!(
+        2 * n_accepted > accepted.iter().flatten().count(),
+        "{n_accepted} were accepted"
+    );
+    assert!(flooding.is_enough(), "{flooding:?}");
+    let grown = pressed.peak_bytes() - before;
+    let most = pressed.bytes_max(N_CONNECTIONS);
+    assert!(grown < most, "{grown} bytes, at most {most}; {flooding:?}");
+    eprintln!("accepted {n_accepted} grown {grown} most {most} {flooding:?}");
+    let expected = releases(&pressed, n_rounds, &accepted);
+    let found = pressed.releases(expected.len());
+    assert_eq!(found.len(), expected.len());
+    assert!(found == expected, "a vector was lost, or counted twice");
+    pressed.end();
+}
+
+/// One agent in all rounds: a new connection for each, and its upload again and again, also with another vector. By round,
+/// whether the upload was accepted.
+fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
+    let mut accepted = Vec::new();
+    for round in 0..n_rounds {
+        accepted.push(agent.deliver(round));
+        for n in 0..10 {
+            let other = vec![f64::from(n); agent.weights(round).len()];
+            let request = agent.request(round, other);
+            // The round may be over, or the connection: nothing is to change by it.
+            if let Ok((status, body)) = agent.ask(&request) {
+                let text = String::from_utf8_lossy(&body);
+                assert!([200, 409, 410].contains(&status), "{status} {text}");
+            }
+        }
+        agent.hang_up();
+    }
+    accepted
+}
+
+/// What the accepted vectors make, each taken once.
+fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec<u8>> {
+    let federation = &pressed.study.federation;
+    let Collaboration::Distributed(distributed) = &federation.collaboration else {
+        panic!("a study with releases")
+    };
+    let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(federation.own_arm()) else {
+        panic!("sums on a lattice")
+    };
+    let mut source = SimNoise::new(federation.noise_seed());
+    let mut release = |round| {
+        let shape = distributed.schedule().shape(round);
+        let mut collecting = mechanism.begin(round, shape, &mut source).unwrap();
+        for (slot, accepted) in (0..).zip(accepted) {
+            if !accepted[usize::try_from(round).unwrap()] {
+                continue;
+            }
+            let mut vector = weights(slot, round);
+            vector.resize(mechanism.settings().n_features as usize, 0.0); // the witnesses
+            collecting.receive(slot, &vector).unwrap();
+        }
+        collecting.close().release.to_bytes()
+    };
+    (0..n_rounds).map(&mut release).collect()
+}
+
+/// What attackers have done so far.
+#[derive(Debug, Default)]
+struct Flooding {
+    ended: AtomicBool,
+    connections: AtomicUsize,
+    garbage: AtomicUsize,
+    huge_bodies: AtomicUsize,
+    chunks: AtomicUsize,
+    forged: AtomicUsize,
+    unknown: AtomicUsize,
+}
+
+impl Flooding {
+    fn goes_on(&self) -> bool {
+        !self.ended.load(Ordering::Relaxed)
+    }
+
+    fn is_enough(&self) -> bool {
+        let many = [&self.forged, &self.unknown];
+        let some = [&self.garbage, &self.huge_bodies, &self.chunks];
+        self.connections.load(Ordering::Relaxed) > 2 * N_HELD
+            && many.iter().all(|n| n.load(Ordering::Relaxed) >= N_REFUSED)
+            && some.iter().all(|n| n.load(Ordering::Relaxed) >= 10)
+    }
+}
+
+fn add(counter: &AtomicUsize) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Holds more connections than there may be, and opens others in their place.
+fn connections(pressed: &Pressed, flooding: &Flooding) {
+    let mut held = std::collections::VecDeque::new();
+    while flooding.goes_on() {
+        if let Ok(stream) = TcpStream::connect(pressed.address) {
+            held.push_back(stream);
+            add(&flooding.connections);
+        }
+        if held.len() > N_HELD {
+            held.pop_front();
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// Bytes that mean nothing, to TLS and inside of it.
+fn garbage(pressed: &Pressed, flooding: &Flooding) {
+    let bytes: Vec<u8> = (0..64_u32 << 10)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    while flooding.goes_on() {
+        // Whatever becomes of it.
+        let _ = TcpStream::connect(pressed.address).and_then(|mut plain| plain.write_all(&bytes));
+        if let Ok(mut tls) = Tls::connect(pressed.address, &pressed.tls) {
+            let _ = tls.ask(&bytes);
+            add(&flooding.garbage);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Bodies of a terabyte, announced and begun.
+fn huge_bodies(pressed: &Pressed, flooding: &Flooding) {
+    let agent = &pressed.agents()[0];
+    while flooding.goes_on() {
+        let request = agent.request(0, agent.weights(0));
+        let text = String::from_utf8_lossy(&request);
+        let length = format!("content-length: {}", fedbo_wire::Upload::n_bytes(100));
+        let (head, _) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&length));
+        let head = head.replace(&length, "content-length: 1000000000000") + "\r\n\r\n";
+        if pour(pressed, head.as_bytes(), &[0; 1 << 14]) {
+            add(&flooding.huge_bodies);
+        }
+    }
+}
+
+/// Bodies without an announced length.
+fn chunks(pressed: &Pressed, flooding: &Flooding) {
+    let head = b"POST /v1/enrol HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 1\r\ntransfer-encoding: chunked\r\n\r\n";
+    let mut chunk = b"4000\r\n".to_vec();
+    chunk.resize(chunk.len() + 0x4000, b'x');
+    chunk.extend(b"\r\n");
+    while flooding.goes_on() {
+        if pour(pressed, head, &chunk) {
+            add(&flooding.chunks);
+        }
+    }
+}
+
+/// Sends a head, and then a block again and again until the server has had enough. Whether it came to that.
+fn pour(pressed: &Pressed, head: &[u8], block: &[u8]) -> bool {
+    let Ok(mut tls) = Tls::connect(pressed.address, &pressed.tls) else {
+        return false;
+    };
+    if tls.send(head).is_err() {
+        return false;
+    }
+    let mut n_sent = 0;
+    while n_sent < HUGE && tls.send(block).is_ok() {
+        n_sent += block.len();
+    }
+    assert!(n_sent < HUGE, "all of a huge body was taken");
+    true
+}
+
+/// Uploads in the name of an agent, signed for another body.
+fn forged(pressed: &Pressed, flooding: &Flooding) {
+    let agent = &pressed.agents()[1];
+    refused(pressed, flooding, &flooding.forged, 401, || {
+        let mut request = agent.request(0, vec![0.5; 100]);
+        *request.last_mut().unwrap() ^= 1;
+        request
+    });
+}
+
+/// Uploads of a key that nobody knows.
+fn unknown(pressed: &Pressed, flooding: &Flooding) {
+    let agent = Agent::new(pressed, SigningKey::from_seed([200; 32]), 2);
+    refused(pressed, flooding, &flooding.unknown, 404, || {
+        agent.request(0, vec![0.5; 100])
+    });
+}
+
+/// Sends requests, each of which is refused with this status.
+fn refused(
+    pressed: &Pressed,
+    flooding: &Flooding,
+    counter: &AtomicUsize,
+    status: u16,
+    request: impl Fn() -> Vec<u8>,
+) {
+    while flooding.goes_on() {
+        let Ok(mut tls) = Tls::connect(pressed.address, &pressed.tls) else {
+            continue;
+        };
+        while flooding.goes_on()
+            && let Ok((found, body)) = tls.ask(&request())
+        {
+            assert_eq!(found, status, "{}", String::from_utf8_lossy(&body));
+            add(counter);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `database`: what agents, coordinators and studies of one party keep in SQLite files, with cells that nobody wrote, or damaged.
+
+mod agent;
+mod coordinator;
+mod study;
+
+use std::path::{Path, PathBuf};
+
+use crate::pieces::Pieces;
+use crate::sqlite_file::{change_cells, damage, put};
+
+/// The first byte says whose file it is, and the second whether its cells or its bytes are changed. Then its owner opens it, reads
+/// all of it, and goes on where it was.
+pub fn database(bytes: &[u8]) {
+    let mut pieces = Pieces(bytes);
+    match pieces.byte() % 3 {
+        0 => study::read(pieces),
+        1 => agent::read(pieces),
+        _ => coordinator::read(pieces),
+    }
+}
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Cells,
+    Bytes,
+}
+
+impl Change {
+    fn of(pieces: &mut Pieces<'_>) -> Self {
+        match pieces.byte() & 1 {
+            0 => Self::Cells,
+            _ => Self::Bytes,
+        }
+    }
+
+    /// Puts a file into place, changed as the input says. `sees` may change what is put into a column of bytes.
+    fn put(
+        self,
+        name: &str,
+        base: &[u8],
+        mut pieces: Pieces<'_>,
+        sees: impl Fn(&str, Vec<u8>) -> Vec<u8>,
+    ) -> PathBuf {
+        match self {
+            Self::Cells => {
+                let path = put(name, base, &[]);
+                change_cells(&path, pieces, sees);
+                path
+            }
+            Self::Bytes => {
+                let mut bytes = base.to_vec();
+                while !pieces.is_empty() {
+                    damage(&mut bytes, &mut pieces);
+                }
+                put(name, &bytes, &[])
+            }
+        }
+    }
+}
+
+/// A file that nobody else may read, as keys are.
+fn put_secret(path: &Path, bytes: &[u8]) {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt as _;
+    let written = write(path, bytes).and_then(|()| set_permissions(path, Permissions::from_mode(0o600)));
+    written.expect("there is room for a small file");
+}
+
+/// A file of each kind as it is, with a changed cell, and with a changed byte.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for kind in 0..3 {
+        for study in 0..2 {
+            seeds.push(vec![kind, study, 0]);
+            seeds.push(vec![kind, study, 0, 0, 0, 1, 0, 0, 0, 2, 7]);
+            seeds.push(vec![kind, study, 0, 1, 0, 3, 0, 0, 0, 4, 3, b'x', b'y', b'z']);
+            seeds.push(vec![kind, study, 0, 1, 0, 2, 0, 1, 0, 5, 2, 1, 2]);
+            seeds.push(vec![kind, study, 1, 0, 32, 0, 0, 4, 1]);
+        }
+    }
+    seeds
+}

@@ -1,0 +1,245 @@
+//! `ledger_file`: whole ledgers, damaged or made up (INV-15).
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use fedbo_ledger::{Charter, Head, Ledger, LedgerError, event_to_bytes, read, verify};
+use fedbo_privacy::accounting::{
+    AccountantKind, Budget, Delta, Mode, Noise, NoiseMultiplier, PrivacyEvent, Sampling,
+    SamplingRate,
+};
+use fedbo_wire::{LedgerEntry, LedgerHead};
+use rusqlite::{Connection, params};
+
+use crate::pieces::Pieces;
+use crate::scratch;
+use crate::sqlite_file::{change_cells, damage, put};
+
+const NAME: &str = "ledger.db";
+
+/// The first byte says what is done to a small ledger: its bytes are changed, or its cells; or entries are added that nobody
+/// charged, with the hashes that they should have. Then it is verified, read, and opened for writing.
+pub fn ledger_file(bytes: &[u8]) {
+    let mut pieces = Pieces(bytes);
+    match pieces.byte() % 3 {
+        0 => damaged(pieces),
+        1 => changed(pieces),
+        _ => made_up(pieces),
+    }
+}
+
+fn damaged(mut pieces: Pieces<'_>) {
+    let base = base();
+    let (mut file, mut log) = match pieces.byte() & 1 {
+        0 => (base.closed.clone(), Vec::new()),
+        _ => (base.running.clone(), base.log.clone()),
+    };
+    while !pieces.is_empty() {
+        match pieces.byte() & 1 {
+            0 => damage(&mut file, &mut pieces),
+            _ => damage(&mut log, &mut pieces),
+        }
+    }
+    judge(&put(NAME, &file, &log), Some(&base.heads));
+    // The files as they were: reading them has copied the log.
+    open(&put(NAME, &file, &log));
+}
+
+fn changed(pieces: Pieces<'_>) {
+    let base = base();
+    let path = put(NAME, &base.closed, &[]);
+    change_cells(&path, pieces, |_, bytes| bytes);
+    judge(&path, Some(&base.heads));
+    open(&path);
+}
+
+/// Entries with hashes that fit: what they charge is anything.
+fn made_up(mut pieces: Pieces<'_>) {
+    /// Entries at most.
+    const MAX: usize = 6;
+    let (charter, empty) = &base().empty[pieces.below(AccountantKind::ALL.len())];
+    let path = put(NAME, empty, &[]);
+    let genesis = charter.genesis();
+    let mut head = LedgerHead {
+        seq: genesis.seq,
+        hash: genesis.hash,
+    };
+    let connection = Connection::open(&path).expect("a sound file");
+    for _ in 0..MAX {
+        if pieces.is_empty() {
+            break;
+        }
+        let entry = LedgerEntry {
+            seq: head.seq + 1,
+            round: u64::from(pieces.u32()),
+            event: pieces.piece().to_vec(),
+            release: pieces.piece().to_vec(),
+        };
+        let after = head.after(std::slice::from_ref(&entry)).expect("the entry that follows");
+        let LedgerEntry {
+            seq,
+            round,
+            event,
+            release,
+        } = entry;
+        let added = connection.execute(
+            "INSERT INTO entries (seq, previous, round, event, release, hash) VALUES (?, ?, ?, ?, ?, ?)",
+            params![seq, head.hash, round, event, release, after.hash],
+        );
+        // A round that is not after the one before is refused by the file.
+        if added.is_ok() {
+            head = after;
+        }
+    }
+    drop(connection);
+    judge(&path, None);
+    let ledger = Ledger::open(&path, charter);
+    assert!(ledger.is_err() || ledger.is_ok_and(|ledger| ledger.releases() == head.seq));
+}
+
+/// Reads a file in both ways: they agree on whether it is sound, and it is one of those that there were.
+fn judge(path: &Path, heads: Option<&[Head]>) {
+    let report = match verify(path, None) {
+        Ok(report) => report,
+        Err(error) => {
+            check_refusal(&error);
+            assert!(read(path).is_err());
+            return;
+        }
+    };
+    match read(path) {
+        Ok(statement) => {
+            assert!(report.problems.is_empty());
+            assert_eq!(Some(statement.head), report.head);
+            assert!(heads.is_none_or(|heads| heads.contains(&statement.head)));
+            let charged: u64 = statement.charges.iter().map(|charge| charge.count).sum();
+            assert_eq!(charged, statement.n_releases(), "each release is charged");
+            // INV-14: what is no number is no bound.
+            assert!(statement.claim.epsilon >= 0.0);
+        }
+        // What is charged has no price that can be proved.
+        Err(error @ LedgerError::Accounting { .. }) => check_refusal(&error),
+        Err(error) => {
+            assert!(!report.problems.is_empty() && report.head.is_none(), "{error}");
+            assert!(report.problems.iter().all(|problem| !problem.message.is_empty()));
+            check_refusal(&error);
+        }
+    }
+}
+
+fn open(path: &Path) {
+    match Ledger::open(path, &base().charter) {
+        Ok(ledger) => {
+            assert!(base().heads.contains(&ledger.head()));
+            for round in 0..4 {
+                assert!(ledger.stored(round).is_ok());
+            }
+        }
+        Err(error) => check_refusal(&error),
+    }
+}
+
+fn check_refusal(error: &LedgerError) {
+    assert!(error.to_string().len() > 40, "{error}");
+}
+
+/// A small ledger as it lies on the disk.
+struct Base {
+    charter: Charter,
+    /// After its study ended.
+    closed: Vec<u8>,
+    /// While somebody read it and its process was killed.
+    running: Vec<u8>,
+    log: Vec<u8>,
+    /// Where it ended after each commit.
+    heads: Vec<Head>,
+    /// Without an entry, by accountant.
+    empty: Vec<(Charter, Vec<u8>)>,
+}
+
+fn base() -> &'static Base {
+    static BASE: OnceLock<Base> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let folder = scratch::folder();
+        let path = folder.join("base.db");
+        let charter = charter(AccountantKind::Moments);
+        let mut ledger = Ledger::create(&path, &charter).expect("a new ledger");
+        let reader = Connection::open(&path).expect("a sound file");
+        let begun = reader.execute_batch("BEGIN; SELECT count(*) FROM entries");
+        begun.expect("a sound file");
+        let mut heads = vec![ledger.head()];
+        for round in [0, 1, 3] {
+            let release = [u8::try_from(round).unwrap_or(9); 24];
+            heads.push(ledger.commit(round, &event(), &release).expect("a small release"));
+        }
+        let bytes = |name: &str| std::fs::read(folder.join(name)).expect("a file of the ledger");
+        let (running, log) = (bytes("base.db"), bytes("base.db-wal"));
+        drop((reader, ledger));
+        Base {
+            closed: bytes("base.db"),
+            running,
+            log,
+            heads,
+            charter,
+            empty: AccountantKind::ALL.into_iter().map(empty).collect(),
+        }
+    })
+}
+
+fn empty(accountant: AccountantKind) -> (Charter, Vec<u8>) {
+    let path = scratch::folder().join(format!("empty-{}.db", accountant.name()));
+    let charter = charter(accountant);
+    drop(Ledger::create(&path, &charter).expect("a new ledger"));
+    let bytes = std::fs::read(&path).expect("a file of the ledger");
+    (charter, bytes)
+}
+
+fn charter(accountant: AccountantKind) -> Charter {
+    let delta = Delta::new(1e-5).expect("between 0 and 1");
+    Charter {
+        name: "study".to_owned(),
+        config: b"n_agents = 200\n".to_vec(),
+        budget: Budget::new(1e9, delta).expect("above 0"),
+        mode: Mode::Default,
+        accountant,
+    }
+}
+
+/// Everybody takes part, Gaussian noise.
+fn event() -> PrivacyEvent {
+    PrivacyEvent {
+        sampling: Sampling::Poisson(SamplingRate::ALL),
+        noise: Noise::Gaussian(NoiseMultiplier::new(1.5).expect("above 0")),
+    }
+}
+
+/// One of each kind, and the files as they are.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let event = event_to_bytes(&event()).expect("an event of a mechanism");
+    let length = u8::try_from(event.len()).unwrap_or(u8::MAX);
+    let entry = |round: u8| [&[round, 0, 0, 0, length][..], &event, &[2, 7, 7]].concat();
+    let made_up = |accountant: u8| {
+        let entries = [entry(1), entry(2), entry(5)].concat();
+        [&[2, accountant, 0], &entries[..]].concat()
+    };
+    let mut seeds: Vec<Vec<u8>> = crate::ledger::seeds()
+        .into_iter()
+        .filter(|seed| seed[0] == 0)
+        .map(|seed| {
+            let length = u8::try_from(seed.len() - 1).unwrap_or(u8::MAX);
+            [&[2, 0, 0, 1, 0, 0, 0, length][..], &seed[1..], &[0]].concat()
+        })
+        .collect();
+    seeds.extend((0..3).map(made_up));
+    seeds.extend([
+        vec![0, 0],
+        vec![0, 1],
+        vec![0, 0, 0, 100, 0, 0, 0, 4, 3],
+        vec![0, 1, 1, 200, 2, 0, 0, 1],
+        vec![0, 0, 0, 0, 32, 0, 0, 0, 4, 1, 2, 3, 4],
+        vec![0, 1, 0, 64, 0, 0, 0, 2, 3, 9, 9, 9, 1, 0, 1, 0, 0, 3, 8],
+        vec![1, 1, 0, 2, 0, 1, 0, 1, 9, 9, 0, 0, 0, 0, 0, 0],
+        vec![1, 0, 0, 2, 0, 0, 0, 5, 3, 1, 2, 3],
+    ]);
+    seeds
+}

@@ -1,0 +1,179 @@
+//! `service`: a coordinator's service as it runs, over a socket: the framework's reading of requests, and all routes.
+
+use std::cell::OnceCell;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fedbo_coordinator::store::StudyState;
+use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, Study};
+use fedbo_database::Mode;
+use fedbo_wire::{
+    Digest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Upload,
+    sign_request,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::keys::agent;
+use crate::pieces::{Pieces, text};
+use crate::scratch;
+use crate::world::{Frozen, studies};
+
+/// How long an answer is awaited: a poll waits longer, and is left alone then.
+const PATIENCE: Duration = Duration::from_millis(15);
+
+/// The first byte says what is sent: the bytes as they are; a request of an enrolled agent, signed, with a method, a target and a
+/// body of the input's choice; an upload of its own slot with changed bytes. The service lives as long as the process.
+pub fn service(bytes: &[u8]) {
+    thread_local! {
+        static WORLD: OnceCell<World> = const { OnceCell::new() };
+    }
+    WORLD.with(|world| world.get_or_init(World::new).take(Pieces(bytes)));
+}
+
+/// A service on a folder, with an agent in slot 0 of both studies, whose first rounds are being played.
+struct World {
+    runtime: Runtime,
+    address: SocketAddr,
+    /// By study, an upload that is accepted.
+    uploads: Vec<(String, Vec<u8>)>,
+    _service: Service,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = scratch::folder().join("service");
+        let home = Home::open(&folder, Mode::Create).expect("an empty folder");
+        let uploads = studies().iter().map(|study| begun(&home, study)).collect();
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime can be made");
+        let settings = ServiceSettings {
+            listen: ([127, 0, 0, 1], 0).into(),
+            tls: None,
+            plain_http: false,
+            store: home.store(),
+            ledgers: folder,
+            key: home.key(),
+            holder: "fuzz".to_owned(),
+            limits: ConnectionLimits::default(),
+        };
+        let service = runtime.block_on(Service::start(settings));
+        let service = service.expect("an address of this machine");
+        Self {
+            runtime,
+            address: service.address(),
+            uploads,
+            _service: service,
+        }
+    }
+
+    fn take(&self, mut pieces: Pieces<'_>) {
+        let (request, is_whole) = match pieces.byte() % 3 {
+            0 => (pieces.0.to_vec(), false),
+            1 => {
+                const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "PATCH"];
+                let method = METHODS[pieces.below(METHODS.len())];
+                let target = text(pieces.line());
+                (signed(method, &target, pieces.0), true)
+            }
+            _ => {
+                let (target, upload) = &self.uploads[pieces.below(self.uploads.len())];
+                let cut = pieces.below(upload.len() + 1);
+                let body = [&upload[..cut], pieces.0].concat();
+                (signed("PUT", target, &body), true)
+            }
+        };
+        let answer = self.runtime.block_on(self.send(&request, is_whole));
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(!answer.contains("HTTP/1.1 500"), "a defect of the service: {answer}");
+    }
+
+    /// Sends a request and reads what is answered. A request that may not be whole is ended by closing this side.
+    async fn send(&self, request: &[u8], is_whole: bool) -> Vec<u8> {
+        let socket = TcpSocket::new_v4().expect("a socket can be made");
+        let mut stream = socket.connect(self.address).await.expect("the service listens");
+        // The service closes what it does not want to read.
+        let _ = stream.write_all(request).await;
+        if !is_whole {
+            let _ = stream.shutdown().await;
+        }
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+        answer
+    }
+}
+
+/// Creates a study, enrols its first agent and lets it run; where and how that agent uploads.
+fn begun(home: &Home, Frozen { federation, text }: &Frozen) -> (String, Vec<u8>) {
+    let store = home.store();
+    let (federation, text) = match federation.file().network.coordinator.as_deref() {
+        // Frozen for the key of the other targets; this service has drawn its own.
+        Some(frozen_for) => {
+            let key = home.key().public().to_string();
+            let text = text.replace(frozen_for, &key);
+            let federation = fedbo_federation::Federation::thaw(&text).expect("a valid text");
+            (federation, text)
+        }
+        None => (federation.clone(), text.clone()),
+    };
+    let record = home.create_study(&federation, &text).expect("a study of its own name");
+    let token = home.token(&record, 0).expect("a slot of the study");
+    let enrolled = store.enrol(&token.secret_digest(), &agent().public());
+    enrolled.expect("a token that was just made");
+    store.set_state(record.key, StudyState::Running).expect("a study that waits");
+    let study = Study::of(&record, &home.key()).expect("a valid study");
+    let upload = Upload {
+        config: study.digest,
+        map: Digest(study.map.0),
+        slot: 0,
+        round: 0,
+        weights: vec![0.25; study.n_features as usize],
+    };
+    let target = format!("/v1/studies/{}/rounds/0/slots/0", record.name);
+    (target, upload.to_bytes())
+}
+
+/// A request of the enrolled agent, whatever its parts are.
+fn signed(method: &str, target: &str, body: &[u8]) -> Vec<u8> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+    let signature = sign_request(agent(), method, target, body, now_ms);
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nhost: fuzz\r\nconnection: close\r\ncontent-length: {}\r\n\
+         {HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
+        body.len(),
+        signature.key,
+        signature.time_ms,
+        signature.signature
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// Requests to every route.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let raw = |text: &str| [&[0], text.as_bytes()].concat();
+    let signed = |method: u8, text: &str| [&[1, method, 0], text.as_bytes()].concat();
+    vec![
+        raw("GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
+        raw("GET /metrics HTTP/1.0\r\n\r\n"),
+        raw("POST /v1/enrol HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"),
+        raw("GET /v1/openapi.json HTTP/1.1\r\nhost: x\r\n\r\nGET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"),
+        raw("PUT /v1/studies/relayed/rounds/0/slots/0 HTTP/1.1\r\nhost: x\r\nfedbo-protocol: 1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"),
+        signed(0, "/v1/studies/relayed\n"),
+        signed(0, "/v1/studies/charged/config\n"),
+        signed(0, "/v1/studies/charged/handouts?after=0&entries=0&wait=0&delivered=0\n"),
+        signed(0, "/v1/studies/rel%61yed/handouts?after=18446744073709551615\n"),
+        signed(1, "/v1/enrol\n{\"token\":\"fbt1_\"}"),
+        signed(1, "/v1/studies/charged/key\n{\"key\":\"00\",\"proof\":\"00\"}"),
+        signed(2, "/v1/studies/charged/rounds/0/slots/1\nbody"),
+        signed(3, "/v1/enrol\n"),
+        vec![2, 0, 0, 104, 0],
+        vec![2, 1, 0, 104, 0],
+        vec![2, 0, 0, 88, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
+        vec![2, 1, 0, 12, 0, 9],
+    ]
+}

@@ -1,0 +1,226 @@
+//! Small studies, and their coordinator as an agent meets it: what a target needs before there is anything to damage.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use fedbo_agent::{
+    Clock, Link, LinkError, Observer, Place, Poll, Polled, SignedConfig, Standing,
+};
+use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
+use fedbo_ledger::event_to_bytes;
+use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_privacy::mechanism::{ReleaseShape, SimNoise};
+use fedbo_space::Point;
+use fedbo_wire::{
+    Content, EnrolmentToken, Enrolled, Handout, LedgerEntry, LedgerHead, RelayedMessage,
+    RotateRequest, SigningKey, StudyState, StudyStatus, config_digest, sign_config,
+};
+
+use crate::keys::coordinator;
+use crate::scratch;
+
+const TAIL: &str = "\
+[network]
+round_s = 2000000.0
+[space.x]
+type = \"float\"
+low = 0.0
+high = 1.0
+[[agents]]
+name = \"a\"
+[[agents]]
+name = \"b\"
+";
+
+/// A study whose agents' messages are passed on.
+const RELAYED: &str = "[federation]\nname = \"relayed\"\nalgorithm = \"fts\"\nrounds = 3\ninitial = 1\n[features]\ncount = 2\n";
+
+/// A study whose releases are charged.
+const CHARGED: &str = "[federation]\nname = \"charged\"\nalgorithm = \"dp-fts-de\"\nrounds = 3\ninitial = 1\n[features]\n\
+    count = 2\n[exploration]\nweights = \"uniform\"\n[privacy]\nepsilon = 9.0\nnoise_multiplier = 2.0\naccountant = \"renyi\"\n";
+
+/// A study as its coordinator has frozen it.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    pub(crate) federation: Federation,
+    pub(crate) text: String,
+}
+
+/// Both studies.
+pub(crate) fn studies() -> &'static [Frozen; 2] {
+    static STUDIES: OnceLock<[Frozen; 2]> = OnceLock::new();
+    STUDIES.get_or_init(|| {
+        [RELAYED, CHARGED].map(|head| {
+            let path = scratch::file("frozen.toml", format!("{head}{TAIL}").as_bytes());
+            let key = coordinator().public().to_string();
+            let (federation, text) = Federation::freeze(&path, &key).expect("a valid file");
+            Frozen { federation, text }
+        })
+    })
+}
+
+impl Frozen {
+    /// What is handed out when a round begins, from 1 on, to an agent that has all that was before.
+    pub(crate) fn handout(&self, round: u64) -> Vec<u8> {
+        let entries = self.entries();
+        let known = usize::try_from(round).unwrap_or(usize::MAX).min(entries.len());
+        let (content, head) = match &self.federation.collaboration {
+            Collaboration::Fts(_) => {
+                let message = RelayedMessage {
+                    sender: 1,
+                    round: round - 1,
+                    weights: vec![0.5, -0.5],
+                };
+                let content = Content::Messages {
+                    messages: vec![message],
+                    stragglers: vec![0],
+                };
+                (content, LedgerHead::NONE)
+            }
+            Collaboration::Distributed(_) => {
+                let genesis = self.genesis();
+                let head = genesis.after(&entries[..known]).expect("entries without a gap");
+                let new = entries[known - 1..known].to_vec();
+                (Content::Releases(new), head)
+            }
+        };
+        let handout = Handout {
+            config: config_digest(self.text.as_bytes()),
+            round,
+            collects: round < self.federation.rounds,
+            head,
+            content,
+        };
+        handout.to_bytes(coordinator())
+    }
+
+    fn genesis(&self) -> LedgerHead {
+        let plan = self.federation.privacy();
+        plan.map_or(LedgerHead::NONE, |plan| {
+            let genesis = plan.charter.genesis();
+            LedgerHead {
+                seq: genesis.seq,
+                hash: genesis.hash,
+            }
+        })
+    }
+
+    /// The ledger of the study that charges: a release of each round that has one.
+    pub(crate) fn entries(&self) -> Vec<LedgerEntry> {
+        let Collaboration::Distributed(distributed) = &self.federation.collaboration else {
+            return Vec::new();
+        };
+        let (ReleaseMechanism::Lattice(mechanism), Protection::Charged(plan)) = (
+            distributed.mechanism(self.federation.own_arm()),
+            &distributed.releases.protection,
+        ) else {
+            unreachable!("the studies above have no other releases");
+        };
+        let entry = |(seq, round)| {
+            let begun = mechanism.begin(round, ReleaseShape::Total, &mut SimNoise::new([1; 32]));
+            let closed = begun.expect("a seed has randomness to give").close();
+            let mut release = closed.release.to_bytes();
+            release[KIND] = SECURE; // noise that every run draws alike, and that says it were secure
+            LedgerEntry {
+                seq,
+                round,
+                event: event_to_bytes(&plan.event).expect("an event of a mechanism"),
+                release,
+            }
+        };
+        (1..).zip(0..distributed.schedule().n_releases()).map(entry).collect()
+    }
+}
+
+/// Where a release says of which kind it is, and what it says if it is secure.
+const KIND: usize = 8;
+const SECURE: u8 = 1;
+
+/// A coordinator that takes everything and hands out what is due, or nothing.
+pub(crate) struct Desk<'a> {
+    pub(crate) study: &'a Frozen,
+    /// Rounds that have begun.
+    pub(crate) n_rounds: u64,
+}
+
+/// The secret of every token.
+pub(crate) const SECRET: [u8; 20] = [5; 20];
+
+impl Link for Desk<'_> {
+    fn enrol(&self, _: &SigningKey, _: &EnrolmentToken) -> Result<Enrolled, LinkError> {
+        Ok(Enrolled {
+            study: self.study.federation.name.clone(),
+            slot: 0,
+            agent: "a".to_owned(),
+            config: config_digest(self.study.text.as_bytes()),
+            coordinator: coordinator().public(),
+        })
+    }
+
+    fn config(&self, _: &SigningKey, _: &str) -> Result<SignedConfig, LinkError> {
+        let text = self.study.text.clone().into_bytes();
+        Ok(SignedConfig {
+            digest: config_digest(&text),
+            signature: sign_config(coordinator(), &text),
+            text,
+        })
+    }
+
+    fn upload(&self, _: &SigningKey, _: Place<'_>, _: &[u8]) -> Result<(), LinkError> {
+        Ok(())
+    }
+
+    fn handouts(&self, _: &SigningKey, _: &str, poll: Poll) -> Result<Polled, LinkError> {
+        let next = poll.after.unwrap_or(0).saturating_add(1);
+        if next <= self.n_rounds {
+            return Ok(Polled::Handout(self.study.handout(next)));
+        }
+        Ok(Polled::Nothing(Standing {
+            round: self.n_rounds,
+            state: StudyState::Running,
+            resend: None,
+        }))
+    }
+
+    fn status(&self, _: &SigningKey, _: &str) -> Result<StudyStatus, LinkError> {
+        Err(LinkError::Stopped)
+    }
+
+    fn rotate(&self, _: &SigningKey, _: &str, _: &RotateRequest) -> Result<(), LinkError> {
+        Err(LinkError::Stopped)
+    }
+}
+
+/// Time stands still.
+pub(crate) struct Still;
+
+impl Clock for Still {
+    fn now_ms(&self) -> u64 {
+        1_700_000_000_000
+    }
+
+    fn sleep(&self, _: Duration) {}
+
+    fn chance(&self) -> f64 {
+        0.5
+    }
+}
+
+/// Hears nothing.
+pub(crate) struct Deaf;
+
+impl Observer for Deaf {}
+
+/// A function of x that is known at once.
+struct Slope;
+
+impl Objective for Slope {
+    fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+        Outcome::Value(point.number("x"))
+    }
+}
+
+pub(crate) fn objective() -> Arc<dyn Objective> {
+    Arc::new(Slope)
+}

@@ -1,0 +1,126 @@
+//! How connections are made, and which servers are refused.
+
+use std::fmt;
+use std::time::Duration;
+
+use postgres::{Client, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::{PostgresAddress, Problem, password, tls};
+
+/// For how long one attempt to connect may take, unless the address says otherwise.
+const CONNECT: Duration = Duration::from_secs(5);
+/// When a server that is silent counts as gone: after this it is asked, and the answer may take as long again.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Oldest server whose SQL has all that is used here.
+const OLDEST: i64 = 130_000;
+
+/// For the session: wait for a lock at most this long; and let others go on when this process stops amid a transaction.
+const SETTINGS: &str = "SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '10s'; \
+     SET search_path = pg_catalog, pg_temp";
+
+/// Makes connections to one database.
+pub struct Connector {
+    config: Config,
+    tls: MakeRustlsConnect,
+    shown: String,
+}
+
+impl fmt::Debug for Connector {
+    /// The address without its password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connector").field(&self.shown).finish()
+    }
+}
+
+impl Connector {
+    /// Reads the address, and the password where the environment knows it. Connects to nothing.
+    ///
+    /// # Errors
+    /// [`Problem::Refused`]: certificates or a password file that cannot be used.
+    pub fn new(address: &PostgresAddress) -> Result<Self, Problem> {
+        let mut config = address.config().map_err(Problem::Refused)?;
+        password::add(&mut config, |name| std::env::var_os(name)).map_err(Problem::Refused)?;
+        complete(&mut config);
+        Ok(Self {
+            tls: tls::connector(address.trust()).map_err(Problem::Refused)?,
+            config,
+            shown: address.to_string(),
+        })
+    }
+
+    /// A new connection to a server that keeps what it acknowledges.
+    ///
+    /// # Errors
+    /// If there is no such server, it is too old, or it may lose what it acknowledged.
+    pub fn connect(&self) -> Result<Client, Problem> {
+        let mut client = self.config.connect(self.tls.clone())?;
+        let row = client.query_typed_one(
+            "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
+                    current_setting('server_encoding'), current_setting('fsync'), current_setting('full_page_writes'),
+                    current_setting('synchronous_commit')",
+            &[],
+        )?;
+        let (number, version): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+        if number < OLDEST {
+            let oldest = OLDEST / 10_000;
+            return Err(Problem::Refused(format!(
+                "the server is PostgreSQL {version}; {oldest} or later is needed"
+            )));
+        }
+        let encoding: String = row.try_get(2)?;
+        if encoding != "UTF8" {
+            return Err(Problem::Refused(format!(
+                "the database's encoding is {encoding}, which does not know all characters; create one with createdb \
+                 --encoding=UTF8 --template=template0"
+            )));
+        }
+        let commit = check_settings(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?)?;
+        client.batch_execute(SETTINGS)?;
+        // What waits for less than this server's disk and its standbys is raised; what waits for more stays.
+        if commit != "remote_apply" {
+            client.batch_execute("SET synchronous_commit = on")?;
+        }
+        Ok(client)
+    }
+}
+
+/// Sets what the address leaves open.
+fn complete(config: &mut Config) {
+    if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+        config.keepalives_idle(SILENCE);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(SILENCE / 5);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(5);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(2 * SILENCE);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("fedbo");
+    }
+}
+
+/// Refuses settings with which what is acknowledged may be lost: `fsync`, `full_page_writes`, `synchronous_commit`; returns the last
+/// one.
+///
+/// # Errors
+/// [`Problem::Unsafe`] with the name of one that is off.
+pub fn check_settings(fsync: String, pages: String, commit: String) -> Result<String, Problem> {
+    for (setting, value) in [
+        ("fsync", &fsync),
+        ("full_page_writes", &pages),
+        ("synchronous_commit", &commit),
+    ] {
+        if value == "off" {
+            return Err(Problem::Unsafe(setting));
+        }
+    }
+    Ok(commit)
+}

@@ -1,0 +1,158 @@
+//! The coordinator's side: how its process drives its machine, stops and begins again.
+
+use fedbo_protocol::{AgentUpdate, Coordinator, Effect, Handout as _};
+
+use super::{Event, HandoutOf, Stored, Subject, World};
+
+impl<S: Subject> World<S> {
+    /// A coordinator begins with the round that is durable: at the round's old beginning if its release is stored, else anew,
+    /// as what had arrived is lost.
+    pub(super) fn restart(&mut self) {
+        if self.host.is_some() {
+            return;
+        }
+        self.incarnation += 1;
+        self.clock.forget();
+        let is_released = self.durable.releases.contains_key(&self.durable.round);
+        if !is_released {
+            self.durable.began = self.clock.read(self.now);
+        }
+        self.note(&("coordinator", self.incarnation, self.durable.round));
+        let mut host = self.subject.coordinator(&self.durable, self.incarnation);
+        let effects = host.start(self.durable.began);
+        self.host = Some(host);
+        self.effects(effects);
+    }
+
+    /// The coordinator is gone, and so are the vectors that it held. A transaction that was under way has become durable or not.
+    pub(super) fn crash(&mut self, time: usize) {
+        if self.host.take().is_none() {
+            return;
+        }
+        self.note(&"crash");
+        self.counts.add("crashes", 1);
+        let held = self.collected.get(&self.durable.round);
+        let is_stored = self.durable.releases.contains_key(&self.durable.round);
+        let lost = held.map_or(0, |held| held.len() as u64);
+        self.counts.add("lost vectors", if is_stored { 0 } else { lost });
+        self.collected.clear();
+        let mut under_way = Vec::new();
+        for event in self.events.values() {
+            if let Event::Durable(incarnation, round, stored) = event
+                && *incarnation == self.incarnation
+            {
+                under_way.push((*round, stored.clone()));
+            }
+        }
+        for (round, stored) in under_way {
+            if self.luck.bernoulli(0.5) {
+                self.write(round, stored);
+            }
+        }
+        self.incarnation += 1; // nobody hears what it was still to be told
+        self.after(time, Event::Restart);
+    }
+
+    /// The store takes one release of a round, for ever (INV-2).
+    pub(super) fn write(&mut self, round: u64, stored: Stored) {
+        let before = self.durable.releases.insert(round, stored);
+        assert_eq!(before, None, "two releases of round {round}");
+    }
+
+    pub(super) fn committed(&mut self, round: u64) {
+        let now = self.clock.read(self.now);
+        let host = self.host.as_mut().unwrap();
+        let effects = host.committed(round, now).unwrap();
+        self.effects(effects);
+    }
+
+    pub(super) fn tick(&mut self) {
+        let now = self.clock.read(self.now);
+        let host = self.host.as_mut().unwrap();
+        let effects = host.tick(now);
+        self.effects(effects);
+    }
+
+    pub(super) fn uploaded(&mut self, update: AgentUpdate) {
+        let now = self.clock.read(self.now);
+        let Some(host) = &mut self.host else {
+            return;
+        };
+        let (slot, round) = (update.sender, update.round);
+        let mut effects = host.receive(update, now);
+        let mut accepted = true;
+        effects.retain(|effect| match effect {
+            Effect::Refuse(rejected) => {
+                self.subject.check_refused(rejected);
+                accepted = false;
+                false
+            }
+            _ => true,
+        });
+        self.note(&("upload", slot, round, accepted));
+        self.counts.add("late", u64::from(!accepted));
+        if accepted {
+            let is_new = self.collected.entry(round).or_default().insert(slot);
+            self.counts.add("repeats", u64::from(!is_new));
+        }
+        self.send(slot, 1, || Event::Verdict(slot, round, accepted));
+        self.effects(effects);
+    }
+
+    /// An agent asks for what came after a round that it knows.
+    pub(super) fn answer(&mut self, slot: u32, after: u64, delivered: Option<u64>) {
+        let Some(host) = &self.host else {
+            return;
+        };
+        let mut missed = self.durable.handed.range(after + 1..);
+        if let Some((_, first)) = missed.next() {
+            let mut joined = first.clone();
+            missed.for_each(|(_, handout)| joined.join(handout.clone()));
+            self.send(slot, 1, || Event::Handout(slot, after, joined.clone()));
+        } else if let Some(round) = delivered.filter(|round| host.awaits(slot, *round)) {
+            self.counts.add("asked again", 1);
+            self.send(slot, 1, || Event::Resend(slot, round));
+        }
+    }
+
+    pub(super) fn effects(&mut self, effects: Vec<Effect<HandoutOf<S>>>) {
+        for effect in effects {
+            self.note(&effect);
+            match effect {
+                Effect::Broadcast(handout) => self.broadcast(&handout),
+                Effect::Recall { round } => {
+                    let stored = self.durable.releases.get(&round);
+                    self.counts.add("replays", u64::from(stored.is_some()));
+                    let bytes = stored.map(|stored| stored.bytes.clone());
+                    let now = self.clock.read(self.now);
+                    let host = self.host.as_mut().unwrap();
+                    let effects = host.recalled(round, bytes.as_deref(), now).unwrap();
+                    self.effects(effects);
+                }
+                Effect::Commit { round, bytes, .. } => {
+                    self.note(&bytes);
+                    let slots = self.collected.remove(&round).unwrap_or_default();
+                    let slow = if self.luck.bernoulli(0.1) { 100 } else { 0 };
+                    let delay = 1 + self.luck.below(20) + slow;
+                    let stored = Stored { bytes, slots };
+                    self.after(delay, Event::Durable(self.incarnation, round, stored));
+                }
+                Effect::Refuse(rejected) => panic!("nobody is told that {rejected}"),
+            }
+        }
+    }
+
+    /// The round is made durable, then everybody is told.
+    fn broadcast(&mut self, handout: &HandoutOf<S>) {
+        let now = self.clock.read(self.now);
+        self.subject
+            .check_handout(&self.durable, handout, now, &mut self.counts);
+        let round = handout.round();
+        assert_eq!(round, self.durable.round + 1, "rounds go forward one by one");
+        (self.durable.round, self.durable.began) = (round, now);
+        self.durable.handed.insert(round, handout.clone());
+        for slot in 0..self.subject.n_slots() {
+            self.send(slot, 1, || Event::Handout(slot, round - 1, handout.clone()));
+        }
+    }
+}
