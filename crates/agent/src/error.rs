@@ -238,7 +238,7 @@ pub enum RunError {
     /// The coordinator did what none may do. Nothing is uploaded any more.
     #[error(
         "the coordinator is not to be trusted, so the agent stops and uploads nothing more: {0}; ask the study's operator, \
-         and keep the agent's folder: it holds what was signed"
+         and keep the agent's folder: what was refused is in it under the coordinator's signature"
     )]
     Misconduct(#[from] Misconduct),
     /// The coordinator refuses for good.

@@ -10,12 +10,14 @@ use crate::link::{LinkError, Place, Poll, Polled, Standing};
 use crate::log::{TakenHandout, UploadState};
 use crate::purse::{Charge, Charged};
 use crate::session::{Ended, Session, Step};
-use crate::{Misconduct, RunError};
+use crate::{HomeError, Misconduct, RunError};
 
 /// Seconds that a coordinator may take to answer when there is nothing new: less than proxies are known to wait.
 const POLL_S: u64 = 25;
 /// Who answered at once that there is nothing new is not asked again before this has passed.
 const POLL_PAUSE: Duration = Duration::from_millis(1000);
+/// How long a coordinator may say that it plays an earlier round than it handed out.
+const BEHIND_MS: u64 = 30_000;
 /// How often an answer without news is noted as the last contact.
 const CONTACT_MS: u64 = 60_000;
 
@@ -230,7 +232,10 @@ impl Session<'_> {
     fn take(&mut self, bytes: Vec<u8>) -> Result<Step, RunError> {
         let believed = match self.follower.read(&bytes) {
             Ok(believed) => believed,
-            Err(misconduct) => return Err(self.accuse(misconduct)),
+            Err(misconduct) => {
+                self.keep_evidence(&bytes)?;
+                return Err(self.accuse(misconduct));
+            }
         };
         let taken = TakenHandout {
             n_told: self.n_told,
@@ -248,6 +253,20 @@ impl Session<'_> {
         Ok(went)
     }
 
+    /// Keeps what was refused: the coordinator's signature on it shows who made it.
+    fn keep_evidence(&self, bytes: &[u8]) -> Result<(), RunError> {
+        let name = format!("refused-{}.handout", self.clock.now_ms());
+        let path = self.home.folder().join(name);
+        std::fs::write(&path, bytes).map_err(|cause| {
+            let path = path.clone();
+            HomeError::Folder {
+                path,
+                cause: cause.to_string(),
+            }
+            .into()
+        })
+    }
+
     /// Nothing is sent to this coordinator any more.
     fn accuse(&mut self, misconduct: Misconduct) -> RunError {
         self.observer.coordinator_refused(&misconduct);
@@ -262,6 +281,7 @@ impl Session<'_> {
             self.resend = standing.resend;
             return Ok(Step::Went);
         }
+        self.check_forward(&standing)?;
         if standing.state == StudyState::Finished {
             return self.finish(Ended::StudyOver);
         }
@@ -280,6 +300,25 @@ impl Session<'_> {
         }
         let took = Duration::from_millis(now_ms.saturating_sub(asked_ms));
         Ok(Step::Waits(POLL_PAUSE.saturating_sub(took)))
+    }
+
+    /// A coordinator that plays an earlier round than it handed out was set back. One that is only behind its own store, as a
+    /// second one may be for a moment, is not: so it must have said so for a while.
+    fn check_forward(&mut self, standing: &Standing) -> Result<(), RunError> {
+        let last = self.follower.round().unwrap_or(0);
+        if standing.round >= last {
+            self.behind_since_ms = None;
+            return Ok(());
+        }
+        let now_ms = self.clock.now_ms();
+        let since_ms = *self.behind_since_ms.get_or_insert(now_ms);
+        if now_ms.saturating_sub(since_ms) < BEHIND_MS {
+            return Ok(());
+        }
+        Err(self.accuse(Misconduct::RoundBack {
+            last,
+            found: standing.round,
+        }))
     }
 
     /// There was a good answer: whoever gave it knows the key in use.

@@ -108,6 +108,8 @@ pub struct Session<'a> {
     pub(crate) resend: Option<u64>,
     pub(crate) said_budget: bool,
     pub(crate) said_state: Option<StudyState>,
+    /// Since when the coordinator has said that it plays an earlier round than it handed out.
+    pub(crate) behind_since_ms: Option<u64>,
     /// What the coordinator did: nothing is sent any more.
     pub(crate) accused: Option<Misconduct>,
     _lock: Lock,
@@ -165,6 +167,7 @@ impl<'a> Session<'a> {
             resend: None,
             said_budget: false,
             said_state: None,
+            behind_since_ms: None,
             accused: None,
             _lock: lock,
             home,

@@ -1,6 +1,6 @@
 //! A coordinator that does what none may do is refused by its name, and gets nothing more (INV-13).
 
-use fedbo_agent::{Misconduct, ReleaseDefect, RunError, Session};
+use fedbo_agent::{Clock as _, Misconduct, ReleaseDefect, RunError, Session, Step};
 use fedbo_ledger::Head;
 use fedbo_wire::{Content, Digest, Handout, LedgerEntry, LedgerHead, SigningKey};
 
@@ -346,4 +346,43 @@ fn bad_coordinators_that_are_others() {
         );
     }
     assert_eq!(desk.borrow().arrived.len(), n_arrived);
+}
+
+/// A coordinator that was set back and hands out nothing: it says for half a minute that it plays a round which this agent has
+/// left behind. For a moment only, it may be behind its own store.
+#[test]
+fn bad_coordinators_that_were_set_back_are_seen_while_they_hand_out_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("bad", "fts", "");
+    let members = members(folder.path(), &desk);
+    let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
+    while desk.borrow().round < Some(ROUND) {
+        for session in &mut sessions {
+            session.advance().unwrap();
+        }
+    }
+    // Only the first waits for more.
+    let mut advance = |n: usize| {
+        for _ in 0..n {
+            let step = sessions[0].advance()?;
+            if let Step::Waits(time) = step {
+                members[0].clock.sleep(time);
+            }
+        }
+        Ok::<(), RunError>(())
+    };
+    let now = desk.borrow().round;
+    desk.borrow_mut().round = Some(1);
+    advance(5).unwrap();
+    desk.borrow_mut().round = now;
+    advance(40).unwrap();
+    desk.borrow_mut().round = Some(1);
+    let error = advance(100).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            RunError::Misconduct(Misconduct::RoundBack { found: 1, .. })
+        ),
+        "{error}"
+    );
 }

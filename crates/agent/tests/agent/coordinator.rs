@@ -32,7 +32,7 @@ pub(crate) struct Desk {
     play: Play,
     broadcasts: Vec<Broadcast>,
     /// The newest round that has begun by a handout.
-    round: Option<u64>,
+    pub(crate) round: Option<u64>,
     collects: bool,
     pub(crate) ledger: Vec<LedgerEntry>,
     pub(crate) genesis: Head,
