@@ -48,6 +48,7 @@ impl Test {
             "--workspace",
             "--no-fail-fast",
         ])))?;
+        with_otlp()?;
         if self.long {
             long_forms()?;
         }
@@ -56,6 +57,14 @@ impl Test {
         eprintln!("xtask: everything passed");
         Ok(())
     }
+}
+
+/// What the program does only when it is built with it.
+fn with_otlp() -> Result<()> {
+    let with = ["--package", "fedbo", "--features", "otlp"];
+    let lint = [&["clippy"], &with[..], &["--", "-D", "warnings"]].concat();
+    run(&mut cargo(lint))?;
+    run(&mut cargo([&["test"], &with[..], &["--test", "otlp"]].concat()))
 }
 
 /// Beside each long form of a test, as its reason to be ignored.
@@ -69,7 +78,10 @@ fn long_forms() -> Result<()> {
         let found = long_forms_below(&folder)?;
         if !found.is_empty() {
             let name = folder.file_name().unwrap_or_default().to_string_lossy();
-            packages.insert(format!("fedbo-{name}"));
+            packages.insert(match name.as_ref() {
+                "cli" => "fedbo".to_owned(),
+                name => format!("fedbo-{name}"),
+            });
         }
         names.extend(found);
     }

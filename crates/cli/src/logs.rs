@@ -29,11 +29,12 @@ enum LogFormat {
 }
 
 impl LogOptions {
-    /// Begins to log; to be called once.
-    pub(crate) fn install(&self) -> Result<(), BadInput> {
+    /// Begins to log; to be called once. What is returned is to be kept until the end.
+    pub(crate) fn install(&self) -> Result<Logs, BadInput> {
         let filter = EnvFilter::try_new(&self.log)
             .map_err(|error| BadInput(format!("--log {:?}: {error}", self.log)))?;
-        let registry = tracing_subscriber::registry().with(filter);
+        let (collector, logs) = collector()?;
+        let registry = tracing_subscriber::registry().with(filter).with(collector);
         let layer = tracing_subscriber::fmt::layer()
             .with_writer(std::io::stderr)
             .with_ansi(std::io::stderr().is_terminal());
@@ -41,6 +42,47 @@ impl LogOptions {
             LogFormat::Text => registry.with(layer).try_init(),
             LogFormat::Json => registry.with(layer.json()).try_init(),
         };
-        installed.map_err(|error| BadInput(format!("logs cannot be written: {error}")))
+        installed.map_err(|error| BadInput(format!("logs cannot be written: {error}")))?;
+        Ok(logs)
     }
+}
+
+/// Whether the environment names a collector of logs.
+fn is_collected() -> bool {
+    let variables = [
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    ];
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    variables.iter().any(|name| is_set(&name))
+}
+
+/// What sends logs elsewhere; they end with it.
+#[cfg(feature = "otlp")]
+pub(crate) type Logs = Option<crate::otlp::Collector>;
+
+/// There is nothing to keep.
+#[cfg(not(feature = "otlp"))]
+pub(crate) type Logs = ();
+
+#[cfg(feature = "otlp")]
+fn collector<S>() -> Result<(Option<impl tracing_subscriber::Layer<S>>, Logs), BadInput>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+{
+    if !is_collected() {
+        return Ok((None, None));
+    }
+    let (layer, collector) = crate::otlp::layer()?;
+    Ok((Some(layer), Some(collector)))
+}
+
+#[cfg(not(feature = "otlp"))]
+fn collector() -> Result<(tracing_subscriber::layer::Identity, Logs), BadInput> {
+    if is_collected() {
+        crate::console::note(
+            "warning: OTEL_* variables name a collector, and this program is built without OTLP (cargo build --features otlp)",
+        );
+    }
+    Ok((tracing_subscriber::layer::Identity::new(), ()))
 }

@@ -8,6 +8,8 @@ mod console;
 mod exit;
 mod interrupt;
 mod logs;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod progress;
 mod sparkline;
 mod study_display;
