@@ -9,6 +9,7 @@ mod agents;
 mod common;
 mod instants;
 mod mechanisms;
+mod release_time;
 mod rounds;
 mod sim;
 #[path = "../weather/mod.rs"]

@@ -6,10 +6,10 @@ use crate::world::play;
 /// What the sessions are about: each happens at least once in this many of them.
 const HAPPENINGS: [(&str, u64); 21] = [
     ("crashes", 1),
-    ("lost vectors", 2),
-    ("asked again", 2),
-    ("sent again", 2),
-    ("replays", 4),
+    ("lost vectors", 8),
+    ("asked again", 8),
+    ("sent again", 8),
+    ("replays", 8),
     ("late", 1),
     ("repeats", 1),
     ("incomplete", 1),

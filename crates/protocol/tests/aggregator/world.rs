@@ -115,7 +115,10 @@ impl Subject for Sums {
 
     /// A round has begun for good before an agent hears of it: no agent is early, whatever the coordinator has lost.
     fn check_refused(&self, rejected: &UpdateRejected) {
-        assert!(matches!(rejected, UpdateRejected::Late { .. }), "{rejected}");
+        assert!(
+            matches!(rejected, UpdateRejected::Late { .. }),
+            "{rejected}"
+        );
     }
 
     fn restarted(&mut self, slot: u32) {
@@ -128,7 +131,10 @@ impl Subject for Sums {
         let rounds = handout.releases.iter();
         taken.extend(rounds.map(|release| release.aggregate.round));
         let expected = (0..handout.round).filter(|round| self.schedule.releases(*round));
-        assert!(expected.eq(taken.iter().copied()), "agent {slot} takes {taken:?}");
+        assert!(
+            expected.eq(taken.iter().copied()),
+            "agent {slot} takes {taken:?}"
+        );
     }
 
     /// What it acts on is all that it was told.
@@ -150,7 +156,11 @@ pub(crate) fn play(seed: u64) -> (u64, Counts) {
         let scheduled = schedule.releases(round);
         assert_eq!(durable.releases.contains_key(&round), scheduled, "{round}");
     }
-    assert!(durable.releases.keys().all(|round| schedule.releases(*round)));
+    for (round, stored) in &durable.releases {
+        assert!(schedule.releases(*round));
+        let made = |slot: &u32| world.members[*slot as usize].upload(*round).is_some();
+        assert!(stored.slots.iter().all(made), "round {round}");
+    }
     for member in &world.members {
         let agent = member.live.as_ref();
         for release in agent.map_or(&[][..], |agent| &agent.strategy().taken) {

@@ -71,7 +71,14 @@ impl Subject for Relayed {
         }
         let participants = (0..self.n_slots()).collect();
         let (map, timeout) = (map().hash(), Some(PERIOD));
-        let relay = Relay::new(participants, Vec::new(), N_FEATURES, map, timeout, found.began);
+        let relay = Relay::new(
+            participants,
+            Vec::new(),
+            N_FEATURES,
+            map,
+            timeout,
+            found.began,
+        );
         relay.from_round(found.round, newest)
     }
 
@@ -88,9 +95,15 @@ impl Subject for Relayed {
         let mut is_whole = true;
         for message in &broadcast.messages {
             let (sender, round) = (message.sender, message.round);
-            assert!(round < broadcast.round && missing.remove(&sender), "{message:?}");
+            assert!(
+                round < broadcast.round && missing.remove(&sender),
+                "{message:?}"
+            );
             let newest = self.relayed.range((sender, 0)..=(sender, u64::MAX)).last();
-            assert!(newest.is_none_or(|((_, newest), _)| *newest < round), "{message:?}");
+            assert!(
+                newest.is_none_or(|((_, newest), _)| *newest < round),
+                "{message:?}"
+            );
             self.relayed.insert((sender, round), message.clone());
             is_whole &= round + 1 == broadcast.round;
         }
@@ -133,7 +146,10 @@ impl Subject for Relayed {
         if let Source::Message { sender } | Source::RandomInstead { sender } = trial.source {
             let round = shadow.inbox.get(&sender).copied();
             let round = round.expect("a message that is at hand");
-            assert!(shadow.used.insert((sender, round)), "agent {slot}: {sender}'s of {round} again");
+            assert!(
+                shadow.used.insert((sender, round)),
+                "agent {slot}: {sender}'s of {round} again"
+            );
             shadow.running = Some(sender);
             self.n_used += 1;
         }
@@ -141,7 +157,11 @@ impl Subject for Relayed {
             let message = &self.relayed[&(*sender, *round)];
             (*sender, message.weights.as_slice())
         });
-        assert!(strategy.inbox().iter().eq(known), "agent {slot}: {:?}", strategy.inbox());
+        assert!(
+            strategy.inbox().iter().eq(known),
+            "agent {slot}: {:?}",
+            strategy.inbox()
+        );
     }
 }
 

@@ -71,7 +71,11 @@ impl<S: Takes> Member<S> {
         let (_, state) = self.uploads.get_mut(&round).unwrap();
         // An answer to a repeat says nothing of what was acknowledged before; one to who is down is lost.
         if *state == State::Pending && self.live.is_some() {
-            *state = if accepted { State::Acknowledged } else { State::Missed };
+            *state = if accepted {
+                State::Acknowledged
+            } else {
+                State::Missed
+            };
         }
     }
 
@@ -109,7 +113,9 @@ impl<S: Subject> World<S> {
                 }
                 Told::Value(trial, value) => {
                     open.retain(|effect| !matches!(effect, AgentEffect::Evaluate(asked) if asked.index == trial));
-                    agent.handle(AgentEvent::Evaluated { trial, value }).unwrap()
+                    agent
+                        .handle(AgentEvent::Evaluated { trial, value })
+                        .unwrap()
                 }
             };
             self.replayed(slot, &effects, &agent, &mut open);
@@ -158,7 +164,7 @@ impl<S: Subject> World<S> {
     /// A handout for who knows the rounds up to `after` has come.
     pub(super) fn take(&mut self, slot: u32, after: u64, handout: HandoutOf<S>) {
         let member = &mut self.members[slot as usize];
-        let Some(agent) = &mut member.live else {
+        let Some(agent) = member.live.as_mut().filter(|_| !member.done) else {
             return;
         };
         let round = handout.round();
@@ -197,13 +203,23 @@ impl<S: Subject> World<S> {
         let (index, unit) = (trial.index, trial.unit[0]);
         let value = (!self.luck.bernoulli(0.1)).then(|| (f64::from(slot) + 6.0 * unit).sin());
         member.log.push(Told::Value(index, value));
-        self.tell(slot, AgentEvent::Evaluated { trial: index, value });
+        self.tell(
+            slot,
+            AgentEvent::Evaluated {
+                trial: index,
+                value,
+            },
+        );
     }
 
     /// Makes an upload durable before its first byte leaves. One that was made before is the same, byte for byte.
     pub(super) fn keep(&mut self, slot: u32, update: AgentUpdate) {
         let bits = |update: &AgentUpdate| -> Vec<u64> {
-            update.weights.iter().map(|weight| weight.to_bits()).collect()
+            update
+                .weights
+                .iter()
+                .map(|weight| weight.to_bits())
+                .collect()
         };
         self.note(&bits(&update));
         let member = &mut self.members[slot as usize];

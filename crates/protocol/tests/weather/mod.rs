@@ -13,7 +13,9 @@ use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use fedbo_protocol::{Agent, AgentEffect, AgentUpdate, Coordinator, Takes, Tick, Trial, UpdateRejected};
+use fedbo_protocol::{
+    Agent, AgentEffect, AgentUpdate, Coordinator, Takes, Tick, Trial, UpdateRejected,
+};
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 
@@ -158,11 +160,13 @@ impl<S: Subject> World<S> {
         let mut luck = test_stream(seed);
         let subject = make(&mut luck);
         let n_slots = subject.n_slots();
+        let longest = if luck.bernoulli(0.5) { 20 } else { 120 };
+        let delay = 1 + luck.below(longest);
         Self {
             subject,
             now: 0,
             loss: 0.3 * luck.uniform(),
-            delay: 1 + luck.below(120),
+            delay,
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
             next_event: 0,
@@ -208,7 +212,8 @@ impl<S: Subject> World<S> {
 
     fn is_cut(&mut self, slot: u32, direction: usize) -> bool {
         let is_cut = self.cut[slot as usize][direction] > self.now;
-        self.counts.add(["cut from", "cut to"][direction], u64::from(is_cut));
+        self.counts
+            .add(["cut from", "cut to"][direction], u64::from(is_cut));
         is_cut
     }
 

@@ -1,0 +1,393 @@
+//! All other agents are Byzantine: an honest one loses at most the queries that it spends on what they say.
+//!
+//! With probability 1 − p_t it queries where others point, and learns of that point whatever they wanted; so after T queries it is
+//! no worse than plain Thompson sampling after T − Σ(1 − p_t). Both are run on the same functions, with the same initial points,
+//! seeds and noise of observations.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test fails as the test does"
+)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fedbo_algorithms::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_algorithms::{
+    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
+    MessageSettings, OwnSampler, Points, Repeats, SurrogateSettings, ThompsonSettings,
+    UcbMultiplier,
+};
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
+    LengthscaleLaw, Prior, WeightSpaceSample,
+};
+use fedbo_optim::{Function as _, MultiStart};
+use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
+use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
+use fedbo_protocol::{
+    Agent, AgentEffect, AgentEvent, AgentPlan, AgentUpdate, Aggregator, Coordinator, Effect,
+    LatticeRounds, Relay, ReleaseSchedule, Takes,
+};
+use fedbo_space::Partition;
+use fedbo_streams::{Purpose, Seed};
+
+const N_AGENTS: u32 = 10;
+const N_REGIONS: u32 = 2;
+const N_FEATURES: u32 = 40;
+const N_POINTS: u32 = 150;
+const N_ROUNDS: u64 = 30;
+const N_INITIAL: usize = 2;
+const N_SEEDS: u64 = 20;
+const LENGTHSCALE: f64 = 0.05;
+const TIMEOUT: u64 = 10;
+
+/// p_t of an honest agent.
+const SCHEDULE: LocalProb = LocalProb::InverseSqrt;
+
+/// What all the others send.
+#[derive(Clone, Copy, Debug)]
+enum Attack {
+    /// A function with its maximum where the honest agent's objective is lowest.
+    WorstPoint,
+    /// The same, as large as numbers are.
+    Huge,
+    /// The honest agent's own function, turned around: known to all of them.
+    TurnedAround,
+    Zeros,
+    NotANumber,
+}
+
+const ATTACKS: [Attack; 5] = [
+    Attack::WorstPoint,
+    Attack::Huge,
+    Attack::TurnedAround,
+    Attack::Zeros,
+    Attack::NotANumber,
+];
+
+fn grid() -> Points {
+    let points = (0..N_POINTS).map(|i| f64::from(i) / f64::from(N_POINTS - 1));
+    Points::from_flat(1, points.collect())
+}
+
+fn map(n_features: u32, seed: u64) -> Arc<FeatureMap> {
+    let description = FeatureDescription {
+        n_features: n_features as usize,
+        dim: 1,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::Fixed(LENGTHSCALE),
+        sampling: FeatureSampling::Random,
+    };
+    let mut stream = Seed::new(seed).stream(Purpose::SharedFeatures, 0, 0);
+    Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
+}
+
+/// An honest agent's problem: a smooth function on the grid, and what the others make of it.
+struct Problem {
+    seed: u64,
+    values: Vec<f64>,
+    shared: Arc<FeatureMap>,
+    /// Of the lowest point, in features.
+    lowest: Vec<f64>,
+    turned_around: Vec<f64>,
+}
+
+impl Problem {
+    fn new(seed: u64) -> Self {
+        let truth = map(200, 100 + seed);
+        let mut stream = Seed::new(seed).stream(Purpose::Test, 0, 0);
+        let weights = stream.normals(200);
+        let function = WeightSpaceSample::new(&truth, &weights).unwrap();
+        let values = function.values(&grid());
+        let shared = map(N_FEATURES, 1);
+        // φ_j(x) is the function whose weights are 1 at j.
+        let columns: Vec<Vec<f64>> = (0..N_FEATURES as usize)
+            .map(|feature| {
+                let mut unit = vec![0.0; N_FEATURES as usize];
+                unit[feature] = 1.0;
+                let one = WeightSpaceSample::new(&shared, &unit).unwrap();
+                one.values(&grid())
+            })
+            .collect();
+        let order = |a: &usize, b: &usize| values[*a].total_cmp(&values[*b]);
+        let lowest = (0..values.len()).min_by(order).unwrap();
+        Self {
+            seed,
+            lowest: columns.iter().map(|column| column[lowest]).collect(),
+            turned_around: columns
+                .iter()
+                .map(|column| -column.iter().zip(&values).map(|(a, b)| a * b).sum::<f64>())
+                .collect(),
+            values,
+            shared,
+        }
+    }
+
+    /// The objective at a point of the grid, without noise.
+    fn at(&self, unit: &[f64]) -> f64 {
+        let place = grid().rows().position(|point| point == unit);
+        self.values[place.unwrap()]
+    }
+
+    fn best(&self) -> f64 {
+        self.values.iter().copied().fold(f64::MIN, f64::max)
+    }
+
+    fn plan(&self, n_rounds: u64) -> AgentPlan {
+        let mut stream = Seed::new(self.seed).stream(Purpose::InitialDesign, 0, 0);
+        let mut point = || grid().row(stream.below(N_POINTS as usize)).to_vec();
+        AgentPlan {
+            id: 0,
+            history: Vec::new(),
+            initial: (0..N_INITIAL).map(|_| point()).collect(),
+            n_rounds,
+        }
+    }
+
+    /// What agent `sender` sends for a round.
+    fn attack(&self, attack: Attack, sender: u32, round: u64) -> AgentUpdate {
+        let sized = |weights: &[f64], norm: f64| {
+            let own = weights.iter().map(|x| x * x).sum::<f64>().sqrt();
+            weights.iter().map(|x| x / own * norm).collect()
+        };
+        let n = N_FEATURES as usize;
+        let weights: Vec<f64> = match attack {
+            Attack::WorstPoint => sized(&self.lowest, 10.0),
+            Attack::Huge => self.lowest.iter().map(|x| x.signum() * 1e300).collect(),
+            Attack::TurnedAround => sized(&self.turned_around, 10.0),
+            Attack::Zeros => vec![0.0; n],
+            Attack::NotANumber => vec![f64::NAN; n],
+        };
+        let map = self.shared.hash();
+        AgentUpdate {
+            sender,
+            round,
+            map,
+            weights,
+        }
+    }
+}
+
+fn own() -> ThompsonSettings {
+    let hyperparameters = Hyperparameters {
+        kernel: Kernel::isotropic(Family::SquaredExponential, 1, LENGTHSCALE, 1.0).unwrap(),
+        noise_variance: 1e-2,
+    };
+    ThompsonSettings {
+        surrogate: SurrogateSettings {
+            hyperparameters: HyperparameterPolicy::Fixed(hyperparameters),
+            standardize: true,
+            sampler: OwnSampler::Exact(Prior::default()),
+        },
+        maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)),
+        ucb_multiplier: UcbMultiplier::Constant(1.0),
+        repeats: Repeats::Avoid,
+    }
+}
+
+fn fts(problem: &Problem, local_prob: LocalProb, n_rounds: u64) -> Agent<Fts> {
+    let settings = FtsSettings {
+        own: own(),
+        local_prob,
+        agent_sampling: AgentSampling::Uniform,
+        message: MessageSettings::default(),
+    };
+    let seed = Seed::new(problem.seed);
+    let domain = Domain::Finite(Arc::new(grid()));
+    let strategy = Fts::new(domain, settings, Arc::clone(&problem.shared), seed).unwrap();
+    Agent::new(strategy, problem.plan(n_rounds), seed).unwrap()
+}
+
+fn relay(problem: &Problem) -> Relay {
+    let participants = (0..N_AGENTS).collect();
+    let (n_features, map) = (N_FEATURES as usize, problem.shared.hash());
+    Relay::new(participants, Vec::new(), n_features, map, Some(TIMEOUT), 0)
+}
+
+fn dp_fts_de(problem: &Problem, local_prob: LocalProb) -> Agent<DpFtsDe> {
+    let settings = DpFtsDeSettings {
+        own: own(),
+        local_prob,
+        trust: Trust::Schedule,
+        message: MessageSettings::default(),
+        partition: Partition::of_cube(1, N_REGIONS).unwrap(),
+        region_sizes: vec![5, 5],
+        emphasis: Emphasis::UNIFORM,
+        sampling_rate: 1.0,
+        memory: Memory::Latest,
+    };
+    let seed = Seed::new(problem.seed);
+    let domain = Domain::Finite(Arc::new(grid()));
+    let strategy = DpFtsDe::new(domain, settings, Arc::clone(&problem.shared), seed).unwrap();
+    Agent::new(strategy, problem.plan(N_ROUNDS), seed).unwrap()
+}
+
+/// Everybody is sampled and the noise is small: nothing blurs what the others send.
+fn aggregator(problem: &Problem) -> Aggregator<LatticeRounds<SimNoise>> {
+    let mechanism = Mechanism::new(MechanismSettings {
+        n_slots: N_AGENTS,
+        n_regions: N_REGIONS,
+        n_features: N_FEATURES,
+        max_norm: 1.1 * f64::from(N_REGIONS * N_FEATURES).sqrt(),
+        sampling_rate: SamplingRate::ALL,
+        noise_multiplier: NoiseMultiplier::new(0.01).unwrap(),
+    });
+    let schedule = ReleaseSchedule::new(N_ROUNDS + 1, 1, N_ROUNDS / 2).unwrap();
+    let rounds = LatticeRounds::new(mechanism.unwrap(), schedule, SimNoise::new([3; 32]));
+    Aggregator::new(rounds, schedule, problem.shared.hash(), None)
+}
+
+/// What an honest agent has reached.
+struct Reached {
+    /// What its best query lacks to the maximum.
+    regret: f64,
+    /// Queries where others pointed.
+    n_followed: usize,
+}
+
+/// Plays an honest agent to the end of its plan; without an attack nobody else sends anything.
+fn play<S: Takes, C: Coordinator<Handout = S::Handout>>(
+    problem: &Problem,
+    mut agent: Agent<S>,
+    mut coordinator: C,
+    attack: Option<Attack>,
+) -> Reached {
+    let mut noise = Seed::new(problem.seed).stream(Purpose::Test, 1, 0);
+    let (mut best, mut n_followed, mut now) = (f64::MIN, 0, 0);
+    let mut asked: VecDeque<Effect<S::Handout>> = coordinator.start(now).into();
+    let mut to_do: VecDeque<AgentEffect> = VecDeque::new();
+    let mut begins = true;
+    loop {
+        while let Some(effect) = asked.pop_front() {
+            let answer = match effect {
+                Effect::Recall { round } => coordinator.recalled(round, None, now).unwrap(),
+                Effect::Commit { round, .. } => coordinator.committed(round, now).unwrap(),
+                Effect::Broadcast(handout) => {
+                    to_do.extend(agent.handle(AgentEvent::Broadcast(handout)).unwrap());
+                    Vec::new()
+                }
+                // Of what others sent, and the round goes on.
+                Effect::Refuse(rejected) => {
+                    assert!(matches!(attack, Some(Attack::NotANumber)), "{rejected}");
+                    Vec::new()
+                }
+            };
+            asked.extend(answer);
+        }
+        if std::mem::take(&mut begins) {
+            to_do.extend(agent.start().unwrap());
+        }
+        match to_do.pop_front().unwrap() {
+            AgentEffect::Evaluate(trial) => {
+                let value = problem.at(&trial.unit);
+                best = best.max(value);
+                let source = format!("{:?}", trial.source);
+                n_followed += usize::from(!["Initial", "Own"].contains(&source.as_str()));
+                let (trial, value) = (trial.index, Some(value + 0.1 * noise.normal()));
+                let event = AgentEvent::Evaluated { trial, value };
+                to_do.extend(agent.handle(event).unwrap());
+            }
+            AgentEffect::Upload(update) => {
+                let round = update.round;
+                asked.extend(coordinator.receive(update, now));
+                if let Some(attack) = attack {
+                    for sender in 1..N_AGENTS {
+                        let update = problem.attack(attack, sender, round);
+                        asked.extend(coordinator.receive(update, now));
+                    }
+                }
+                // Who did not send what can be used is not waited for.
+                if let Some(deadline) = coordinator
+                    .deadline()
+                    .filter(|_| coordinator.round() == round)
+                {
+                    now = deadline;
+                    asked.extend(coordinator.tick(now));
+                }
+                asked.extend(coordinator.idle(now));
+            }
+            AgentEffect::Finished => {
+                let regret = problem.best() - best;
+                return Reached { regret, n_followed };
+            }
+            AgentEffect::Refused(rejected) => panic!("{rejected}"),
+        }
+    }
+}
+
+/// Mean and standard error.
+fn mean(of: &[f64]) -> (f64, f64) {
+    let n = of.len() as f64;
+    let mean = of.iter().sum::<f64>() / n;
+    let variance = of.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, (variance / n).sqrt())
+}
+
+/// Regret under attack less that of plain Thompson sampling with Σ(1 − p_t) queries fewer: paired runs. And the share of queries
+/// that followed others.
+fn worse_by(run: impl Fn(&Problem) -> Reached) -> ((f64, f64), f64) {
+    let steps = 1..=u32::try_from(N_ROUNDS).unwrap();
+    let fewer = steps.map(|t| 1.0 / f64::from(t).sqrt()).sum::<f64>();
+    let n_own = (0..N_ROUNDS)
+        .rfind(|n| *n as f64 <= N_ROUNDS as f64 - fewer)
+        .unwrap();
+    let mut followed = 0;
+    let differences: Vec<f64> = (0..N_SEEDS)
+        .map(|seed| {
+            let problem = Problem::new(seed);
+            let agent = fts(&problem, LocalProb::Constant(1.0), n_own);
+            let plain = play(&problem, agent, relay(&problem), None);
+            assert_eq!(plain.n_followed, 0);
+            let attacked = run(&problem);
+            followed += attacked.n_followed;
+            attacked.regret - plain.regret
+        })
+        .collect();
+    let share = followed as f64 / (N_SEEDS * N_ROUNDS) as f64;
+    (mean(&differences), share)
+}
+
+#[test]
+fn attacks() {
+    for attack in ATTACKS {
+        let ((worse, error), followed) = worse_by(|problem| {
+            let agent = dp_fts_de(problem, SCHEDULE);
+            play(problem, agent, aggregator(problem), Some(attack))
+        });
+        eprintln!("DP-FTS-DE, {attack:?}: {worse:.3} ± {error:.3}, followed {followed:.2}");
+        assert!(
+            worse <= 2.0 * error,
+            "DP-FTS-DE, {attack:?}: {worse} ± {error}"
+        );
+        let ((worse, error), followed) = worse_by(|problem| {
+            let agent = fts(problem, SCHEDULE, N_ROUNDS);
+            play(problem, agent, relay(problem), Some(attack))
+        });
+        eprintln!("FTS, {attack:?}: {worse:.3} ± {error:.3}, followed {followed:.2}");
+        assert!(worse <= 2.0 * error, "FTS, {attack:?}: {worse} ± {error}");
+    }
+}
+
+/// That it can fail: an agent that always does what others say is led astray.
+#[test]
+fn who_always_follows_is_led_astray() {
+    let credulous = || LocalProb::Constant(0.0);
+    let ((worse, error), followed) = worse_by(|problem| {
+        let agent = dp_fts_de(problem, credulous());
+        play(
+            problem,
+            agent,
+            aggregator(problem),
+            Some(Attack::WorstPoint),
+        )
+    });
+    eprintln!("DP-FTS-DE, credulous: {worse:.3} ± {error:.3}, followed {followed:.2}");
+    assert!(worse > 2.0 * error, "{worse} ± {error}");
+    let ((worse, error), followed) = worse_by(|problem| {
+        let agent = fts(problem, credulous(), N_ROUNDS);
+        play(problem, agent, relay(problem), Some(Attack::WorstPoint))
+    });
+    eprintln!("FTS, credulous: {worse:.3} ± {error:.3}, followed {followed:.2}");
+    assert!(worse > 2.0 * error, "{worse} ± {error}");
+}
