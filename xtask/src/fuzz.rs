@@ -106,7 +106,9 @@ impl Fuzz {
         }
         let binaries = build()?;
         let scratch = Scratch::make()?;
-        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok());
+        let jobs = self
+            .jobs
+            .or_else(|| std::thread::available_parallelism().ok());
         let waiting = Mutex::new(VecDeque::from(chosen));
         let failures = Mutex::new(Vec::new());
         let work = || {
@@ -167,7 +169,10 @@ impl Fuzz {
             .arg(format!("-timeout={TIMEOUT_S}"))
             .arg(format!("-report_slow_units={TIMEOUT_S}"))
             .arg(format!("-rss_limit_mb={MEMORY_MB}"))
-            .arg(format!("-artifact_prefix={}/", folders.regressions.display()))
+            .arg(format!(
+                "-artifact_prefix={}/",
+                folders.regressions.display()
+            ))
             .arg("-print_final_stats=1")
             .current_dir(root())
             .env("FEDBO_FUZZ_SCRATCH", scratch)
@@ -180,7 +185,9 @@ impl Fuzz {
             command.arg(format!("-dict={}", words.display()));
         }
         let since = Instant::now();
-        let output = command.output().with_context(|| binary.display().to_string())?;
+        let output = command
+            .output()
+            .with_context(|| binary.display().to_string())?;
         let seconds = since.elapsed().as_secs_f64();
         let told = String::from_utf8_lossy(&output.stderr);
         fs::write(&folders.log, &output.stderr)
@@ -298,10 +305,15 @@ fn tool() -> Result<PathBuf> {
 
 /// The triple of this machine, below which binaries lie.
 fn host() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
+    let output = Command::new("rustc")
+        .arg("-vV")
+        .output()
+        .context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not say for which machine it builds")?.to_owned())
+    Ok(host
+        .context("rustc does not say for which machine it builds")?
+        .to_owned())
 }
 
 /// Words of which inputs of a target are made, where there are such.

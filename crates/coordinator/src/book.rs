@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fedbo_failpoints::pass;
-use fedbo_ledger::{Charter, Head, Ledger, LedgerError};
+use fedbo_ledger::{Charter, Head, Ledger, LedgerError, Ledgers};
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_wire::LedgerEntry;
 
@@ -61,6 +61,29 @@ pub(crate) trait Book: Send {
     fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError>;
 }
 
+/// Where a study's ledger is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LedgerPlace<'a> {
+    File(&'a Path),
+    Database(&'a Ledgers),
+}
+
+impl LedgerPlace<'_> {
+    fn open(self, charter: &Charter) -> Result<Ledger, LedgerError> {
+        match self {
+            Self::File(path) => Ledger::open(path, charter),
+            Self::Database(ledgers) => Ledger::open_in(ledgers, charter),
+        }
+    }
+
+    fn create(self, charter: &Charter) -> Result<Ledger, LedgerError> {
+        match self {
+            Self::File(path) => Ledger::create(path, charter),
+            Self::Database(ledgers) => Ledger::create_in(ledgers, charter),
+        }
+    }
+}
+
 /// A study whose releases are charged.
 pub(crate) struct Charged {
     ledger: Ledger,
@@ -72,14 +95,14 @@ pub(crate) struct Charged {
 impl Charged {
     /// Opens the study's ledger, or begins it. `known` is where it ended when the last release left.
     pub(crate) fn open(
-        path: &Path,
+        place: LedgerPlace<'_>,
         study: &Study,
         (charter, event): (&Charter, PrivacyEvent),
         known: Option<&str>,
         (store, lead): (Arc<dyn Store>, Lead),
     ) -> Result<Self, BookError> {
-        let ledger = match Ledger::open(path, charter) {
-            Err(LedgerError::Absent { .. }) if known.is_none() => Ledger::create(path, charter)?,
+        let ledger = match place.open(charter) {
+            Err(LedgerError::Absent { .. }) if known.is_none() => place.create(charter)?,
             opened => opened?,
         };
         if let Some(known) = known {
@@ -135,14 +158,39 @@ impl Book for Charged {
 
     fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError> {
         let entries = self.ledger.entries(after)?;
-        let entry = |committed: fedbo_ledger::Committed| LedgerEntry {
-            seq: committed.seq,
-            round: committed.round,
-            event: committed.event,
-            release: committed.release,
-        };
         Ok(entries.into_iter().map(entry).collect())
     }
+}
+
+fn entry(committed: fedbo_ledger::Committed) -> LedgerEntry {
+    LedgerEntry {
+        seq: committed.seq,
+        round: committed.round,
+        event: committed.event,
+        release: committed.release,
+    }
+}
+
+/// What another coordinator released of a study after `head`, for rounds before `round`: durable, and over (INV-1, INV-9).
+pub(crate) fn released(
+    store: &dyn Store,
+    study: &Study,
+    head: Head,
+    round: u64,
+) -> Result<Vec<LedgerEntry>, BookError> {
+    if let (Some(ledgers), Some(_)) = (store.ledgers(), study.plan()) {
+        let committed = ledgers.follow(&study.name, head, round)?;
+        return Ok(committed.into_iter().map(entry).collect());
+    }
+    let releases = store.free_releases(study.key)?;
+    let over = releases.into_iter().filter(|release| release.round < round);
+    let entries = (1..).zip(over).map(|(seq, release)| LedgerEntry {
+        seq,
+        round: release.round,
+        event: Vec::new(),
+        release: release.bytes,
+    });
+    Ok(entries.filter(|entry| entry.seq > head.seq).collect())
 }
 
 /// A study whose releases cost nothing that could be counted: without noise, or with noise from a seed.

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use fedbo_database::Mode;
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
+use fedbo_postgres::PostgresAddress;
 use fedbo_wire::{EnrolmentToken, KeyUnreadable, SigningKey};
 
-use crate::store::{SqliteStore, Store, StoreError, StudyRecord};
+use crate::store::{PostgresStore, SqliteStore, Store, StoreError, StudyRecord};
 use crate::study::{Study, StudyUnusable};
 
 pub(crate) const STORE: &str = "coordinator.db";
@@ -60,6 +61,17 @@ pub enum HomeError {
         /// The file.
         path: PathBuf,
     },
+    /// The database's coordinator has another key.
+    #[error(
+        "{}: agents know the coordinator of {store} by another key; all replicas must have the same file, name that one with \
+         --key", path.display()
+    )]
+    OtherKey {
+        /// The file.
+        path: PathBuf,
+        /// The database.
+        store: String,
+    },
     /// There is no randomness.
     #[error("the system has no randomness to give: {0}")]
     Randomness(getrandom::Error),
@@ -77,9 +89,12 @@ pub enum HomeError {
     Study(#[from] StudyUnusable),
 }
 
-/// A coordinator's folder.
+/// A coordinator's folder; or its database, which replicas share, and its key.
 pub struct Home {
+    /// The folder; of a database, that of the key.
     path: PathBuf,
+    /// The database's address without a password.
+    database: Option<String>,
     store: Arc<dyn Store>,
     key: Arc<SigningKey>,
 }
@@ -123,9 +138,61 @@ impl Home {
         };
         Ok(Self {
             path: path.to_owned(),
+            database: None,
             store: Arc::new(SqliteStore::open(&store_path, mode)?),
             key: Arc::new(key),
         })
+    }
+
+    /// Opens a database that replicas share; with [`Mode::Create`] it is laid out if it is empty, and then a key that is not there is
+    /// made.
+    ///
+    /// # Errors
+    /// If it cannot be used, or its coordinator has another key.
+    pub fn shared(
+        address: &PostgresAddress,
+        key_path: &Path,
+        mode: Mode,
+    ) -> Result<Self, HomeError> {
+        let key_path = &std::path::absolute(key_path).map_err(|cause| HomeError::Refused {
+            path: key_path.to_owned(),
+            cause,
+        })?;
+        let store = PostgresStore::open(address, mode)?;
+        let key = match std::fs::read_to_string(key_path) {
+            Ok(text) => read_key(key_path, &text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if mode != Mode::Create || store.identity()?.is_some() {
+                    let path = key_path.to_owned();
+                    return Err(HomeError::KeyMissing { path });
+                }
+                new_key(key_path)?
+            }
+            Err(cause) => {
+                return Err(HomeError::Refused {
+                    path: key_path.to_owned(),
+                    cause,
+                });
+            }
+        };
+        if store.identify(&key.public())? != key.public() {
+            return Err(HomeError::OtherKey {
+                path: key_path.to_owned(),
+                store: store.place().to_owned(),
+            });
+        }
+        Ok(Self {
+            path: key_path.parent().unwrap_or(Path::new("")).to_owned(),
+            database: Some(store.place().to_owned()),
+            store: Arc::new(store),
+            key: Arc::new(key),
+        })
+    }
+
+    /// The database that replicas share, without a password; none for a folder that one service uses.
+    #[must_use]
+    pub fn database(&self) -> Option<&str> {
+        self.database.as_deref()
     }
 
     /// Where it is.
@@ -146,7 +213,16 @@ impl Home {
         Arc::clone(&self.key)
     }
 
-    /// The ledger of a study; there is one where releases are charged.
+    /// Where the ledger of a study is, in words.
+    #[must_use]
+    pub fn ledger_place(&self, study: &str) -> String {
+        match &self.database {
+            Some(database) => format!("{database} --study {study}"),
+            None => self.ledger(study).display().to_string(),
+        }
+    }
+
+    /// The file with the ledger of a study, in a folder; there is one where releases are charged.
     #[must_use]
     pub fn ledger(&self, study: &str) -> PathBuf {
         self.path.join(format!("{study}.ledger.db"))
@@ -241,7 +317,9 @@ fn new_key(path: &Path) -> Result<SigningKey, HomeError> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(HomeError::Randomness)?;
     let key = SigningKey::from_seed(seed);
-    let aside = path.with_extension("key.new");
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".new");
+    let aside = PathBuf::from(aside);
     let write = || {
         let mut file = OpenOptions::new()
             .write(true)

@@ -15,22 +15,31 @@ use fedbo_wire::{
 };
 use tokio::sync::{oneshot, watch};
 
-use crate::book::{Book, BookError, Charged, Free};
+use crate::book::{Book, BookError, Charged, Free, LedgerPlace, released};
 use crate::clock::Clock;
+use crate::intake::Intake;
 use crate::machine::{Beginning, Machine, NoMachine, Step, machine};
 use crate::metrics::StudyMetrics;
 use crate::published::Published;
 use crate::store::{Lead, NextRound, Store, StoreError, StudyRecord};
 use crate::study::Study;
 
-/// How long a coordinator that does not answer keeps others from taking over its studies.
-const LEASE: Duration = Duration::from_secs(15);
-/// How often the lease is renewed.
-const RENEWAL: Duration = Duration::from_secs(5);
+/// How long a coordinator that does not answer keeps others from taking over its studies, unless its settings say otherwise.
+pub const LEASE: Duration = Duration::from_secs(15);
+/// Parts of the lease after which it is renewed.
+const RENEWALS: u32 = 3;
+/// How often a replica looks for vectors while its round collects.
+const COLLECT: Duration = Duration::from_millis(50);
+/// How often a replica looks at what another one that leads has done.
+const FOLLOW: Duration = Duration::from_millis(100);
+/// How often a replica that follows tries to take the lead, at most.
+const TRY: Duration = Duration::from_millis(500);
 /// How long a thread waits when nothing is due.
 const IDLE: Duration = Duration::from_secs(1);
 /// After trouble: the first wait before another try, which doubles up to the last.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// The same where replicas share a database: a restart of it is over soon, and a round waits for it.
+const REPLICA_RETRIES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 /// Requests that may wait for a study's thread.
 const QUEUE: usize = 4096;
 
@@ -66,6 +75,15 @@ impl Trouble {
     }
 }
 
+impl Trouble {
+    fn is_of_the_budget(&self) -> bool {
+        matches!(
+            self,
+            Self::Book(BookError::Ledger(LedgerError::BudgetSpent(_)))
+        )
+    }
+}
+
 /// What is asked of a study's thread.
 enum Command {
     Upload(AgentUpdate, oneshot::Sender<UploadAnswer>),
@@ -93,6 +111,8 @@ pub(crate) struct Busy;
 pub(crate) struct Host {
     commands: SyncSender<Command>,
     pub(crate) published: watch::Receiver<Arc<Published>>,
+    /// Where vectors go that any replica may take; none where they go to the thread.
+    pub(crate) intake: Option<Arc<Intake>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -101,12 +121,13 @@ impl Host {
     pub(crate) fn start(
         study: Arc<Study>,
         (state, round): (StudyState, u64),
-        holder: String,
+        (holder, lease): (String, Duration),
         ledger: PathBuf,
         store: Arc<dyn Store>,
         key: Arc<SigningKey>,
         metrics: StudyMetrics,
     ) -> std::io::Result<Self> {
+        let intake = Intake::of(&study, &store, &key);
         let (commands, inbox) = sync_channel(QUEUE);
         let (publisher, published) = watch::channel(Arc::new(Published::new(&study, state, round)));
         let worker = Worker {
@@ -117,6 +138,11 @@ impl Host {
             key,
             publisher,
             metrics,
+            lease,
+            intake: intake.clone(),
+            epoch: None,
+            looked: None,
+            tried: None,
             seat: None,
             retry: None,
         };
@@ -126,6 +152,7 @@ impl Host {
         Ok(Self {
             commands,
             published,
+            intake,
             thread: Some(thread),
         })
     }
@@ -180,6 +207,12 @@ struct Seat {
     book: Box<dyn Book>,
     clock: Clock,
     renewed: Instant,
+    /// The round that is being played.
+    round: u64,
+    /// Whether replicas take vectors of it.
+    is_open: bool,
+    /// Slots whose vectors of it were read from the store.
+    known: Vec<u32>,
 }
 
 struct Worker {
@@ -190,6 +223,15 @@ struct Worker {
     key: Arc<SigningKey>,
     publisher: watch::Sender<Arc<Published>>,
     metrics: StudyMetrics,
+    lease: Duration,
+    /// Where replicas share a store.
+    intake: Option<Arc<Intake>>,
+    /// The inbox as it was seen last.
+    epoch: Option<i64>,
+    /// When the store was looked at.
+    looked: Option<Instant>,
+    /// When the lead was asked for.
+    tried: Option<Instant>,
     /// While rounds are played here.
     seat: Option<Seat>,
     /// After trouble: when to try again, and how long was waited.
@@ -209,7 +251,8 @@ impl Worker {
                     // Whoever asked may have gone.
                     let _ = answer.send(awaits);
                 }
-                Ok(Command::Refresh) | Err(RecvTimeoutError::Timeout) => self.refresh(),
+                Ok(Command::Refresh) => self.refresh(),
+                Err(RecvTimeoutError::Timeout) => self.look(),
                 Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
             self.pass_time();
@@ -224,29 +267,65 @@ impl Worker {
 
     /// Until something is due.
     fn wait(&mut self) -> Duration {
+        let is_shared = self.intake.is_some();
         let Some(seat) = &mut self.seat else {
+            let idle = if is_shared { FOLLOW } else { IDLE };
             return match self.retry {
-                Some((at, _)) => at.saturating_duration_since(Instant::now()).min(IDLE),
-                None => IDLE,
+                Some((at, _)) => {
+                    let left = at.saturating_duration_since(Instant::now());
+                    left.max(FOLLOW).min(IDLE)
+                }
+                None => idle,
             };
+        };
+        let idle = match (is_shared, seat.is_open) {
+            (false, _) => IDLE,
+            (true, true) => COLLECT,
+            (true, false) => FOLLOW,
         };
         let now_ms = seat.clock.now_ms();
         let deadline = seat.machine.deadline();
         deadline
-            .map_or(IDLE, |at| Duration::from_millis(at.saturating_sub(now_ms)))
-            .min(IDLE)
+            .map_or(idle, |at| Duration::from_millis(at.saturating_sub(now_ms)))
+            .min(idle)
+    }
+
+    /// Looks at the store now and then; not while it is away.
+    fn look(&mut self) {
+        let pause = match (&self.intake, &self.seat) {
+            (None, _) => Duration::ZERO,
+            (Some(_), Some(_)) => IDLE / 2,
+            (Some(_), None) => FOLLOW,
+        };
+        let is_early = self.looked.is_some_and(|looked| looked.elapsed() < pause);
+        let is_away = self.intake.is_some()
+            && self.publisher.borrow().trouble.is_some()
+            && self.retry.is_some_and(|(at, _)| Instant::now() < at);
+        if !is_early && !is_away {
+            self.refresh();
+        }
     }
 
     /// Looks at the store, and begins or stops playing accordingly.
     fn refresh(&mut self) {
+        self.looked = Some(Instant::now());
         let record = match self.store.study(&self.study.name) {
             Ok(record) => record,
             Err(error) => return self.stop(&error.into()),
         };
+        if let Err(trouble) = self.watch_inbox() {
+            return self.stop(&trouble);
+        }
         if record.state != self.publisher.borrow().state {
             self.publish(|published| published.state = record.state);
         }
         let may_try = self.retry.is_none_or(|(at, _)| Instant::now() >= at);
+        if self.intake.is_some()
+            && self.seat.is_none()
+            && let Err(trouble) = self.follow(&record)
+        {
+            return self.stop(&trouble);
+        }
         let is_ready = self.publisher.borrow().is_ready;
         if !is_ready
             && may_try
@@ -273,6 +352,46 @@ impl Worker {
         }
     }
 
+    /// After a crash of the database, agents that wait are told that their vectors are gone.
+    fn watch_inbox(&mut self) -> Result<(), Trouble> {
+        let Some(intake) = &self.intake else {
+            return Ok(());
+        };
+        let epoch = intake.epoch()?;
+        if self.epoch.is_some_and(|known| known != epoch) {
+            tracing::warn!(study = %self.study.name, "the database has lost the vectors of the round; agents send them again");
+            self.publish(|_| {});
+        }
+        self.epoch = Some(epoch);
+        Ok(())
+    }
+
+    /// Publishes what the store says, while another replica leads.
+    fn follow(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
+        let now = Arc::clone(&self.publisher.borrow());
+        if now.is_ready && now.round == record.round && now.trouble.is_none() {
+            return Ok(());
+        }
+        let mut next = now.next();
+        (next.is_ready, next.round, next.trouble) = (true, record.round, None);
+        next.collects = self.study.collects(record.round) && record.state != StudyState::Finished;
+        if self.study.is_relayed() {
+            if record.round > 0 {
+                let last = broadcast(&*self.store, &self.study, &self.key, record.round)?;
+                next.broadcast = Some(Arc::new(last));
+            }
+        } else {
+            for entry in released(&*self.store, &self.study, next.head, record.round)? {
+                next.head = next.head.follow(entry.round, &entry.event, &entry.release);
+                next.entries.push(Arc::new(entry));
+            }
+        }
+        self.metrics.round(record.round);
+        self.metrics.stands_still(false);
+        self.publisher.send_replace(Arc::new(next));
+        Ok(())
+    }
+
     /// Reads what was released of a study that is not played, for agents that were away.
     fn load(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
         let is_begun = record.began_ms.is_some();
@@ -288,16 +407,28 @@ impl Worker {
     }
 
     /// The lead; none if another coordinator has it.
-    fn lead(&self) -> Result<Option<Lead>, Trouble> {
-        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+    fn lead(&mut self) -> Result<Option<Lead>, Trouble> {
+        let pause = (self.lease / 4).min(TRY);
+        if self.intake.is_some() && self.tried.is_some_and(|tried| tried.elapsed() < pause) {
+            return Ok(None);
+        }
+        self.tried = Some(Instant::now());
+        let lease_ms = self.lease_ms();
         Ok(self.store.lead(self.study.key, &self.holder, lease_ms)?)
+    }
+
+    fn lease_ms(&self) -> u64 {
+        u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn open_book(&self, lead: Lead, record: &StudyRecord) -> Result<Box<dyn Book>, Trouble> {
         let store = Arc::clone(&self.store);
         Ok(match self.study.plan() {
             Some(plan) => Box::new(Charged::open(
-                &self.ledger,
+                match self.store.ledgers() {
+                    Some(ledgers) => LedgerPlace::Database(ledgers),
+                    None => LedgerPlace::File(&self.ledger),
+                },
                 &self.study,
                 (&plan.charter, plan.event),
                 record.head.as_deref(),
@@ -329,12 +460,18 @@ impl Worker {
         let began_ms = record.began_ms.filter(|_| is_released).unwrap_or(now_ms);
         let newest = self.newest(round)?;
         let mut machine = machine(&self.study, round, newest, began_ms)?;
+        let collects = self.study.collects(round);
+        // Whether a vector came to another replica that led is in the store; whoever sent one need not send it again.
+        if let (Some(intake), true) = (&self.intake, is_released) {
+            intake.forget(&lead, round)?;
+        }
         if record.began_ms != Some(began_ms) {
             self.store.begin_round(
                 &lead,
                 NextRound {
                     round,
                     began_ms,
+                    collects,
                     broadcast: None,
                     finishes: false,
                 },
@@ -349,6 +486,9 @@ impl Worker {
             book,
             clock,
             renewed: Instant::now(),
+            round,
+            is_open: self.intake.is_some() && collects && !is_released,
+            known: Vec::new(),
         });
         self.metrics.round(round);
         self.metrics.stands_still(false);
@@ -401,7 +541,7 @@ impl Worker {
             )?)),
             false => None,
         };
-        let collects = self.collects(round);
+        let collects = self.study.collects(round);
         self.publish(|published| {
             published.is_ready = true;
             (published.round, published.collects) = (round, collects);
@@ -410,24 +550,19 @@ impl Worker {
         Ok(())
     }
 
-    fn collects(&self, round: u64) -> bool {
-        match &self.study.federation.collaboration {
-            fedbo_federation::Collaboration::Fts(_) => true,
-            fedbo_federation::Collaboration::Distributed(distributed) => {
-                distributed.schedule().releases(round)
-            }
-        }
-    }
-
-    /// Passes an upload to the machine and answers before anything else happens.
+    /// Passes an upload to the machine and answers before anything else happens, but for what was due before it came: a round
+    /// whose time has come begins first, or an upload for it would find it not yet collecting.
     fn upload(&mut self, update: AgentUpdate, answer: oneshot::Sender<UploadAnswer>) {
+        let now_ms = self.seat.as_mut().map_or(0, |seat| seat.clock.now_ms());
+        if let Err(trouble) = self.tick(now_ms) {
+            self.stop(&trouble);
+        }
         let Some(seat) = &mut self.seat else {
             // Whoever asked may have gone; so below.
             let _ = answer.send(UploadAnswer::Closed);
             return;
         };
         pass("coordinator: an upload has come");
-        let now_ms = seat.clock.now_ms();
         let mut steps = seat.machine.receive(update, now_ms);
         let refused = steps
             .iter()
@@ -443,28 +578,74 @@ impl Worker {
         }
     }
 
+    /// Feeds the vectors that replicas took. When the round closes, none is taken any more before the last are read.
+    fn collect(&mut self, now_ms: u64) -> Result<(), Trouble> {
+        let (Some(intake), Some(seat)) = (self.intake.clone(), &mut self.seat) else {
+            return Ok(());
+        };
+        if !seat.is_open {
+            return Ok(());
+        }
+        let round = seat.round;
+        let deadline = seat.machine.deadline();
+        if deadline.is_some_and(|deadline| now_ms >= deadline) {
+            intake.shut(&seat.lead)?;
+            seat.is_open = false;
+        }
+        // They came before the inbox was shut, so before the deadline, whatever time it is when they are read.
+        let came_ms = match (self.study.is_relayed(), deadline) {
+            (false, Some(deadline)) => now_ms.min(deadline.saturating_sub(1)),
+            _ => now_ms,
+        };
+        for (slot, update) in intake.arrived(round, &seat.known)? {
+            let Some(seat) = self.seat.as_mut().filter(|seat| seat.round == round) else {
+                break;
+            };
+            seat.known.push(slot);
+            let Some(update) = update else {
+                continue;
+            };
+            pass("coordinator: an upload has come");
+            let steps = seat.machine.receive(update, came_ms);
+            self.carry_out(steps)?;
+        }
+        Ok(())
+    }
+
     /// Ticks, and renews the lease.
     fn pass_time(&mut self) {
         let Some(seat) = &mut self.seat else {
             return;
         };
+        // One time for both: the machine closes no round whose inbox was not shut.
         let now_ms = seat.clock.now_ms();
-        let steps = seat.machine.tick(now_ms);
-        let outcome = self.carry_out(steps).and_then(|()| self.renew());
+        let outcome = self
+            .collect(now_ms)
+            .and_then(|()| self.tick(now_ms))
+            .and_then(|()| self.renew());
         if let Err(trouble) = outcome {
             self.stop(&trouble);
         }
     }
 
+    /// Does what is due.
+    fn tick(&mut self, now_ms: u64) -> Result<(), Trouble> {
+        let Some(seat) = &mut self.seat else {
+            return Ok(());
+        };
+        let steps = seat.machine.tick(now_ms);
+        self.carry_out(steps)
+    }
+
     fn renew(&mut self) -> Result<(), Trouble> {
+        let lease_ms = self.lease_ms();
         let Some(seat) = self
             .seat
             .as_mut()
-            .filter(|seat| seat.renewed.elapsed() >= RENEWAL)
+            .filter(|seat| seat.renewed.elapsed() >= self.lease / RENEWALS)
         else {
             return Ok(());
         };
-        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
         if !self.store.renew(&seat.lead, lease_ms)? {
             return Err(StoreError::Superseded.into());
         }
@@ -499,6 +680,10 @@ impl Worker {
                     let since = Instant::now();
                     seat.book.commit(round, event.as_ref(), &bytes)?;
                     self.metrics.committed(since.elapsed());
+                    if let Some(intake) = &self.intake {
+                        seat.is_open = false;
+                        intake.forget(&seat.lead, round)?; // INV-16
+                    }
                     let now_ms = seat.clock.now_ms();
                     queue.extend(seat.machine.committed(round, now_ms)?);
                 }
@@ -539,10 +724,14 @@ impl Worker {
             NextRound {
                 round,
                 began_ms: now_ms,
+                collects: next.collects,
                 broadcast: bytes.as_deref(),
                 finishes,
             },
         )?;
+        seat.round = round;
+        seat.is_open = self.intake.is_some() && next.collects;
+        seat.known.clear();
         pass("coordinator: a round has begun and nobody knows");
         self.metrics.round(round);
         tracing::info!(study = %self.study.name, round, "a round begins");
@@ -559,18 +748,29 @@ impl Worker {
         let lead = self.seat.take().map(|seat| seat.lead);
         if trouble.is_succession() {
             tracing::warn!(study = %self.study.name, "{trouble}");
-            self.retry = Some((Instant::now() + LEASE, LEASE));
+            self.retry = Some((Instant::now() + self.lease, self.lease));
+            self.tried = None;
             return;
         }
         if let Some(lead) = lead {
+            // INV-13: nothing is collected that cannot be released.
+            if let (Some(intake), true) = (&self.intake, trouble.is_of_the_budget())
+                && let Err(error) = intake.shut(&lead)
+            {
+                tracing::warn!(study = %self.study.name, "vectors are still taken: {error}");
+            }
             // What failed may fail here too: the lease then ends by itself.
             let _ = self.store.resign(&lead);
         }
-        let [first, last] = RETRIES;
+        let [first, last] = match self.intake {
+            Some(_) => REPLICA_RETRIES,
+            None => RETRIES,
+        };
         let wait = self
             .retry
             .map_or(first, |(_, waited)| (2 * waited).min(last));
         self.retry = Some((Instant::now() + wait, wait));
+        self.tried = None;
         self.metrics.stands_still(true);
         tracing::error!(study = %self.study.name, retry_s = wait.as_secs(), "the study stands still: {trouble}");
         let words = trouble.to_string();

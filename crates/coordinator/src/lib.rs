@@ -9,6 +9,7 @@ mod book;
 mod clock;
 mod home;
 mod host;
+mod intake;
 mod listen;
 mod machine;
 mod metrics;
@@ -22,6 +23,7 @@ mod tls;
 
 pub use backup::{Backup, BackupError, FolderProblem, backup, verify};
 pub use home::{Home, HomeError, ServiceLock, TOKEN_DAYS};
+pub use host::LEASE;
 pub use listen::ConnectionLimits;
 pub use server::{Service, ServiceError, ServiceSettings};
 pub use service::OPENAPI;

@@ -36,6 +36,8 @@ pub struct ServiceSettings {
     pub holder: String,
     /// What connections may use.
     pub limits: ConnectionLimits,
+    /// How long it keeps others from taking over its studies when it does not answer ([`crate::LEASE`]).
+    pub lease: Duration,
 }
 
 /// Why a service does not start.
@@ -97,6 +99,7 @@ impl Service {
             settings.holder,
             settings.ledgers,
             settings.limits.body_patience,
+            settings.lease,
         ));
         shared.refresh().await?;
         let (closes, ending) = watch::channel(false);

@@ -1,7 +1,7 @@
 //! A study that is being served: its frozen configuration, read.
 
 use fedbo_config::FileError;
-use fedbo_federation::{Algorithm, Federation, PrivacyPlan};
+use fedbo_federation::{Algorithm, Collaboration, Federation, PrivacyPlan};
 use fedbo_gp::{GpError, MapHash};
 use fedbo_ledger::Head;
 use fedbo_wire::{Digest, Signature, SigningKey, Upload, config_digest, sign_config};
@@ -91,6 +91,14 @@ impl Study {
     /// Whether agents exchange messages; if not, they get releases of sums.
     pub(crate) fn is_relayed(&self) -> bool {
         self.federation.algorithm == Algorithm::Fts
+    }
+
+    /// Whether vectors are taken in a round.
+    pub(crate) fn collects(&self, round: u64) -> bool {
+        match &self.federation.collaboration {
+            Collaboration::Fts(_) => true,
+            Collaboration::Distributed(distributed) => distributed.schedule().releases(round),
+        }
     }
 
     /// Bytes of an upload.

@@ -58,6 +58,7 @@ impl World {
             store: home.store(),
             ledgers: folder,
             key: home.key(),
+            lease: fedbo_coordinator::LEASE,
             holder: "fuzz".to_owned(),
             limits: ConnectionLimits::default(),
         };

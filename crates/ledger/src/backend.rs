@@ -17,11 +17,7 @@ pub(crate) enum Key {
 /// Whoever opened it raised the fencing token in it; [`Backend::append`] looks at the token inside its transaction.
 pub(crate) trait Backend: Send {
     /// Shows `take` one entry, after checking that it has its hash; whether there is one.
-    fn find(
-        &self,
-        key: Key,
-        take: &mut dyn FnMut(&StoredEntry<'_>),
-    ) -> Result<bool, LedgerError>;
+    fn find(&self, key: Key, take: &mut dyn FnMut(&StoredEntry<'_>)) -> Result<bool, LedgerError>;
 
     /// Makes an entry durable behind the one it names as the last, in one transaction, if the token is still the ledger's
     /// (INV-15). When it fails, the entry may be there or not.

@@ -43,16 +43,22 @@ impl FileBackend {
         Self::open_locked(file, charter, lock)
     }
 
-    fn open_locked(file: File, charter: &Charter, lock: Lock) -> Result<(Self, Record), LedgerError> {
+    fn open_locked(
+        file: File,
+        charter: &Charter,
+        lock: Lock,
+    ) -> Result<(Self, Record), LedgerError> {
         let path = file.path().to_owned();
         let refused =
             |failure: Failure| LedgerError::of(failure.into_fault(&FORMAT), &path, Doing::Write);
         let connection = file.open_to_write(Mode::Existing).map_err(refused)?;
-        let mut record = {
+        let record = {
             let tx = file
                 .begin(&connection, TransactionBehavior::Immediate)
                 .map_err(refused)?;
-            let mut record = Findings::of(&mut &*tx).map_err(refused)?.into_record(&path)?;
+            let mut record = Findings::of(&mut &*tx)
+                .map_err(refused)?
+                .into_record(&path)?;
             let differences = charter.differences(&record.charter);
             if !differences.is_empty() {
                 return Err(LedgerError::OtherCharter { path, differences });
@@ -77,11 +83,7 @@ impl FileBackend {
 }
 
 impl Backend for FileBackend {
-    fn find(
-        &self,
-        key: Key,
-        take: &mut dyn FnMut(&StoredEntry<'_>),
-    ) -> Result<bool, LedgerError> {
+    fn find(&self, key: Key, take: &mut dyn FnMut(&StoredEntry<'_>)) -> Result<bool, LedgerError> {
         const ENTRY: &str = "SELECT seq, previous, round, event, release, hash FROM entries";
         let (sql, key) = match key {
             Key::Seq(seq) => (format!("{ENTRY} WHERE seq = ?"), seq),

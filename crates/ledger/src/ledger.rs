@@ -95,7 +95,12 @@ impl Ledger {
     pub fn create_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
         charter.check()?;
         let (backend, record) = PostgresBackend::create(ledgers, charter)?;
-        Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
+        Ok(Self::of(
+            backend,
+            &ledgers.place_of(&charter.name),
+            charter,
+            record,
+        ))
     }
 
     /// Opens the ledger of this study in a database, after all of it was verified (INV-15). Whoever had it open before cannot commit
@@ -105,10 +110,20 @@ impl Ledger {
     /// As for [`Ledger::open`], but nobody holds it.
     pub fn open_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
         let (backend, record) = PostgresBackend::open(ledgers, charter)?;
-        Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
+        Ok(Self::of(
+            backend,
+            &ledgers.place_of(&charter.name),
+            charter,
+            record,
+        ))
     }
 
-    fn of(backend: impl Backend + 'static, place: &Path, charter: &Charter, record: Record) -> Self {
+    fn of(
+        backend: impl Backend + 'static,
+        place: &Path,
+        charter: &Charter,
+        record: Record,
+    ) -> Self {
         Self {
             backend: Box::new(backend),
             place: place.to_owned(),

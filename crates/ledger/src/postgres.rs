@@ -3,9 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fedbo_failpoints::pass;
-use fedbo_postgres::{Doing as Act, Ended, Patience, Pool, PoolError, PostgresAddress, Problem as Fault};
+use fedbo_postgres::{
+    Doing as Act, Ended, Patience, Pool, PoolError, PostgresAddress, Problem as Fault,
+};
 use postgres::types::Type;
 use postgres::{Row, Transaction};
 
@@ -27,6 +30,7 @@ const BATCH: i64 = 16;
 #[derive(Clone)]
 pub struct Ledgers {
     pool: Arc<Pool>,
+    patience: Patience,
 }
 
 impl fmt::Debug for Ledgers {
@@ -57,11 +61,16 @@ impl Ledgers {
     pub fn in_pool(pool: Arc<Pool>, creates: bool) -> Result<Self, LedgerError> {
         let path = PathBuf::from(pool.place());
         match pool.prepare(&LAYOUT, creates) {
-            Ok(()) => Ok(Self { pool }),
+            Ok(()) => Ok(Self {
+                pool,
+                patience: Patience::default(),
+            }),
             Err(PoolError::Absent) => Err(LedgerError::Absent { path }),
             Err(PoolError::NotOurs(names)) => Err(LedgerError::NotALedger {
                 path,
-                message: format!("its schema fedbo_ledger is not one of ours: it holds {names}; name another database"),
+                message: format!(
+                    "its schema fedbo_ledger is not one of ours: it holds {names}; name another database"
+                ),
             }),
             Err(PoolError::Version { found, expected }) => Err(LedgerError::Version {
                 path,
@@ -69,6 +78,15 @@ impl Ledgers {
                 expected,
             }),
             Err(PoolError::Problem(fault)) => Err(in_words(fault, path, Act::Connect)),
+        }
+    }
+
+    /// Goes on trying for so long, instead of ten seconds, when the server is away.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self {
+            patience: Patience::of(patience),
+            ..self
         }
     }
 
@@ -82,7 +100,7 @@ impl Ledgers {
     /// # Errors
     /// [`LedgerError::Read`].
     pub fn names(&self) -> Result<Vec<String>, LedgerError> {
-        let read = self.pool.read(Patience::default(), |tx| -> Outcome<_> {
+        let read = self.pool.read(self.patience, |tx| -> Outcome<_> {
             let rows = tx.query_typed("SELECT name FROM fedbo_ledger.ledgers ORDER BY id", &[])?;
             Ok(rows
                 .iter()
@@ -121,7 +139,7 @@ impl Ledgers {
         round: u64,
     ) -> Result<Vec<Committed>, LedgerError> {
         let (after, before) = (signed(head.seq), signed(round));
-        let read = self.pool.read(Patience::default(), |tx| -> Outcome<_> {
+        let read = self.pool.read(self.patience, |tx| -> Outcome<_> {
             let rows = tx.query_typed(
                 "SELECT seq, previous, round, event, release, hash FROM fedbo_ledger.entries
                  WHERE ledger = (SELECT id FROM fedbo_ledger.ledgers WHERE name = $1) AND seq > $2 AND round < $3
@@ -157,7 +175,7 @@ impl Ledgers {
     }
 
     fn look(&self, name: &str, known: Option<&Head>) -> Result<Findings, LedgerError> {
-        let read = self.pool.read(Patience::default(), |tx| {
+        let read = self.pool.read(self.patience, |tx| {
             let id = id(tx, name)?.ok_or_else(|| {
                 Ended::Caller(LedgerError::Absent {
                     path: self.place_of(name),
@@ -197,7 +215,7 @@ impl PostgresBackend {
         charter: &Charter,
     ) -> Result<(Self, Record), LedgerError> {
         let hash = charter.hash();
-        let created = ledgers.pool.write(Patience::default(), |tx, is_again| {
+        let created = ledgers.pool.write(ledgers.patience, |tx, is_again| {
             let n_added = tx.query_typed(
                 "INSERT INTO fedbo_ledger.ledgers (name, config, epsilon, delta, mode, accountant, hash)
                  VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id",
@@ -219,9 +237,8 @@ impl PostgresBackend {
                 false => Ok(()),
             }
         });
-        created.map_err(|ended| {
-            ledgers.refusal(ended, ledgers.place_of(&charter.name), Act::Write)
-        })?;
+        created
+            .map_err(|ended| ledgers.refusal(ended, ledgers.place_of(&charter.name), Act::Write))?;
         Self::open(ledgers, charter)
     }
 
@@ -231,7 +248,7 @@ impl PostgresBackend {
         charter: &Charter,
     ) -> Result<(Self, Record), LedgerError> {
         let place = ledgers.place_of(&charter.name);
-        let opened = ledgers.pool.write(Patience::default(), |tx, _| {
+        let opened = ledgers.pool.write(ledgers.patience, |tx, _| {
             let locked = tx.query_typed_opt(
                 "SELECT id FROM fedbo_ledger.ledgers WHERE name = $1 FOR NO KEY UPDATE",
                 &[(&charter.name, Type::TEXT)],
@@ -272,18 +289,14 @@ impl PostgresBackend {
 }
 
 impl Backend for PostgresBackend {
-    fn find(
-        &self,
-        key: Key,
-        take: &mut dyn FnMut(&StoredEntry<'_>),
-    ) -> Result<bool, LedgerError> {
+    fn find(&self, key: Key, take: &mut dyn FnMut(&StoredEntry<'_>)) -> Result<bool, LedgerError> {
         let (column, key) = match key {
             Key::Seq(seq) => ("seq", seq),
             Key::Round(round) => ("round", round),
         };
         let ledgers = &self.ledgers;
         let refusal = |ended| ledgers.refusal(ended, ledgers.place_of(&self.name), Act::Read);
-        let row = ledgers.pool.read(Patience::default(), |tx| {
+        let row = ledgers.pool.read(ledgers.patience, |tx| {
             let sql = format!("{ENTRY} AND {column} = $2");
             Ok(tx.query_typed_opt(&sql, &[(&self.id, Type::INT8), (&key, Type::INT8)])?)
         });
@@ -306,10 +319,10 @@ impl Backend for PostgresBackend {
         let place = ledgers.place_of(&self.name);
         let id = (&self.id as _, Type::INT8);
         let (seq, round) = (signed(new.seq), signed(new.round));
-        let appended = ledgers.pool.write(Patience::default(), |tx, is_again| {
+        let appended = ledgers.pool.write(ledgers.patience, |tx, is_again| {
             let row = tx.query_typed_opt(
                 "SELECT token FROM fedbo_ledger.ledgers WHERE id = $1 FOR NO KEY UPDATE",
-                &[id.clone()],
+                std::slice::from_ref(&id),
             )?;
             let found: Option<i64> = row.map(|row| row.try_get(0)).transpose()?;
             if found != Some(token) {
@@ -318,7 +331,7 @@ impl Backend for PostgresBackend {
             }
             let last = tx.query_typed_opt(
                 "SELECT seq, hash FROM fedbo_ledger.entries WHERE ledger = $1 ORDER BY seq DESC LIMIT 1",
-                &[id.clone()],
+                std::slice::from_ref(&id),
             )?;
             let last = match last {
                 Some(row) => (row.try_get::<_, i64>(0)?, hash_of(&row, 1)?),

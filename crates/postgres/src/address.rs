@@ -106,7 +106,9 @@ impl PostgresAddress {
 
 /// A text that is no address of a database. The text is shown without its password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{shown:?} is no address of a PostgreSQL database (postgresql://USER@HOST/DATABASE): {cause}")]
+#[error(
+    "{shown:?} is no address of a PostgreSQL database (postgresql://USER@HOST/DATABASE): {cause}"
+)]
 pub struct AddressUnreadable {
     shown: String,
     cause: String,

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use postgres::{Client, IsolationLevel, Transaction};
+use postgres::types::{ToSql, Type};
+use postgres::{Client, IsolationLevel, Row, Transaction};
 
 use crate::schema::Found;
 use crate::{Connector, Layout, Patience, PostgresAddress, Problem, check_settings};
@@ -143,11 +144,8 @@ impl Pool {
         act: impl Fn(&mut Transaction<'_>) -> Result<R, Ended<E>>,
     ) -> Result<R, Ended<E>> {
         loop {
-            let mut client = match self.take(Some(&mut patience)) {
-                Ok(client) => client,
-                Err(problem) => return Err(problem.into()),
-            };
-            let attempt = || {
+            let mut client = self.take(Some(&mut patience))?;
+            let mut attempt = || {
                 let mut tx = client
                     .build_transaction()
                     .isolation_level(IsolationLevel::RepeatableRead)
@@ -157,10 +155,31 @@ impl Pool {
                 tx.commit()?;
                 Ok(result)
             };
-            let mut attempt = attempt;
             let result = attempt();
             match self.settle(client, result) {
                 Err(Ended::Problem(problem)) if problem.is_lost() => patience.spend(problem)?,
+                result => return result,
+            }
+        }
+    }
+
+    /// One statement that is a transaction by itself, and may be run once more when its answer was lost: it then leads to the same.
+    ///
+    /// # Errors
+    /// What the server says; a problem that lasts longer than `patience`.
+    pub fn statement(
+        &self,
+        mut patience: Patience,
+        sql: &str,
+        values: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Problem> {
+        loop {
+            let mut client = self.take(Some(&mut patience))?;
+            let result = client.query_typed(sql, values).map_err(Problem::from);
+            let is_lost = matches!(&result, Err(problem) if problem.is_lost());
+            self.give_back((!is_lost).then_some(client));
+            match result {
+                Err(problem) if is_lost => patience.spend(problem)?,
                 result => return result,
             }
         }

@@ -78,7 +78,9 @@ impl Problem {
     #[must_use]
     pub fn words(&self, doing: Doing, schema: &str) -> String {
         match self {
-            Self::Server(error) => words(error, doing, &format!("the tables of the schema {schema}")),
+            Self::Server(error) => {
+                words(error, doing, &format!("the tables of the schema {schema}"))
+            }
             other => other.to_string(),
         }
     }

@@ -7,7 +7,7 @@ use crate::Problem;
 /// Whoever lays out holds this advisory lock, so that two who begin at once do not both do it. It says "fedb".
 const LAYING_OUT: i64 = 0x6665_6462;
 
-/// Tables in a schema of their own. Its table `layout` holds the version and is made by [`Layout::prepare`].
+/// Tables in a schema of their own. Its table `layout` holds the version and is made with them.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// The schema.

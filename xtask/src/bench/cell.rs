@@ -21,6 +21,10 @@ pub(crate) enum Kind {
     PrivateRound,
     /// ε by each accountant.
     PrivacyAccounting,
+    /// A coordinator's service under load.
+    CoordinatorLoad,
+    /// Memory of a coordinator's connections.
+    CoordinatorConnections,
     /// Peak memory of a federation.
     Memory,
     /// The criterion benchmarks of `fedbo-gp`.
@@ -31,6 +35,29 @@ impl Kind {
     /// The kinds that stand beside peers.
     pub(crate) const COMPARED: [Self; 4] =
         [Self::Thompson, Self::Message, Self::Hyperfit, Self::AskTell];
+
+    /// The kinds that stand alone.
+    pub(crate) const ALONE: [Self; 8] = [
+        Self::Scaling,
+        Self::StudyGrowth,
+        Self::Aggregation,
+        Self::PrivateRound,
+        Self::PrivacyAccounting,
+        Self::CoordinatorLoad,
+        Self::CoordinatorConnections,
+        Self::Memory,
+    ];
+
+    /// Whether its operation is repeated as often as one says, and as long.
+    pub(crate) fn is_repeated(self) -> bool {
+        !matches!(
+            self,
+            Self::Memory
+                | Self::PrivateRound
+                | Self::CoordinatorLoad
+                | Self::CoordinatorConnections
+        )
+    }
 
     /// Its name in results.
     pub(crate) fn bench(self) -> &'static str {
@@ -44,6 +71,8 @@ impl Kind {
             Self::Aggregation => "aggregation",
             Self::PrivateRound => "private_round",
             Self::PrivacyAccounting => "privacy_accounting",
+            Self::CoordinatorLoad => "coordinator_load",
+            Self::CoordinatorConnections => "coordinator_connections",
             Self::Memory => "memory",
             Self::Micro => "micro",
         }
@@ -136,8 +165,38 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
         "privacy_accounting",
         &["privacy_accounting"],
     ));
+    cells.extend(coordinator(quick));
     cells.push(alone(Kind::Memory, "memory", &["memory"]));
     cells.push(alone(Kind::Micro, "micro", &[]));
+    cells
+}
+
+/// A coordinator's service and its agents, in two processes.
+fn coordinator(quick: bool) -> Vec<Cell> {
+    let rounds = if quick { "10" } else { "60" };
+    let held = ["--rounds", rounds];
+    let most = "--agents 20000 --rounds 8 --round-s 4 --spread-s 0";
+    let beside = "--agents 4000 --rounds 60 --spread-s 0.8";
+    let slow = format!("{beside} --attack slow --attackers 1000");
+    let forged = format!("{beside} --attack forged --attackers 40");
+    let words = |text: &'static str| text.split(' ').collect::<Vec<_>>();
+    let loads = [
+        ("held", [&held[..], &["--simulate"]].concat()),
+        ("charged", held.to_vec()),
+        ("most", words(most)),
+        ("slow", slow.split(' ').collect()),
+        ("forged", forged.split(' ').collect()),
+    ];
+    let mut cells: Vec<Cell> = loads
+        .into_iter()
+        .map(|(name, options)| {
+            let arguments = [&["coordinator_load"], &options[..]].concat();
+            let name = format!("coordinator_load/{name}");
+            alone(Kind::CoordinatorLoad, &name, &arguments)
+        })
+        .collect();
+    let name = "coordinator_connections";
+    cells.push(alone(Kind::CoordinatorConnections, name, &[name]));
     cells
 }
 

@@ -5,6 +5,7 @@
 mod cell;
 mod peers;
 mod report;
+mod service;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +23,7 @@ pub(crate) type Row = serde_json::Map<String, Value>;
 /// What `cargo xtask bench` is told.
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// Only cells whose name contains this: thompson_step/d3, hyperfit/se/t200, message, scaling, aggregation, memory, micro
+    /// Only cells whose name contains this: thompson_step/d3, hyperfit/se/t200, message, scaling, aggregation, coordinator_load/held, memory, micro
     filter: Option<String>,
     /// Few cells and few repetitions: a look, not a measurement
     #[arg(long)]
@@ -99,7 +100,7 @@ impl Bench {
         let program = target().join("release").join("fedbo-bench");
         let mut command = Command::new(program);
         command.current_dir(root()).args(&cell.arguments);
-        if self.quick && ![Kind::Memory, Kind::PrivateRound].contains(&cell.kind) {
+        if self.quick && cell.kind.is_repeated() {
             command.args(["--draws", "30", "--budget", "2"]);
         }
         if let Some(data) = peers::data_folder() {
@@ -144,13 +145,7 @@ fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
 
 /// Writes `fedbo-<bench>.json`, and `peers-<bench>.json` where the peers ran beside us.
 fn write(folder: &Path, done: &[Measured<'_>], peers: &Peers) -> Result<()> {
-    for kind in Kind::COMPARED.into_iter().chain([
-        Kind::Scaling,
-        Kind::Aggregation,
-        Kind::PrivateRound,
-        Kind::PrivacyAccounting,
-        Kind::Memory,
-    ]) {
+    for kind in Kind::COMPARED.into_iter().chain(Kind::ALONE) {
         let of_kind = || done.iter().filter(|m| m.cell.kind == kind);
         let ours: Vec<&Row> = of_kind().flat_map(|m| &m.ours).collect();
         let run_here = of_kind().filter(|m| m.cell.runs_peers() && peers.in_same_run());

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::cell::{Kind, Requirement};
 use super::peers::Peers;
-use super::{Measured, Row};
+use super::{Measured, Row, service};
 
 /// A mean this many combined standard errors below a peer's still counts as equal.
 const EQUAL_SE: f64 = 2.0;
@@ -53,14 +53,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             .for_each(|measured| compare(measured, &mut table));
         table.print();
     }
-    for kind in [
-        Kind::Scaling,
-        Kind::StudyGrowth,
-        Kind::Aggregation,
-        Kind::PrivateRound,
-        Kind::PrivacyAccounting,
-        Kind::Memory,
-    ] {
+    for kind in Kind::ALONE {
         let rows: Vec<&Row> = done
             .iter()
             .filter(|m| m.cell.kind == kind)
@@ -71,6 +64,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             Kind::Aggregation => aggregation(&rows),
             Kind::PrivateRound => private_round(&rows),
             Kind::PrivacyAccounting => privacy_accounting(&rows),
+            Kind::CoordinatorLoad | Kind::CoordinatorConnections => service::print(kind, &rows),
             Kind::Memory => memory(&rows),
             other => scaling(other.bench(), &rows),
         }
@@ -354,11 +348,11 @@ fn memory(rows: &[&Row]) {
     table.print();
 }
 
-fn number(row: &Row, key: &str) -> Option<f64> {
+pub(super) fn number(row: &Row, key: &str) -> Option<f64> {
     row.get(key).and_then(Value::as_f64)
 }
 
-fn text(row: &Row, key: &str) -> String {
+pub(super) fn text(row: &Row, key: &str) -> String {
     let value = row.get(key).and_then(Value::as_str);
     value.unwrap_or_default().to_owned()
 }
@@ -379,18 +373,18 @@ fn time(seconds: f64) -> String {
 }
 
 /// A Markdown table with aligned columns; the first row is the head.
-struct Table(Vec<Vec<String>>);
+pub(super) struct Table(Vec<Vec<String>>);
 
 impl Table {
-    fn new(head: &[&str]) -> Self {
+    pub(super) fn new(head: &[&str]) -> Self {
         Self(vec![head.iter().map(|&h| h.to_owned()).collect()])
     }
 
-    fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.0.push(cells.to_vec());
     }
 
-    fn print(&self) {
+    pub(super) fn print(&self) {
         let width = |column: usize| {
             let cells = self.0.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)

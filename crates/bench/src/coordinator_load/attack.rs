@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -24,6 +25,8 @@ pub(super) enum Attack {
     Forged,
 }
 
+/// Over how long attackers come, one after the other.
+const COMING: Duration = Duration::from_millis(1987);
 /// How often a slow client sends a byte.
 const TRICKLE: Duration = Duration::from_secs(1);
 /// Forged requests a second of each client: the inverse.
@@ -33,10 +36,11 @@ const STAY: Duration = Duration::from_secs(60);
 /// Large answers that are asked for and not read.
 const N_UNREAD: usize = 400;
 
-/// Attackers, who attack while they are told to.
+/// Attackers, who attack while they are told to: in a thread of their own, so that they keep no honest agent waiting but by
+/// what they do to the server.
 pub(super) struct Attackers {
     is_on: watch::Sender<bool>,
-    tasks: JoinSet<()>,
+    thread: JoinHandle<()>,
 }
 
 impl Attackers {
@@ -46,34 +50,49 @@ impl Attackers {
         address: SocketAddr,
         connector: &TlsConnector,
         uploads: &Arc<Uploads>,
-    ) -> Self {
+    ) -> Result<Self> {
         let (is_on, told) = watch::channel(false);
-        let mut tasks = JoinSet::new();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let mut attackers = Vec::new();
         for index in 0..n {
             let attacker = Attacker {
                 attack,
                 index,
+                delay: COMING.mul_f64(f64::from(index) / f64::from(n)),
                 address,
                 connector: connector.clone(),
                 uploads: Arc::clone(uploads),
             };
-            tasks.spawn(attacker.run(told.clone()));
+            attackers.push(attacker.run(told.clone()));
         }
-        Self { is_on, tasks }
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(async {
+                let all: JoinSet<()> = attackers.into_iter().collect();
+                all.join_all().await;
+            });
+        });
+        Ok(Self { is_on, thread })
     }
 
     pub(super) fn set(&self, is_on: bool) {
         self.is_on.send_replace(is_on);
     }
 
-    pub(super) fn end(mut self) {
-        self.tasks.abort_all();
+    /// Ends them.
+    pub(super) fn end(self) {
+        drop(self.is_on);
+        // A panic in it has been shown.
+        let _ = self.thread.join();
     }
 }
 
 struct Attacker {
     attack: Attack,
     index: u32,
+    /// When it comes after an attack has begun.
+    delay: Duration,
     address: SocketAddr,
     connector: TlsConnector,
     uploads: Arc<Uploads>,
@@ -85,18 +104,21 @@ impl Attacker {
             if told.wait_for(|is_on| *is_on).await.is_err() {
                 return;
             }
-            let goes_on = tokio::select! {
+            let told_so = tokio::select! {
                 // Whatever the server does to it: it comes again.
-                _ = timeout(STAY, self.attack()) => true,
-                _ = told.changed() => false,
+                _ = timeout(STAY, self.come()) => None,
+                changed = told.changed() => Some(changed),
             };
-            if goes_on {
-                sleep(PAUSE).await;
+            match told_so {
+                None => sleep(PAUSE).await,
+                Some(Ok(())) => {}
+                Some(Err(_)) => return,
             }
         }
     }
 
-    async fn attack(&self) -> Result<()> {
+    async fn come(&self) -> Result<()> {
+        sleep(self.delay).await;
         if self.attack == Attack::Forged {
             return self.forge().await;
         }

@@ -54,7 +54,7 @@ pub(crate) struct Load {
     /// Noise from a seed, so that every release can be made anew from the accepted uploads and compared
     #[arg(long)]
     simulate: bool,
-    /// In every other block of five rounds others do this
+    /// In every other block of ten rounds others do this
     #[arg(long)]
     attack: Option<Attack>,
     /// How many of them
@@ -63,7 +63,7 @@ pub(crate) struct Load {
 }
 
 /// Rounds with an attack, and then as many without.
-const BLOCK: u64 = 5;
+const BLOCK: u64 = 10;
 
 impl Load {
     /// A study that is not played.
@@ -108,10 +108,10 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
         .enable_all()
         .build()?;
     let mut used = None;
-    let attackers = load.attack.map(|attack| {
-        let _context = runtime.enter();
-        Attackers::new(attack, load.attackers, server.address, &connector, &uploads)
-    });
+    let attackers = load
+        .attack
+        .map(|attack| Attackers::new(attack, load.attackers, server.address, &connector, &uploads));
+    let attackers = attackers.transpose()?;
     let seen = runtime.block_on(play(
         server.address,
         &connector,

@@ -30,6 +30,7 @@ pub(crate) fn serve(folder: &Path) -> Result<()> {
         store: home.store(),
         ledgers: home.path().to_owned(),
         key: home.key(),
+        lease: fedbo_coordinator::LEASE,
         holder: format!("process {}", std::process::id()),
         limits: ConnectionLimits {
             n_connections: 8192,

@@ -78,6 +78,11 @@ pub(super) async fn get(
 
 /// Whether what an agent says to have delivered is not here, as after a crash of the coordinator.
 async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
+    if let Some(intake) = served.intake.clone() {
+        let asked = tokio::task::spawn_blocking(move || intake.awaits(slot, round)).await;
+        // A store that is away is asked again once it is back.
+        return matches!(asked, Ok(Ok(true)));
+    }
     match served.with_host(|host| host.awaits(slot, round)) {
         Ok(answered) => answered.await.unwrap_or(false),
         Err(_) => false,

@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) holder: String,
     /// Where ledgers are.
     pub(crate) ledgers: PathBuf,
+    /// How long a lead lasts that is not renewed.
+    pub(crate) lease: Duration,
     /// How long the body of a request may take.
     body_patience: Duration,
     registry: RwLock<Arc<Registry>>,
@@ -45,6 +47,7 @@ impl Shared {
         holder: String,
         ledgers: PathBuf,
         body_patience: Duration,
+        lease: Duration,
     ) -> Self {
         Self {
             store,
@@ -52,6 +55,7 @@ impl Shared {
             metrics: Arc::new(Metrics::new()),
             holder,
             ledgers,
+            lease,
             body_patience,
             registry: RwLock::default(),
             refreshing: Mutex::default(),

@@ -23,6 +23,8 @@ pub(crate) struct Served {
     pub(crate) study: Arc<Study>,
     pub(crate) host: Arc<Mutex<Host>>,
     pub(crate) published: tokio::sync::watch::Receiver<Arc<crate::published::Published>>,
+    /// Where vectors go that any replica may take; none where they go to the thread.
+    pub(crate) intake: Option<Arc<crate::intake::Intake>>,
     /// Slot and whether it is revoked, by key.
     agents: HashMap<PublicKey, (u32, bool)>,
 }
@@ -51,6 +53,7 @@ impl Registry {
                         study: Arc::clone(&known.study),
                         host: Arc::clone(&known.host),
                         published: known.published.clone(),
+                        intake: known.intake.clone(),
                         agents,
                     }
                 }
@@ -65,7 +68,7 @@ impl Registry {
                     let host = Host::start(
                         Arc::clone(&study),
                         (record.state, record.round),
-                        shared.holder.clone(),
+                        (shared.holder.clone(), shared.lease),
                         shared.ledgers.join(format!("{}.ledger.db", record.name)),
                         Arc::clone(&shared.store),
                         Arc::clone(&shared.key),
@@ -81,6 +84,7 @@ impl Registry {
                     Served {
                         study,
                         published: host.published.clone(),
+                        intake: host.intake.clone(),
                         host: Arc::new(Mutex::new(host)),
                         agents,
                     }

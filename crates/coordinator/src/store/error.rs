@@ -95,6 +95,12 @@ pub enum StoreError {
         /// The slot.
         slot: u32,
     },
+    /// A release is never made again (INV-2).
+    #[error("round {round} has been released; a release is never made again")]
+    Released {
+        /// The round.
+        round: u64,
+    },
     /// Another process plays the study's rounds.
     #[error("another coordinator has taken over the study")]
     Superseded,

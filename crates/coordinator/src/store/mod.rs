@@ -1,18 +1,26 @@
 //! What a coordinator keeps: studies, their agents, and which round is being played.
 //!
-//! A store decides what is durable and in which order changes happen. It knows nothing of vectors: those do not outlive their
-//! round (INV-16).
+//! A store decides what is durable and in which order changes happen. Vectors do not outlive their round (INV-16): of a store that
+//! one process uses they are no part, and the [`Inbox`] of one that replicas share has them sealed.
 
 mod error;
+mod inbox;
+mod postgres;
+mod postgres_layout;
 mod schema;
+mod seal;
 mod sqlite;
 
 use std::fmt;
 
+use fedbo_ledger::Ledgers;
 use fedbo_wire::{Digest, PublicKey};
 
 pub use error::StoreError;
 pub use fedbo_wire::StudyState;
+pub use inbox::{Arrived, Inbox, Posted, Posting};
+pub use postgres::PostgresStore;
+pub use seal::{Place, Seal, SealError};
 pub use sqlite::SqliteStore;
 
 /// Which study of a store.
@@ -78,6 +86,8 @@ pub struct NextRound<'a> {
     pub round: u64,
     /// When, by the store's clock.
     pub began_ms: u64,
+    /// Whether vectors are taken in it.
+    pub collects: bool,
     /// What is handed out in a relayed study.
     pub broadcast: Option<&'a [u8]>,
     /// Whether the study ends with it.
@@ -95,6 +105,16 @@ pub struct FreeRelease {
 
 /// Where a coordinator keeps its studies. Every call is one transaction, durable when it returns.
 pub trait Store: Send + Sync + fmt::Debug {
+    /// Where replicas leave vectors for each other; none where one process takes all of them.
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        None
+    }
+
+    /// The ledgers that are kept with the store; none where they are files of their own.
+    fn ledgers(&self) -> Option<&Ledgers> {
+        None
+    }
+
     /// The store's clock, in milliseconds since 1970.
     ///
     /// # Errors
@@ -233,7 +253,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Keeps a release that nothing is charged for.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; [`StoreError::Exists`] if the round has one; or if the store cannot be
+    /// [`StoreError::Superseded`] if somebody else leads; [`StoreError::Released`] if the round has one; or if the store cannot be
     /// written.
     fn add_release(&self, lead: &Lead, release: &FreeRelease) -> Result<(), StoreError>;
 
@@ -242,4 +262,13 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the store cannot be read.
     fn free_releases(&self, study: StudyKey) -> Result<Vec<FreeRelease>, StoreError>;
+}
+
+/// Whether an operator may change a study's state like this.
+fn may_become(from: StudyState, to: StudyState) -> bool {
+    use StudyState::{Paused, Running, Waiting};
+    matches!(
+        (from, to),
+        (Waiting | Paused, Running) | (Waiting | Running, Paused)
+    )
 }

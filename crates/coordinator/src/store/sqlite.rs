@@ -216,20 +216,10 @@ impl Store for SqliteStore {
     fn set_state(&self, study: StudyKey, to: StudyState) -> Result<(), StoreError> {
         self.write(|tx| {
             let from = study_of(tx, study)?.state;
-            let is_allowed = matches!(
-                (from, to),
-                (
-                    StudyState::Waiting | StudyState::Paused,
-                    StudyState::Running
-                ) | (
-                    StudyState::Waiting | StudyState::Running,
-                    StudyState::Paused
-                )
-            );
             if from == to {
                 return Ok(());
             }
-            if !is_allowed {
+            if !super::may_become(from, to) {
                 return Err(StoreError::State { from, to }.into());
             }
             tx.execute(
@@ -486,9 +476,13 @@ impl Store for SqliteStore {
 
     fn add_release(&self, lead: &Lead, release: &FreeRelease) -> Result<(), StoreError> {
         self.lead_on(lead, |tx| {
-            tx.prepare_cached("INSERT INTO releases (study, round, bytes) VALUES (?, ?, ?)")?
+            let n_added = tx
+                .prepare_cached("INSERT INTO releases (study, round, bytes) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?
                 .execute(params![lead.study.0, signed(release.round), release.bytes])?;
-            Ok(())
+            match n_added {
+                0 => Err(StoreError::Released { round: release.round }.into()),
+                _ => Ok(()),
+            }
         })
     }
 

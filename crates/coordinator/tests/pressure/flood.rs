@@ -25,6 +25,39 @@ fn flood_for_a_minute() {
     press(20, 3.0);
 }
 
+/// Connections that say nothing take all places: an agent gets one all the same, long before they are timed out, and keeps it.
+#[test]
+fn strangers_make_room_for_agents() {
+    let limits = ConnectionLimits {
+        n_connections: 32,
+        patience: Duration::from_secs(30),
+        ..ConnectionLimits::default()
+    };
+    let pressed = Pressed::start(limits, 2, (1, 600.0));
+    let mut agents = pressed.agents();
+    let crowd = || -> Vec<TcpStream> {
+        let connect = |_| TcpStream::connect(pressed.address).unwrap();
+        (0..3 * limits.n_connections).map(connect).collect()
+    };
+    let since = Instant::now();
+    let first = crowd();
+    assert!(agents[0].deliver(0));
+    let second = crowd();
+    assert!(agents[1].deliver(0));
+    // Both on the connections that they have: they are not among those that made room.
+    for agent in &mut agents {
+        let request = agent.request(0, agent.weights(0));
+        assert_eq!(agent.ask(&request).unwrap().0, 200);
+    }
+    assert!(
+        since.elapsed() < limits.patience / 2,
+        "{:?}",
+        since.elapsed()
+    );
+    drop((first, second));
+    pressed.end();
+}
+
 const N_AGENTS: u32 = 6;
 /// Connections that the service allows.
 const N_CONNECTIONS: usize = 64;
@@ -78,7 +111,6 @@ fn press(n_rounds: u64, round_s: f64) {
     let grown = pressed.peak_bytes() - before;
     let most = pressed.bytes_max(N_CONNECTIONS);
     assert!(grown < most, "{grown} bytes, at most {most}; {flooding:?}");
-    eprintln!("accepted {n_accepted} grown {grown} most {most} {flooding:?}");
     let expected = releases(&pressed, n_rounds, &accepted);
     let found = pressed.releases(expected.len());
     assert_eq!(found.len(), expected.len());

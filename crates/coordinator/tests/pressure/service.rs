@@ -50,6 +50,7 @@ fn served() {
         store: home.store(),
         ledgers: home.path().to_owned(),
         key: home.key(),
+        lease: fedbo_coordinator::LEASE,
         holder: "test".to_owned(),
         limits: ConnectionLimits {
             n_connections: usize::try_from(n_connections).unwrap(),
@@ -154,7 +155,7 @@ impl Pressed {
     pub(crate) fn bytes_max(&self, n_connections: usize) -> u64 {
         let upload = fedbo_wire::Upload::n_bytes(N_FEATURES);
         let each = ConnectionLimits::BYTES_EACH + 2 * upload + fedbo_coordinator::OPENAPI.len();
-        (n_connections * each) as u64 + (16 << 20)
+        (n_connections * each) as u64 + (4 << 20)
     }
 
     /// The bytes of so many releases, as they are durable, once they are.

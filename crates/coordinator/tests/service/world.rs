@@ -132,6 +132,7 @@ pub(crate) fn settings(home: &Home) -> ServiceSettings {
         store: home.store(),
         ledgers: home.path().to_owned(),
         key: home.key(),
+        lease: fedbo_coordinator::LEASE,
         holder: "test".to_owned(),
         limits: ConnectionLimits::default(),
     }

@@ -73,6 +73,7 @@ fn settings(home: &Home) -> ServiceSettings {
         store: home.store(),
         ledgers: home.path().to_owned(),
         key: home.key(),
+        lease: fedbo_coordinator::LEASE,
         holder: "fuzz".to_owned(),
         limits: ConnectionLimits::default(),
     }
@@ -138,6 +139,7 @@ fn play(home: &Home) -> Result<(), StoreError> {
             NextRound {
                 round: 1,
                 began_ms: store.now_ms()?,
+                collects: true,
                 broadcast: is_relayed.then_some(&handout),
                 finishes: false,
             },

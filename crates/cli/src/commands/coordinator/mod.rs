@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use fedbo_coordinator::Home;
 use fedbo_coordinator::store::{SlotRecord, StudyRecord};
-use fedbo_storage::Mode;
+use fedbo_storage::{Mode, PostgresAddress};
 
 use crate::exit::{BadInput, Exit};
 
@@ -43,11 +43,30 @@ struct Place {
         default_value = "coordinator"
     )]
     data: PathBuf,
+    /// A PostgreSQL database instead of a folder, which any number of coordinators share
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "FEDBO_COORDINATOR_STORE",
+        requires = "key"
+    )]
+    store: Option<PostgresAddress>,
+    /// The secret key of all coordinators that share the database; `study create` makes one that is not there
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FEDBO_COORDINATOR_KEY",
+        requires = "store"
+    )]
+    key: Option<PathBuf>,
 }
 
 impl Place {
     fn open(&self, mode: Mode) -> anyhow::Result<Home> {
-        Ok(Home::open(&self.data, mode)?)
+        match (&self.store, &self.key) {
+            (Some(store), Some(key)) => Ok(Home::shared(store, key, mode)?),
+            _ => Ok(Home::open(&self.data, mode)?),
+        }
     }
 
     /// The coordinator, one of its studies, and that study's roster.

@@ -37,8 +37,34 @@ pub(crate) struct Run {
     /// Open connections at most
     #[arg(long, value_name = "N", default_value_t = ConnectionLimits::default().n_connections, value_parser = parse_connections)]
     max_connections: usize,
+    /// Seconds after which another coordinator of the same database goes on with studies of one that does not answer
+    #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = parse_lease)]
+    lease_s: Duration,
     #[command(flatten)]
     logs: LogOptions,
+}
+
+/// Tells this coordinator from others.
+fn holder(is_shared: bool) -> anyhow::Result<String> {
+    if !is_shared {
+        // The lock keeps others out, so who comes next is the same coordinator and need not wait for a lease to end.
+        return Ok("the coordinator of this folder".to_owned());
+    }
+    let mut id = [0; 8];
+    getrandom::fill(&mut id)
+        .map_err(|error| BadInput(format!("the system has no randomness to give: {error}")))?;
+    Ok(format!(
+        "process {}, {:016x}",
+        std::process::id(),
+        u64::from_le_bytes(id)
+    ))
+}
+
+fn parse_lease(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.5..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds from 0.5 to 3600".to_owned()),
+    }
 }
 
 fn parse_connections(text: &str) -> Result<usize, String> {
@@ -50,9 +76,16 @@ fn parse_connections(text: &str) -> Result<usize, String> {
 
 impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let home = self.place.open(Mode::Create)?;
-        let _lock = home.lock()?;
-        self.logs.install()?;
+        // A replica never begins a coordinator: with a key of its own it would be another one.
+        let is_shared = self.place.store.is_some();
+        let mode = if is_shared {
+            Mode::Existing
+        } else {
+            Mode::Create
+        };
+        let home = self.place.open(mode)?;
+        let _lock = (!is_shared).then(|| home.lock()).transpose()?;
+        let _logs = self.logs.install()?;
         let stop = interrupt::stop_flag(
             "stopping: requests are being answered (once more to exit at once)",
         );
@@ -71,8 +104,8 @@ impl Run {
             store: home.store(),
             ledgers: home.path().to_owned(),
             key: home.key(),
-            // The lock keeps others out, so who comes next is the same coordinator and need not wait for a lease to end.
-            holder: "the coordinator of this folder".to_owned(),
+            holder: holder(is_shared)?,
+            lease: self.lease_s,
             limits: ConnectionLimits {
                 n_connections: self.max_connections,
                 ..ConnectionLimits::default()
@@ -85,7 +118,8 @@ impl Run {
         runtime.block_on(async {
             let service = Service::start(settings).await?;
             let scheme = if is_tls { "https" } else { "http" };
-            console::note(&format!("coordinator of {} on {scheme}://{}", home.path().display(), service.address()));
+            let place = home.database().map_or_else(|| home.path().display().to_string(), str::to_owned);
+            console::note(&format!("coordinator of {place} on {scheme}://{}", service.address()));
             console::note("it sees what agents send, and is trusted with it; releases protect agents from everybody else");
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(100)).await;

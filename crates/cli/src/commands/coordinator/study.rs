@@ -268,7 +268,7 @@ impl Show {
             state => format!("study {study:?} is {state}, round {round} of {rounds}\n"),
         };
         if let Some(head) = &shown.ledger_head {
-            text += &format!("ledger: {}, head {head}\n", home.ledger(study).display());
+            text += &format!("ledger: {}, head {head}\n", home.ledger_place(study));
         }
         text += "\n";
         for slot in &shown.roster {

@@ -7,11 +7,13 @@ mod setting;
 mod statement;
 mod verify;
 
+use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fedbo_experiments::federation::{HEAD_FILE, LEDGER_FILE};
-use fedbo_ledger::Head;
+use fedbo_ledger::{Head, LedgerError, Ledgers, Report};
+use fedbo_storage::PostgresAddress;
 
 use crate::exit::{BadInput, Exit};
 
@@ -33,6 +35,87 @@ impl Privacy {
             Self::Plan(command) => command.run(),
             Self::Statement(command) => command.run(),
             Self::Verify(command) => command.run(),
+        }
+    }
+}
+
+/// Which ledger.
+#[derive(clap::Args)]
+struct Place {
+    /// A results folder that holds ledger.db, the ledger's file, or the database of a coordinator (postgresql://...)
+    ledger: String,
+    /// The study, in a database
+    #[arg(long, value_name = "STUDY")]
+    study: Option<String>,
+}
+
+/// A ledger where it was found.
+enum Source {
+    File(PathBuf),
+    Database(Ledgers, String),
+}
+
+impl Place {
+    fn find(&self) -> anyhow::Result<Source> {
+        if !PostgresAddress::is_meant(&self.ledger) {
+            if self.study.is_some() {
+                let message =
+                    "--study names a study in a database; a file holds the ledger of one study";
+                return Err(BadInput(message.to_owned()).into());
+            }
+            return Ok(Source::File(ledger_file(Path::new(&self.ledger))));
+        }
+        let address: PostgresAddress = self
+            .ledger
+            .parse()
+            .map_err(|error| BadInput(format!("{error}")))?;
+        let ledgers = Ledgers::open(&address)?;
+        let name = match &self.study {
+            Some(name) => name.clone(),
+            None => {
+                let names = ledgers.names()?;
+                let message = format!(
+                    "{address}: name the study whose ledger is meant with --study: {}",
+                    names.join(", ")
+                );
+                match <[String; 1]>::try_from(names) {
+                    Ok([only]) => only,
+                    Err(_) => return Err(BadInput(message).into()),
+                }
+            }
+        };
+        Ok(Source::Database(ledgers, name))
+    }
+}
+
+impl Source {
+    fn verify(&self, known: Option<&Head>) -> Result<Report, LedgerError> {
+        match self {
+            Self::File(file) => fedbo_ledger::verify(file, known),
+            Self::Database(ledgers, name) => ledgers.verify(name, known),
+        }
+    }
+
+    fn read(&self) -> Result<fedbo_ledger::Statement, LedgerError> {
+        match self {
+            Self::File(file) => fedbo_ledger::read(file),
+            Self::Database(ledgers, name) => ledgers.read(name),
+        }
+    }
+
+    fn noted_head(&self) -> anyhow::Result<Option<Head>> {
+        match self {
+            Self::File(file) => noted_head(file),
+            Self::Database(..) => Ok(None),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => write!(f, "{}", file.display()),
+            Self::Database(_, name) => write!(f, "the ledger of {name:?}"),
         }
     }
 }

@@ -1,11 +1,9 @@
 //! `fedbo privacy statement`: what a study has spent.
 
-use std::path::PathBuf;
-
 use fedbo_privacy::accounting::{Noise, PrivacyEvent, Sampling};
 use serde::Serialize;
 
-use super::{ledger_file, noted_head};
+use super::Place;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::table::{self, Column};
@@ -18,8 +16,8 @@ use crate::text::{counted, number};
 /// the budget has.
 #[derive(clap::Args)]
 pub(crate) struct Statement {
-    /// A results folder that holds ledger.db, or the ledger's file
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Place,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -76,13 +74,13 @@ enum NoiseRecord {
 
 impl Statement {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let file = ledger_file(&self.ledger);
-        let statement = fedbo_ledger::read(&file)?;
+        let source = self.place.find()?;
+        let statement = source.read()?;
         // What was set back says too little.
-        if let Some(head) = noted_head(&file)?
-            && let Some(problem) = fedbo_ledger::verify(&file, Some(&head))?.problems.first()
+        if let Some(head) = source.noted_head()?
+            && let Some(problem) = source.verify(Some(&head))?.problems.first()
         {
-            return Err(BadInput(format!("{}: {problem}", file.display())).into());
+            return Err(BadInput(format!("{source}: {problem}")).into());
         }
         if self.json {
             let document = Document::of(&statement);
@@ -92,8 +90,7 @@ impl Statement {
         }
         if statement.is_overdrawn() {
             console::note(&format!(
-                "error: {}: more was spent than the budget's epsilon = {}; nothing more is released",
-                file.display(),
+                "error: {source}: more was spent than the budget's epsilon = {}; nothing more is released",
                 statement.budget.epsilon()
             ));
             return Ok(Exit::BudgetSpent);

@@ -1,11 +1,9 @@
 //! `fedbo privacy verify`: whether a ledger is a clean history.
 
-use std::path::PathBuf;
-
 use fedbo_ledger::Head;
 use serde::Serialize;
 
-use super::{ledger_file, noted_head};
+use super::Place;
 use crate::console;
 use crate::exit::Exit;
 use crate::text::counted;
@@ -15,8 +13,8 @@ use crate::text::counted;
 /// Changes nothing, also while the study runs. Exit code 2 if something is wrong.
 #[derive(clap::Args)]
 pub(crate) struct Verify {
-    /// A results folder that holds ledger.db, or the ledger's file
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: Place,
     /// A head that was kept elsewhere, as SEQ:HASH: the ledger must contain it still; default the one in ledger.head beside it
     ///
     /// Without it, a ledger that was set back to an older state as a whole cannot be told from a sound one; with the one beside
@@ -45,12 +43,12 @@ struct ProblemRecord {
 
 impl Verify {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let file = ledger_file(&self.ledger);
+        let source = self.place.find()?;
         let known = match self.head {
             Some(head) => Some(head),
-            None => noted_head(&file)?,
+            None => source.noted_head()?,
         };
-        let report = fedbo_ledger::verify(&file, known.as_ref())?;
+        let report = source.verify(known.as_ref())?;
         let is_sound = report.problems.is_empty();
         let releases = counted(report.n_entries, "release");
         if self.json {
@@ -67,7 +65,7 @@ impl Verify {
             };
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else if let (true, Some(head)) = (is_sound, report.head) {
-            console::result(&format!("{} is sound: {releases}", file.display()))?;
+            console::result(&format!("{source} is sound: {releases}"))?;
             console::result(&format!("head {head}"))?;
         } else {
             for problem in &report.problems {
@@ -75,9 +73,8 @@ impl Verify {
             }
             let n_problems = counted(report.problems.len() as u64, "problem");
             console::note(&format!(
-                "error: {}: {n_problems} in {releases}; nothing may be released from it: go on from a sound copy whose head you \
-                 know, or begin a new study with a budget of its own",
-                file.display()
+                "error: {source}: {n_problems} in {releases}; nothing may be released from it: go on from a sound copy whose head you \
+                 know, or begin a new study with a budget of its own"
             ));
         }
         Ok(if is_sound { Exit::Done } else { Exit::Input })

@@ -1,0 +1,162 @@
+//! Coordinators that share a PostgreSQL database, as processes of the real program: paused, killed, and their database too.
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and the place says where"
+)]
+
+#[path = "replicas/cluster.rs"]
+mod cluster;
+#[path = "network/world.rs"]
+#[allow(dead_code, reason = "each test uses its own part")]
+mod world;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use cluster::Cluster;
+use world::Setup;
+
+/// Privacy that no test of this file spends.
+const PRIVACY: &str = "epsilon = 1000.0\nnoise_multiplier = 1.0\nreleases = 10\n";
+
+fn charged() -> Setup {
+    Setup {
+        privacy: PRIVACY,
+        ..Setup::charged(3, 10, 1.0)
+    }
+}
+
+/// With two coordinators behind a proxy, every trial is that of one process.
+#[test]
+fn two_coordinators_do_what_one_process_does() {
+    let setup = Setup::simulated(3, 4, 4.0);
+    let cluster = Cluster::new(&setup, 2);
+    let expected = cluster.world.in_process();
+    let mut agents = cluster.start_agents();
+    for (agent, process) in agents.iter_mut().enumerate() {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        assert_eq!(
+            cluster.world.trials(agent),
+            expected[agent],
+            "agent {agent}"
+        );
+    }
+    cluster.wait_until_finished();
+    assert!(
+        cluster.inbox().iter().all(|(_, has_vector)| !has_vector),
+        "INV-16"
+    );
+}
+
+/// With messages that are relayed too.
+#[test]
+fn two_coordinators_relay_what_one_process_does() {
+    let setup = Setup {
+        algorithm: "fts",
+        privacy: "",
+        ..Setup::simulated(3, 4, 60.0)
+    };
+    let cluster = Cluster::new(&setup, 2);
+    let expected = cluster.world.in_process();
+    for (agent, process) in cluster.start_agents().iter_mut().enumerate() {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        assert_eq!(
+            cluster.world.trials(agent),
+            expected[agent],
+            "agent {agent}"
+        );
+    }
+}
+
+/// The one that plays the rounds is stopped amid a round for longer than its lease, twice: the other goes on, and it cannot commit
+/// when it wakes up.
+#[test]
+fn two_coordinators_one_of_which_is_paused() {
+    let setup = charged();
+    let mut cluster = Cluster::new(&setup, 2);
+    let mut agents = cluster.start_agents();
+    for round in [2, 5] {
+        cluster.wait_for_round(round);
+        let paused = cluster.leader();
+        cluster.signal(paused, Signal::STOP);
+        let since = Instant::now();
+        while !cluster.leads(1 - paused) {
+            assert!(since.elapsed() < Duration::from_secs(30));
+            sleep(Duration::from_millis(5));
+        }
+        eprintln!("taken over after {:?}", since.elapsed());
+        cluster.wait_for_round(round + 2);
+        assert_ne!(cluster.leader(), paused);
+        cluster.signal(paused, Signal::CONT);
+    }
+    cluster.check(&mut agents, setup.rounds);
+}
+
+/// Killed wherever they are, also both at once, and started again.
+#[test]
+fn two_coordinators_that_are_killed() {
+    let setup = charged();
+    let mut cluster = Cluster::new(&setup, 2);
+    let mut agents = cluster.start_agents();
+    for (round, wait_ms) in [(1, 0), (3, 300), (5, 600)] {
+        cluster.wait_for_round(round);
+        sleep(Duration::from_millis(wait_ms));
+        let leader = cluster.leader();
+        cluster.signal(leader, Signal::KILL);
+        if round == 5 {
+            cluster.signal(1 - leader, Signal::KILL);
+            cluster.restart(1 - leader);
+        }
+        cluster.restart(leader);
+    }
+    cluster.check(&mut agents, setup.rounds);
+}
+
+/// The database is killed amid rounds, and the moment that a charge is there.
+#[test]
+fn database_killed() {
+    let setup = charged();
+    let mut cluster = Cluster::new(&setup, 2);
+    let mut agents = cluster.start_agents();
+    for (n_entries, wait_ms) in [(1, 0), (2, 150), (4, 500)] {
+        cluster.wait_for_entries(n_entries);
+        sleep(Duration::from_millis(wait_ms));
+        cluster.server.stop_hard();
+        sleep(Duration::from_millis(wait_ms));
+        cluster.server.restart();
+    }
+    cluster.check(&mut agents, setup.rounds);
+}
+
+/// A replica with another key would be another coordinator; a database that may lose what it acknowledged is none.
+#[test]
+fn other_keys_and_unsafe_databases_are_refused() {
+    let mut cluster = Cluster::new(&charged(), 1);
+    let refused = |cluster: &Cluster, key: &str, code: i32| {
+        let output = cluster.service(key).output().unwrap();
+        assert_eq!(output.status.code(), Some(code));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let err = refused(&cluster, "no.key", 2);
+    assert!(err.contains("key is missing"), "{err}");
+    let other = "fedbo-secret-key-1 ".to_owned() + &"07".repeat(32) + "\n";
+    let path = cluster.world.path("other.key");
+    std::fs::write(&path, other).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let err = refused(&cluster, "other.key", 2);
+    assert!(err.contains("by another key"), "{err}");
+    let key = cluster.world.path("fedbo.key");
+    assert_eq!(
+        std::fs::metadata(key).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    for setting in ["fsync", "synchronous_commit"] {
+        cluster.server.restart_with(&[(setting, "off")]);
+        let err = refused(&cluster, "fedbo.key", 4);
+        assert!(err.contains(&format!("{setting} is off")), "{err}");
+    }
+}

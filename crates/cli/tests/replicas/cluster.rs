@@ -1,0 +1,295 @@
+//! Coordinators on one database, behind a proxy.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use fedbo_testkit::postgres::Server;
+use rustix::process::Signal;
+
+use crate::world::{PATIENCE, Process, Setup, World};
+
+/// Seconds.
+const LEASE: &str = "2";
+
+pub(crate) struct Cluster {
+    pub(crate) server: Server,
+    pub(crate) world: World,
+    url: String,
+    tokens: Vec<String>,
+    replicas: Vec<Process>,
+    proxy: Proxy,
+}
+
+impl Cluster {
+    /// A database of its own, a study in it, and so many coordinators.
+    pub(crate) fn new(setup: &Setup, n_replicas: usize) -> Self {
+        let server = Server::start();
+        let url = server.new_database();
+        let world = World::new(setup);
+        let place = ["--store", &*url, "--key", "fedbo.key"];
+        let create = ["coordinator", "study", "create", "federation.toml"];
+        let created = world.json(&[&create[..], &place[..]].concat());
+        let tokens = created["tokens"].as_array().unwrap().iter();
+        let mut cluster = Self {
+            tokens: tokens
+                .map(|token| token["token"].as_str().unwrap().to_owned())
+                .collect(),
+            server,
+            world,
+            url,
+            replicas: Vec::new(),
+            proxy: Proxy::start(n_replicas),
+        };
+        for replica in 0..n_replicas {
+            let started = cluster.start(replica);
+            cluster.replicas.push(started);
+        }
+        cluster
+    }
+
+    /// The command of a coordinator.
+    pub(crate) fn service(&self, key: &str) -> Command {
+        self.world.program(&[
+            "coordinator",
+            "run",
+            "--store",
+            &self.url,
+            "--key",
+            key,
+            "--listen",
+            "127.0.0.1:0",
+            "--lease-s",
+            LEASE,
+        ])
+    }
+
+    fn start(&self, replica: usize) -> Process {
+        let mut process = Process::start(&mut self.service("fedbo.key"));
+        let line = process.wait_for("http://");
+        let port = line.rsplit(':').next().unwrap().trim().parse().unwrap();
+        self.proxy.backends.lock().unwrap()[replica].port = Some(port);
+        process
+    }
+
+    /// Starts a coordinator again whose process has ended.
+    pub(crate) fn restart(&mut self, replica: usize) {
+        assert_eq!(self.replicas[replica].end(), None);
+        self.replicas[replica] = self.start(replica);
+    }
+
+    /// Enrols and starts all agents, which know the proxy alone.
+    pub(crate) fn start_agents(&self) -> Vec<Process> {
+        self.world.start_agents(&self.tokens, self.proxy.port)
+    }
+
+    /// Sends a signal. What watches a real proxy's backends would notice soon: connections to one that does not answer end, and
+    /// new ones go to others.
+    pub(crate) fn signal(&mut self, replica: usize, signal: Signal) {
+        self.replicas[replica].signal(signal);
+        let mut backends = self.proxy.backends.lock().unwrap();
+        backends[replica].is_away = signal != Signal::CONT;
+        for stream in backends[replica].streams.drain(..) {
+            // It may have ended already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        if signal == Signal::KILL {
+            backends[replica] = Backend::default();
+        }
+    }
+
+    /// Which coordinator plays the rounds.
+    pub(crate) fn leader(&self) -> usize {
+        let all = 0..self.replicas.len();
+        self.wait("a leader", |cluster| {
+            all.clone().find(|replica| cluster.leads(*replica))
+        })
+    }
+
+    /// Whether this coordinator plays the rounds.
+    pub(crate) fn leads(&self, replica: usize) -> bool {
+        let rows = self.query("SELECT holder FROM fedbo_coordinator.studies");
+        let holder = rows.and_then(|rows| rows.into_iter().next().flatten());
+        let name = format!("process {},", self.replicas[replica].pid());
+        holder.is_some_and(|holder| holder.starts_with(&name))
+    }
+
+    pub(crate) fn wait_for_round(&self, round: u64) {
+        self.wait(&format!("round {round}"), |cluster| {
+            let rows = cluster.query("SELECT round::text FROM fedbo_coordinator.studies")?;
+            let found: u64 = rows.first()?.as_ref()?.parse().ok()?;
+            (found >= round).then_some(())
+        });
+    }
+
+    pub(crate) fn wait_for_entries(&self, n: u64) {
+        self.wait(&format!("{n} entries"), |cluster| {
+            let rows = cluster.query("SELECT count(*)::text FROM fedbo_ledger.entries")?;
+            let found: u64 = rows.first()?.as_ref()?.parse().ok()?;
+            (found >= n).then_some(())
+        });
+    }
+
+    pub(crate) fn wait_until_finished(&self) {
+        self.wait("the end", |cluster| {
+            let rows = cluster.query("SELECT state FROM fedbo_coordinator.studies")?;
+            (rows.first()?.as_deref() == Some("finished")).then_some(())
+        });
+    }
+
+    fn wait<R>(&self, what: &str, look: impl Fn(&Self) -> Option<R>) -> R {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            assert!(Instant::now() < until, "there is not {what}");
+            sleep(Duration::from_millis(3));
+        }
+    }
+
+    fn database(&self) -> &str {
+        self.url.rsplit_once('/').unwrap().1
+    }
+
+    /// The first column of some rows.
+    fn query(&self, sql: &str) -> Option<Vec<Option<String>>> {
+        let mut client = self.server.connect(self.database());
+        let rows = client.query(sql, &[]).ok()?;
+        Some(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Slots in the inbox, and whether their vectors are there.
+    pub(crate) fn inbox(&self) -> Vec<(i64, bool)> {
+        let mut client = self.server.connect(self.database());
+        let sql = "SELECT slot, sealed IS NOT NULL FROM fedbo_coordinator.inbox";
+        let rows = client.query(sql, &[]).unwrap();
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    }
+
+    /// The oracle: all agents end well, each scheduled round was charged and released exactly once, with the planned event and noise
+    /// of its own; the chain is sound; what agents took for releases is what the ledger has; none was charged twice for a round.
+    pub(crate) fn check(&mut self, agents: &mut [Process], rounds: u64) {
+        for process in agents.iter_mut() {
+            assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        }
+        self.wait_until_finished();
+        let ledger = [&*self.url, "--study", "labs"];
+        self.world
+            .done(&[&["privacy", "verify"][..], &ledger[..]].concat());
+        let statement = self
+            .world
+            .json(&[&["privacy", "statement"][..], &ledger[..]].concat());
+        assert_eq!(statement["releases"], rounds);
+        let mut client = self.server.connect(self.database());
+        let sql = "SELECT round, event, release FROM fedbo_ledger.entries ORDER BY seq";
+        let entries: Vec<(i64, Vec<u8>, Vec<u8>)> = client
+            .query(sql, &[])
+            .unwrap()
+            .iter()
+            .map(|row| (row.get(0), row.get(1), row.get(2)))
+            .collect();
+        let found: Vec<u64> = entries
+            .iter()
+            .map(|(round, _, _)| u64::try_from(*round).unwrap())
+            .collect();
+        assert_eq!(found, (0..rounds).collect::<Vec<_>>());
+        let events: BTreeSet<&Vec<u8>> = entries.iter().map(|(_, event, _)| event).collect();
+        assert_eq!(events.len(), 1);
+        let releases: BTreeSet<&Vec<u8>> = entries.iter().map(|(_, _, bytes)| bytes).collect();
+        assert_eq!(releases.len(), entries.len(), "noise was used again");
+        let last = &entries.last().unwrap().2;
+        for agent in 0..self.world.n_agents {
+            let home = self.world.path(&format!("home{agent}"));
+            let memory = rusqlite::Connection::open(home.join("agent.db")).unwrap();
+            let count = |sql: &str| -> u64 { memory.query_row(sql, [], |row| row.get(0)).unwrap() };
+            let charges = count("SELECT count(*) FROM charges");
+            assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"));
+            assert!(charges <= rounds);
+            let kept = crate::world::bytes_below(&home);
+            assert!(
+                kept.windows(last.len()).any(|window| window == last),
+                "agent {agent}"
+            );
+        }
+        let shown = self.world.json(&[
+            "coordinator",
+            "study",
+            "show",
+            "labs",
+            "--store",
+            &self.url,
+            "--key",
+            "fedbo.key",
+        ]);
+        assert_eq!(shown["ledger_head"], statement["head"]);
+        assert!(
+            self.inbox().iter().all(|(_, has_vector)| !has_vector),
+            "INV-16"
+        );
+    }
+}
+
+#[derive(Default)]
+struct Backend {
+    port: Option<u16>,
+    is_away: bool,
+    streams: Vec<TcpStream>,
+}
+
+/// Passes connections on, each to the next backend that lives.
+struct Proxy {
+    port: u16,
+    backends: Arc<Mutex<Vec<Backend>>>,
+}
+
+impl Proxy {
+    fn start(n: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let backends: Arc<Mutex<Vec<Backend>>> = Arc::default();
+        backends.lock().unwrap().resize_with(n, Backend::default);
+        let shared = Arc::clone(&backends);
+        let turn = AtomicUsize::new(0);
+        spawn(move || {
+            for client in listener.incoming() {
+                let Ok(client) = client else { return };
+                let mut backends = shared.lock().unwrap();
+                let first = turn.fetch_add(1, Ordering::Relaxed);
+                for offset in 0..n {
+                    let backend = &mut backends[(first + offset) % n];
+                    let Some(port) = backend.port.filter(|_| !backend.is_away) else {
+                        continue;
+                    };
+                    if let Ok(server) = TcpStream::connect(("127.0.0.1", port)) {
+                        let copies = [client.try_clone().unwrap(), server.try_clone().unwrap()];
+                        backend.streams.extend(copies);
+                        pass(&client, &server);
+                        pass(&server, &client);
+                        break;
+                    }
+                }
+            }
+        });
+        Self { port, backends }
+    }
+}
+
+/// Copies what comes from one side to the other until it ends.
+fn pass(from: &TcpStream, to: &TcpStream) {
+    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+    spawn(move || {
+        let mut buffer = [0; 16 << 10];
+        while let Ok(n @ 1..) = from.read(&mut buffer) {
+            if to.write_all(&buffer[..n]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write); // it may have ended already
+    });
+}

@@ -1,0 +1,148 @@
+//! Vectors of a study whose replicas share a store: checked and sealed by whoever takes them, read by whoever plays the round.
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{Inbox as Checker, MessageRejected};
+use fedbo_protocol::{AgentUpdate, UpdateRejected};
+use fedbo_wire::SigningKey;
+
+use crate::store::{
+    Arrived, Inbox, Lead, Place, Posted, Posting, Seal, SealError, Store, StoreError,
+};
+use crate::study::Study;
+
+/// Why a vector could not be passed on. Nothing of it is kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IntakeError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Seal(#[from] SealError),
+}
+
+/// The way of a study's vectors through its store.
+pub(crate) struct Intake {
+    study: Arc<Study>,
+    store: Arc<dyn Store>,
+    seal: Seal,
+    checker: Checker,
+}
+
+impl Intake {
+    /// None where one process takes all vectors itself.
+    pub(crate) fn of(
+        study: &Arc<Study>,
+        store: &Arc<dyn Store>,
+        key: &SigningKey,
+    ) -> Option<Arc<Self>> {
+        store.inbox()?;
+        Some(Arc::new(Self {
+            checker: Checker::new(study.n_features as usize, study.map),
+            study: Arc::clone(study),
+            store: Arc::clone(store),
+            seal: Seal::of(key),
+        }))
+    }
+
+    fn inbox(&self) -> Result<&dyn Inbox, StoreError> {
+        // Asked before this was made; a store does not change its kind.
+        self.store.inbox().ok_or(StoreError::Superseded)
+    }
+
+    /// Takes a vector; it is stored when this returns. The refusals are those of the round's machine, which sees the vector later.
+    pub(crate) fn post(
+        &self,
+        update: &AgentUpdate,
+    ) -> Result<Result<(), UpdateRejected>, IntakeError> {
+        let (sender, round) = (update.sender, update.round);
+        if let Err(rejected) = self.check(update) {
+            return Ok(Err(rejected));
+        }
+        let place = self.place(round, sender);
+        let sealed = self.seal.seal(&place, &update.weights)?;
+        let is_relayed = self.study.is_relayed();
+        let mark = is_relayed.then(|| self.seal.mark(&place, &update.weights));
+        let posted = self.inbox()?.post(&Posting {
+            study: self.study.key,
+            round,
+            slot: sender,
+            mark: mark.as_deref(),
+            sealed: &sealed,
+        })?;
+        Ok(match posted {
+            Posted::Taken => Ok(()),
+            Posted::Conflict => Err(UpdateRejected::Conflict { sender, round }),
+            Posted::Early { current } => Err(UpdateRejected::Early {
+                sender,
+                round,
+                current,
+            }),
+            Posted::Late if !self.study.collects(round) => {
+                Err(UpdateRejected::NotCollected { sender, round })
+            }
+            Posted::Late => Err(UpdateRejected::Late { sender, round }),
+        })
+    }
+
+    /// What does not depend on the round. A vector of a private study that is not finite counts as zero (INV-5) and is taken like
+    /// any other.
+    fn check(&self, update: &AgentUpdate) -> Result<(), UpdateRejected> {
+        let AgentUpdate { sender, map, .. } = *update;
+        if sender >= self.study.n_slots {
+            return Err(UpdateRejected::UnknownSender { sender });
+        }
+        match self.checker.check(sender, map, &update.weights) {
+            Err(MessageRejected::NotFinite { .. }) if !self.study.is_relayed() => Ok(()),
+            checked => Ok(checked?),
+        }
+    }
+
+    fn place(&self, round: u64, slot: u32) -> Place {
+        Place {
+            config: self.study.digest,
+            round,
+            slot,
+        }
+    }
+
+    /// Whether what an agent delivered is not here, as after a crash of the database.
+    pub(crate) fn awaits(&self, slot: u32, round: u64) -> Result<bool, StoreError> {
+        self.inbox()?.awaits(self.study.key, slot, round)
+    }
+
+    /// The vectors of a round but for those of `known` slots, by slot. One that cannot be read counts as missing.
+    pub(crate) fn arrived(
+        &self,
+        round: u64,
+        known: &[u32],
+    ) -> Result<Vec<(u32, Option<AgentUpdate>)>, StoreError> {
+        let arrived = self.inbox()?.arrived(self.study.key, round, known)?;
+        let open = |arrived: Arrived| {
+            let place = self.place(round, arrived.slot);
+            let opened = self.seal.open(&place, &arrived.sealed);
+            if let Err(error) = &opened {
+                tracing::error!(study = %self.study.name, "a stored upload cannot be read: {error}");
+            }
+            let update = opened.ok().map(|weights| AgentUpdate {
+                sender: arrived.slot,
+                round,
+                map: self.study.map,
+                weights,
+            });
+            (arrived.slot, update)
+        };
+        Ok(arrived.into_iter().map(open).collect())
+    }
+
+    pub(crate) fn shut(&self, lead: &Lead) -> Result<(), StoreError> {
+        self.inbox()?.shut(lead)
+    }
+
+    pub(crate) fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
+        self.inbox()?.forget(lead, round)
+    }
+
+    pub(crate) fn epoch(&self) -> Result<i64, StoreError> {
+        self.inbox()?.epoch()
+    }
+}

@@ -1,0 +1,88 @@
+//! The layout of a coordinator's store in a database: a schema `fedbo_coordinator` of its own.
+
+use fedbo_postgres::Layout;
+
+/// Times are milliseconds since 1970. `holder` is who plays a study's rounds, until when, with the fencing token; `is_open` says
+/// whether vectors of the round are taken. `identity` is the public key by which agents know the coordinator. `inbox` has the newest vector of a slot that was taken: sealed, and gone once its round is
+/// over; of a relayed study its mark stays. What is unlogged is in no backup, and empty after a crash of the server: then
+/// `inbox_epoch` is empty too, and gets another number.
+pub(super) const LAYOUT: Layout = Layout {
+    schema: "fedbo_coordinator",
+    version: 1,
+    tables: r#"
+CREATE TABLE fedbo_coordinator.studies (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    config text NOT NULL,
+    state text NOT NULL CHECK (state IN ('waiting', 'running', 'paused', 'finished')),
+    round bigint NOT NULL CHECK (round >= 0),
+    began_ms bigint,
+    is_open boolean NOT NULL DEFAULT false,
+    head text,
+    holder text,
+    until_ms bigint,
+    token bigint NOT NULL DEFAULT 0,
+    CONSTRAINT studies_by_name EXCLUDE USING hash (name WITH =)
+);
+
+CREATE TABLE fedbo_coordinator.identity (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    key bytea NOT NULL CHECK (length(key) = 32)
+);
+
+CREATE TABLE fedbo_coordinator.slots (
+    study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
+    slot bigint NOT NULL CHECK (slot >= 0),
+    name text NOT NULL,
+    key bytea CHECK (length(key) = 32),
+    previous bytea CHECK (length(previous) = 32),
+    revoked boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (study, slot)
+);
+CREATE UNIQUE INDEX slots_by_key ON fedbo_coordinator.slots (study, key) WHERE key IS NOT NULL;
+
+CREATE TABLE fedbo_coordinator.tokens (
+    secret bytea PRIMARY KEY CHECK (length(secret) = 32),
+    study bigint NOT NULL,
+    slot bigint NOT NULL,
+    expires_ms bigint NOT NULL,
+    used_by bytea CHECK (length(used_by) = 32),
+    FOREIGN KEY (study, slot) REFERENCES fedbo_coordinator.slots (study, slot)
+);
+CREATE INDEX tokens_by_slot ON fedbo_coordinator.tokens (study, slot);
+
+CREATE TABLE fedbo_coordinator.broadcasts (
+    study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
+    round bigint NOT NULL CHECK (round >= 0),
+    bytes bytea NOT NULL,
+    PRIMARY KEY (study, round)
+);
+
+CREATE TABLE fedbo_coordinator.releases (
+    study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
+    round bigint NOT NULL CHECK (round >= 0),
+    bytes bytea NOT NULL,
+    PRIMARY KEY (study, round)
+);
+
+CREATE TABLE fedbo_coordinator.generation (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    number bigint NOT NULL
+);
+INSERT INTO fedbo_coordinator.generation (number) VALUES (1);
+
+CREATE UNLOGGED TABLE fedbo_coordinator.inbox (
+    study bigint NOT NULL,
+    slot bigint NOT NULL,
+    round bigint NOT NULL,
+    mark bytea,
+    sealed bytea,
+    PRIMARY KEY (study, slot)
+);
+
+CREATE UNLOGGED TABLE fedbo_coordinator.inbox_epoch (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    number bigint NOT NULL
+);
+"#,
+};

@@ -1,0 +1,632 @@
+//! What every store of a coordinator owes to agents, operators and rounds; and what the inbox of one owes that replicas share.
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a store that fails here breaks its contract, and the place says how"
+)]
+
+#[path = "../../storage/tests/postgres_crash/proxy.rs"]
+#[allow(dead_code, reason = "each test uses its own part")]
+mod proxy;
+
+use std::sync::{Arc, OnceLock};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use fedbo_coordinator::store::{
+    Arrived, FreeRelease, Inbox, Lead, NextRound, Posted, PostgresStore, Posting, SqliteStore,
+    Store, StoreError, StudyRecord, StudyState,
+};
+use fedbo_database::Mode;
+use fedbo_testkit::postgres::Server;
+use fedbo_wire::{Digest, PublicKey};
+use proxy::{Cut, Proxy};
+
+/// One server for all tests that leave it as it is.
+fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(Server::start)
+}
+
+fn postgres(url: &str) -> PostgresStore {
+    PostgresStore::open(&url.parse().unwrap(), Mode::Create).unwrap()
+}
+
+type Check = fn(&dyn Store);
+
+const CHECKS: [(&str, Check); 11] = [
+    ("studies are found by name", studies_are_found_by_name),
+    ("states change as an operator may", states_change),
+    ("tokens are used once", tokens_are_used_once),
+    ("a study begins with its last agent", a_study_begins),
+    ("one agent has one slot", one_agent_has_one_slot),
+    ("keys are replaced", keys_are_replaced),
+    ("leases end by the store's clock", leases_end),
+    ("who was superseded changes nothing", fencing),
+    ("rounds and what they hand out", rounds),
+    ("a release is made once", a_release_is_made_once),
+    ("many at once", races),
+];
+
+#[test]
+fn sqlite_store_contract() {
+    for (name, check) in CHECKS {
+        // In memory where there is one: what is tested is not the disk.
+        let memory = std::path::Path::new("/dev/shm");
+        let folder = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory).unwrap(),
+            false => tempfile::tempdir().unwrap(),
+        };
+        let store = SqliteStore::open(&folder.path().join("store.db"), Mode::Create).unwrap();
+        eprintln!("store contract: {name}");
+        check(&store);
+    }
+}
+
+#[test]
+fn postgres_store_contract() {
+    for (name, check) in CHECKS {
+        let store = postgres(&server().new_database());
+        eprintln!("store contract: {name}");
+        check(&store);
+    }
+}
+
+fn roster(n: usize) -> Vec<String> {
+    (0..n).map(|agent| format!("lab {agent}")).collect()
+}
+
+fn create(store: &dyn Store) -> StudyRecord {
+    store
+        .create_study("labs", "config = 1\n", &roster(3))
+        .unwrap()
+}
+
+fn secret(n: u8) -> Digest {
+    Digest([n; 32])
+}
+
+fn key(n: u8) -> PublicKey {
+    PublicKey([n; 32])
+}
+
+fn hour(store: &dyn Store) -> u64 {
+    store.now_ms().unwrap() + 3_600_000
+}
+
+fn lead(store: &dyn Store, study: &StudyRecord, holder: &str) -> Lead {
+    store.lead(study.key, holder, 60_000).unwrap().unwrap()
+}
+
+fn next(round: u64) -> NextRound<'static> {
+    NextRound {
+        round,
+        began_ms: 1_000 + round,
+        collects: true,
+        broadcast: None,
+        finishes: false,
+    }
+}
+
+fn studies_are_found_by_name(store: &dyn Store) {
+    assert_eq!(store.studies().unwrap(), []);
+    let before = store.generation().unwrap();
+    let labs = create(store);
+    assert!(store.generation().unwrap() > before);
+    assert_eq!(
+        (&*labs.name, &*labs.config, labs.state, labs.round),
+        ("labs", "config = 1\n", StudyState::Waiting, 0)
+    );
+    assert_eq!((labs.began_ms, &labs.head), (None, &None));
+    let long = "ü\u{1F41D}".repeat(3_000);
+    let other = store.create_study(&long, "", &[]).unwrap();
+    assert_eq!(store.study("labs").unwrap(), labs);
+    assert_eq!(store.studies().unwrap(), [labs, other]);
+    let exists = store.create_study("labs", "config = 1\n", &roster(3));
+    assert!(matches!(exists, Err(StoreError::Exists { .. })));
+    let none = store.study("lab");
+    assert!(matches!(none, Err(StoreError::NoStudy { .. })));
+    let names: Vec<String> = store
+        .slots(store.study("labs").unwrap().key)
+        .unwrap()
+        .into_iter()
+        .map(|slot| slot.name)
+        .collect();
+    assert_eq!(names, roster(3));
+}
+
+fn states_change(store: &dyn Store) {
+    use StudyState::{Finished, Paused, Running, Waiting};
+    let study = create(store).key;
+    let state = || store.study("labs").unwrap().state;
+    for (to, is_allowed) in [
+        (Waiting, true),
+        (Finished, false),
+        (Paused, true),
+        (Waiting, false),
+        (Running, true),
+        (Running, true),
+        (Waiting, false),
+        (Paused, true),
+        (Running, true),
+    ] {
+        let before = state();
+        let changed = store.set_state(study, to);
+        assert_eq!(changed.is_ok(), is_allowed, "{before} to {to}");
+        assert_eq!(state(), if is_allowed { to } else { before });
+    }
+    let lead = lead(store, &store.study("labs").unwrap(), "a");
+    let finishes = true;
+    store
+        .begin_round(
+            &lead,
+            NextRound {
+                finishes,
+                ..next(1)
+            },
+        )
+        .unwrap();
+    assert_eq!(state(), Finished);
+    let over = store.set_state(study, Running);
+    assert!(matches!(
+        over,
+        Err(StoreError::State { from: Finished, .. })
+    ));
+}
+
+fn tokens_are_used_once(store: &dyn Store) {
+    let study = create(store).key;
+    let hour = hour(store);
+    let add = |slot, n| store.add_token(study, slot, &secret(n), hour);
+    add(0, 1).unwrap();
+    assert_eq!(add(9, 2), Err(StoreError::NoSlot { slot: 9 }));
+    let enrol = |n, agent| {
+        store
+            .enrol(&secret(n), &key(agent))
+            .map(|enrolment| enrolment.slot)
+    };
+    assert_eq!(enrol(7, 1), Err(StoreError::TokenUnknown));
+    add(0, 3).unwrap(); // the first is void
+    assert_eq!(enrol(1, 1), Err(StoreError::TokenUnknown));
+    assert_eq!(enrol(3, 1), Ok(0));
+    assert_eq!(enrol(3, 1), Ok(0));
+    assert_eq!(enrol(3, 2), Err(StoreError::TokenUsed));
+    store.add_token(study, 1, &secret(4), 5).unwrap();
+    assert_eq!(enrol(4, 2), Err(StoreError::TokenExpired));
+    // A new token of a slot that is taken is for another key, which takes it.
+    add(0, 5).unwrap();
+    assert_eq!(enrol(5, 9), Ok(0));
+    assert_eq!(store.slots(study).unwrap()[0].key, Some(key(9)));
+    assert_eq!(store.slot_of(study, &key(1)).unwrap(), None);
+}
+
+fn a_study_begins(store: &dyn Store) {
+    let study = create(store).key;
+    for slot in 0..3_u8 {
+        assert_eq!(store.study("labs").unwrap().state, StudyState::Waiting);
+        let hour = hour(store);
+        store
+            .add_token(study, slot.into(), &secret(slot), hour)
+            .unwrap();
+        let before = store.generation().unwrap();
+        let enrolment = store.enrol(&secret(slot), &key(slot)).unwrap();
+        assert!(store.generation().unwrap() > before);
+        assert_eq!(enrolment.agent, format!("lab {slot}"));
+        assert_eq!(enrolment.study, store.study("labs").unwrap());
+    }
+    assert_eq!(store.study("labs").unwrap().state, StudyState::Running);
+}
+
+fn one_agent_has_one_slot(store: &dyn Store) {
+    let study = create(store).key;
+    let hour = hour(store);
+    for slot in 0..2_u8 {
+        store
+            .add_token(study, slot.into(), &secret(slot), hour)
+            .unwrap();
+    }
+    store.enrol(&secret(0), &key(7)).unwrap();
+    let taken = store.enrol(&secret(1), &key(7)).unwrap_err();
+    assert_eq!(taken, StoreError::KeyTaken { slot: 0 });
+    store.enrol(&secret(1), &key(8)).unwrap();
+    let taken = store.rotate(study, 1, &key(8), &key(7)).unwrap_err();
+    assert_eq!(taken, StoreError::KeyTaken { slot: 0 });
+    // Of another study it may have a slot.
+    let other = store.create_study("other", "", &roster(1)).unwrap().key;
+    store.add_token(other, 0, &secret(9), hour).unwrap();
+    store.enrol(&secret(9), &key(7)).unwrap();
+}
+
+fn keys_are_replaced(store: &dyn Store) {
+    let study = create(store).key;
+    let hour = hour(store);
+    store.add_token(study, 2, &secret(0), hour).unwrap();
+    store.enrol(&secret(0), &key(1)).unwrap();
+    let of = |n| store.slot_of(study, &key(n)).unwrap();
+    for _ in 0..2 {
+        store.rotate(study, 2, &key(1), &key(2)).unwrap();
+        assert_eq!((of(1), of(2), of(3)), (Some(2), Some(2), None));
+    }
+    let not_theirs = store.rotate(study, 2, &key(1), &key(3));
+    assert_eq!(not_theirs, Err(StoreError::NoSlot { slot: 2 }));
+    store.rotate(study, 2, &key(2), &key(3)).unwrap();
+    assert_eq!((of(1), of(2), of(3)), (None, Some(2), Some(2)));
+    store.revoke(study, 2).unwrap();
+    assert_eq!((of(2), of(3)), (None, None));
+    assert!(store.slots(study).unwrap()[2].is_revoked);
+    let revoked = store.rotate(study, 2, &key(3), &key(4));
+    assert_eq!(revoked, Err(StoreError::NoSlot { slot: 2 }));
+    assert_eq!(store.revoke(study, 9), Err(StoreError::NoSlot { slot: 9 }));
+}
+
+fn leases_end(store: &dyn Store) {
+    let study = create(store).key;
+    let take = |holder, ms| store.lead(study, holder, ms).unwrap();
+    let first = take("a", 150).unwrap();
+    assert_eq!(take("b", 60_000), None);
+    assert!(store.renew(&first, 400).unwrap());
+    sleep(Duration::from_millis(200));
+    assert_eq!(take("b", 60_000), None, "the lease was renewed");
+    sleep(Duration::from_millis(300));
+    let second = take("b", 60_000).unwrap();
+    assert!(second.token > first.token);
+    assert!(!store.renew(&first, 60_000).unwrap());
+    store.resign(&first).unwrap();
+    assert_eq!(take("a", 60_000), None, "another's lead is not let go");
+    store.resign(&second).unwrap();
+    let third = take("a", 60_000).unwrap();
+    // The same holder takes its lead again, as after a crash.
+    assert!(take("a", 60_000).unwrap().token > third.token);
+    let missing = store.lead(fedbo_coordinator::store::StudyKey(99), "a", 1);
+    assert!(matches!(missing, Err(StoreError::NoStudy { .. })));
+}
+
+fn fencing(store: &dyn Store) {
+    let study = create(store);
+    let old = store.lead(study.key, "a", 1).unwrap().unwrap();
+    store.begin_round(&old, next(3)).unwrap();
+    sleep(Duration::from_millis(20));
+    let new = lead(store, &study, "b");
+    let bytes = vec![1];
+    let release = FreeRelease { round: 3, bytes };
+    let before = store.study("labs").unwrap();
+    assert_eq!(
+        store.begin_round(&old, next(4)),
+        Err(StoreError::Superseded)
+    );
+    assert_eq!(store.note_head(&old, "1:aa"), Err(StoreError::Superseded));
+    assert_eq!(
+        store.add_release(&old, &release),
+        Err(StoreError::Superseded)
+    );
+    if let Some(inbox) = store.inbox() {
+        assert_eq!(inbox.shut(&old), Err(StoreError::Superseded));
+        assert_eq!(inbox.forget(&old, 3), Err(StoreError::Superseded));
+    }
+    assert_eq!(store.study("labs").unwrap(), before);
+    assert_eq!(store.free_releases(study.key).unwrap(), []);
+    store.add_release(&new, &release).unwrap();
+    store.note_head(&new, "1:bb").unwrap();
+    store.begin_round(&new, next(4)).unwrap();
+    let after = store.study("labs").unwrap();
+    assert_eq!((after.round, after.head.as_deref()), (4, Some("1:bb")));
+}
+
+fn rounds(store: &dyn Store) {
+    let study = create(store);
+    let lead = lead(store, &study, "a");
+    for round in 0..4 {
+        let bytes = vec![u8::try_from(round).unwrap(); 100_000];
+        let broadcast = (round > 1).then_some(&bytes[..]);
+        store
+            .begin_round(
+                &lead,
+                NextRound {
+                    broadcast,
+                    ..next(round)
+                },
+            )
+            .unwrap();
+        let record = store.study("labs").unwrap();
+        assert_eq!(
+            (record.round, record.began_ms),
+            (round, Some(1_000 + round))
+        );
+        let stored = store.broadcast(study.key, round).unwrap();
+        assert_eq!(stored.as_deref(), broadcast);
+    }
+    // What was handed out never changes.
+    let broadcast = Some(&b"other"[..]);
+    store
+        .begin_round(
+            &lead,
+            NextRound {
+                broadcast,
+                ..next(3)
+            },
+        )
+        .unwrap_err();
+    assert_eq!(
+        store.broadcast(study.key, 3).unwrap().unwrap().len(),
+        100_000
+    );
+    // A round that is played again after a crash begins anew.
+    let began_ms = 7_777;
+    store
+        .begin_round(
+            &lead,
+            NextRound {
+                began_ms,
+                ..next(3)
+            },
+        )
+        .unwrap();
+    assert_eq!(store.study("labs").unwrap().began_ms, Some(7_777));
+}
+
+fn a_release_is_made_once(store: &dyn Store) {
+    let study = create(store);
+    let lead = lead(store, &study, "a");
+    let release = |round: u64| FreeRelease {
+        round,
+        bytes: round.to_le_bytes().to_vec(),
+    };
+    for round in [0, 1, 5] {
+        store.add_release(&lead, &release(round)).unwrap();
+    }
+    for bytes in [release(1).bytes, vec![]] {
+        let again = store.add_release(&lead, &FreeRelease { round: 1, bytes });
+        assert_eq!(again, Err(StoreError::Released { round: 1 }));
+    }
+    assert_eq!(
+        store.free_releases(study.key).unwrap(),
+        [release(0), release(1), release(5)]
+    );
+}
+
+/// Many at once: one study of a name, one agent of a token, one leader of each token.
+fn races(store: &dyn Store) {
+    let won = |act: &(dyn Fn(u8) -> bool + Sync)| {
+        scope(|scope| {
+            let threads: Vec<_> = (0..6).map(|n| scope.spawn(move || act(n))).collect();
+            let won = threads.into_iter().map(|thread| thread.join().unwrap());
+            won.filter(|won| *won).count()
+        })
+    };
+    assert_eq!(
+        won(&|_| store.create_study("race", "", &roster(2)).is_ok()),
+        1
+    );
+    let study = store.study("race").unwrap();
+    let hour = hour(store);
+    store.add_token(study.key, 0, &secret(101), hour).unwrap();
+    let enrol = |n: u8| store.enrol(&secret(101), &key(100 + n)).is_ok();
+    assert_eq!(won(&enrol), 1);
+    let take = |n: u8| {
+        store
+            .lead(study.key, &n.to_string(), 60_000)
+            .unwrap()
+            .is_some()
+    };
+    assert_eq!(won(&take), 1);
+    let before = store.generation().unwrap();
+    let revoke = |_| store.revoke(study.key, 1).is_ok();
+    assert_eq!(won(&revoke), 6);
+    assert_eq!(store.generation().unwrap(), before + 6);
+}
+
+fn post(inbox: &dyn Inbox, study: &StudyRecord, slot: u32, round: u64, vector: &[u8]) -> Posted {
+    inbox
+        .post(&Posting {
+            study: study.key,
+            round,
+            slot,
+            mark: Some(&vector[..1]),
+            sealed: vector,
+        })
+        .unwrap()
+}
+
+/// The first vector of a slot and round counts, in its round alone, as long as the round is open (INV-6); it is gone once the round
+/// is over (INV-16).
+#[test]
+fn inbox_contract() {
+    let store = postgres(&server().new_database());
+    let inbox = store.inbox().unwrap();
+    let study = create(&store);
+    assert_eq!(
+        post(inbox, &study, 0, 0, b"a"),
+        Posted::Late,
+        "the study has not begun"
+    );
+    let lead = lead(&store, &study, "a");
+    store.begin_round(&lead, next(4)).unwrap();
+    let arrived = |round, known: &[u32]| inbox.arrived(study.key, round, known).unwrap();
+    let slots = |known: &[u32]| arrived(4, known).iter().map(|a| a.slot).collect::<Vec<_>>();
+    for slot in [2, 0] {
+        assert!(inbox.awaits(study.key, slot, 4).unwrap());
+        assert_eq!(post(inbox, &study, slot, 4, b"abc"), Posted::Taken);
+        assert!(!inbox.awaits(study.key, slot, 4).unwrap());
+    }
+    assert_eq!(post(inbox, &study, 0, 4, b"abc"), Posted::Taken, "a repeat");
+    assert_eq!(post(inbox, &study, 0, 4, b"xyz"), Posted::Conflict);
+    assert_eq!(post(inbox, &study, 1, 3, b"abc"), Posted::Late);
+    assert_eq!(
+        post(inbox, &study, 1, 5, b"abc"),
+        Posted::Early { current: 4 }
+    );
+    assert_eq!(slots(&[]), [0, 2]);
+    assert_eq!(slots(&[0]), [2]);
+    assert_eq!(
+        arrived(4, &[0])[0],
+        Arrived {
+            slot: 2,
+            sealed: b"abc".to_vec()
+        }
+    );
+    assert_eq!(arrived(3, &[]), []);
+    // Shut: repeats are answered as before, others are late.
+    inbox.shut(&lead).unwrap();
+    assert_eq!(post(inbox, &study, 1, 4, b"abc"), Posted::Late);
+    assert!(!inbox.awaits(study.key, 1, 4).unwrap());
+    assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken);
+    assert_eq!(slots(&[]), [0, 2]);
+    inbox.forget(&lead, 4).unwrap();
+    assert_eq!(slots(&[]), [0; 0]);
+    store.begin_round(&lead, next(5)).unwrap();
+    assert_eq!(
+        post(inbox, &study, 2, 4, b"abc"),
+        Posted::Taken,
+        "a repeat of what counted"
+    );
+    assert_eq!(post(inbox, &study, 2, 4, b"xyz"), Posted::Conflict);
+    assert_eq!(arrived(4, &[]), []);
+    assert_eq!(post(inbox, &study, 2, 5, b"new"), Posted::Taken);
+    assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken);
+    assert_eq!(
+        arrived(5, &[]),
+        [Arrived {
+            slot: 2,
+            sealed: b"new".to_vec()
+        }]
+    );
+    // Forgotten without being shut before: no vector comes after its round's release.
+    inbox.forget(&lead, 5).unwrap();
+    assert_eq!(post(inbox, &study, 0, 5, b"abc"), Posted::Late);
+    assert!(!inbox.awaits(study.key, 0, 5).unwrap());
+    // A round that takes none.
+    let collects = false;
+    store
+        .begin_round(
+            &lead,
+            NextRound {
+                collects,
+                ..next(6)
+            },
+        )
+        .unwrap();
+    assert_eq!(post(inbox, &study, 1, 6, b"abc"), Posted::Late);
+    assert_eq!(arrived(5, &[]), [], "INV-16: a round's vectors go with it");
+}
+
+/// While many are posted, the inbox is shut: what was taken can be read then, all of it, and nothing else ever comes.
+#[test]
+fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
+    let store = postgres(&server().new_database());
+    let inbox = store.inbox().unwrap();
+    let study = create(&store);
+    let lead = lead(&store, &study, "a");
+    for round in 0..5 {
+        store.begin_round(&lead, next(round)).unwrap();
+        let (mut taken, read) = scope(|scope| {
+            let (store, study) = (&store, &study);
+            let threads: Vec<_> = (0..4_u32)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let slots = (0..40).map(|n| 4 * n + thread);
+                        let inbox = store.inbox().unwrap();
+                        slots
+                            .filter(|slot| post(inbox, study, *slot, round, b"v") == Posted::Taken)
+                            .collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            sleep(Duration::from_millis(12));
+            inbox.shut(&lead).unwrap();
+            let read = inbox.arrived(study.key, round, &[]).unwrap();
+            let taken = threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap());
+            (taken.collect::<Vec<_>>(), read)
+        });
+        taken.sort_unstable();
+        let read: Vec<u32> = read.iter().map(|arrived| arrived.slot).collect();
+        assert_eq!(taken, read, "round {round}");
+    }
+}
+
+/// However a connection is cut at a commit, each change happens once, and its caller is told what an uncut call would have told.
+#[test]
+fn an_answer_that_is_lost_changes_nothing() {
+    for cut in [Cut::BeforeCommit, Cut::WithCommit, Cut::BeforeAnswer] {
+        let url = server().new_database();
+        drop(postgres(&url));
+        let proxy = Proxy::start(server().socket());
+        let store = postgres(&proxy.url_of(&url));
+        let due = || proxy.cut_next(cut);
+        due();
+        let study = create(&store);
+        let hour = hour(&store);
+        due();
+        store.add_token(study.key, 0, &secret(1), hour).unwrap();
+        due();
+        store.enrol(&secret(1), &key(1)).unwrap();
+        due();
+        store.rotate(study.key, 0, &key(1), &key(2)).unwrap();
+        due();
+        store.set_state(study.key, StudyState::Running).unwrap();
+        due();
+        let lead = lead(&store, &study, "a");
+        due();
+        let broadcast = Some(&b"messages"[..]);
+        store
+            .begin_round(
+                &lead,
+                NextRound {
+                    broadcast,
+                    ..next(1)
+                },
+            )
+            .unwrap();
+        due();
+        let bytes = vec![7];
+        store
+            .add_release(&lead, &FreeRelease { round: 1, bytes })
+            .unwrap();
+        due();
+        store.note_head(&lead, "1:aa").unwrap();
+        due();
+        assert!(store.renew(&lead, 60_000).unwrap());
+        let inbox = store.inbox().unwrap();
+        due();
+        inbox.shut(&lead).unwrap();
+        assert_eq!(proxy.n_cuts(), 11, "{cut:?}: each call was cut");
+        assert_eq!(store.studies().unwrap().len(), 1);
+        assert_eq!(store.slots(study.key).unwrap().len(), 3);
+        assert_eq!(store.free_releases(study.key).unwrap().len(), 1);
+    }
+}
+
+/// A crash of the server empties the inbox and nothing else, and one can see that it did.
+#[test]
+fn database_killed() {
+    let mut server = Server::start();
+    let store: Arc<PostgresStore> = postgres(&server.new_database()).into();
+    let inbox = store.inbox().unwrap();
+    let study = create(&*store);
+    let lead = lead(&*store, &study, "a");
+    store.begin_round(&lead, next(2)).unwrap();
+    store.note_head(&lead, "1:aa").unwrap();
+    let epoch = inbox.epoch().unwrap();
+    assert_eq!(inbox.epoch().unwrap(), epoch);
+    assert_eq!(post(inbox, &study, 0, 2, b"abc"), Posted::Taken);
+    let before = store.study("labs").unwrap();
+    server.stop_hard();
+    let gone = inbox.post(&Posting {
+        study: study.key,
+        round: 2,
+        slot: 1,
+        mark: None,
+        sealed: b"abc",
+    });
+    assert!(matches!(gone, Err(StoreError::Refused { .. })), "{gone:?}");
+    server.restart();
+    assert_eq!(store.study("labs").unwrap(), before);
+    assert_ne!(inbox.epoch().unwrap(), epoch);
+    assert!(
+        inbox.awaits(study.key, 0, 2).unwrap(),
+        "it is asked for again"
+    );
+    assert_eq!(post(inbox, &study, 0, 2, b"abc"), Posted::Taken);
+    store.begin_round(&lead, next(3)).unwrap();
+}
