@@ -10,6 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::fuzz::Fuzz;
 use crate::mutants::Mutants;
 use crate::postgres;
 use crate::process::{cargo, root, run, succeeds};
@@ -33,7 +34,7 @@ pub(crate) fn check() -> Result<()> {
 /// What `cargo xtask test` is told.
 #[derive(clap::Args)]
 pub(crate) struct Test {
-    /// Also the long forms of tests, such as audits with a million trials, in a release build
+    /// Also the long forms of tests, such as audits with a million trials, in a release build, and fuzzing
     #[arg(long)]
     long: bool,
 }
@@ -51,6 +52,7 @@ impl Test {
         with_otlp()?;
         if self.long {
             long_forms()?;
+            Fuzz::all(true).run()?;
         }
         Mutants::all().run()?;
         documentation()?;
@@ -64,7 +66,9 @@ fn with_otlp() -> Result<()> {
     let with = ["--package", "fedbo", "--features", "otlp"];
     let lint = [&["clippy"], &with[..], &["--", "-D", "warnings"]].concat();
     run(&mut cargo(lint))?;
-    run(&mut cargo([&["test"], &with[..], &["--test", "otlp"]].concat()))
+    run(&mut cargo(
+        [&["test"], &with[..], &["--test", "otlp"]].concat(),
+    ))
 }
 
 /// Beside each long form of a test, as its reason to be ignored.

@@ -53,28 +53,30 @@ fn is_collected() -> bool {
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
     ];
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    variables.iter().any(|name| is_set(&name))
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    variables.into_iter().any(is_set)
 }
 
-/// What sends logs elsewhere; they end with it.
-#[cfg(feature = "otlp")]
-pub(crate) type Logs = Option<crate::otlp::Collector>;
-
-/// There is nothing to keep.
-#[cfg(not(feature = "otlp"))]
-pub(crate) type Logs = ();
+/// The log of this process: while it is kept, what is logged is sent.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    #[cfg(feature = "otlp")]
+    _collector: Option<crate::otlp::Collector>,
+}
 
 #[cfg(feature = "otlp")]
 fn collector<S>() -> Result<(Option<impl tracing_subscriber::Layer<S>>, Logs), BadInput>
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
-    if !is_collected() {
-        return Ok((None, None));
-    }
-    let (layer, collector) = crate::otlp::layer()?;
-    Ok((Some(layer), Some(collector)))
+    let (layer, collector) = match is_collected() {
+        true => crate::otlp::layer().map(|(layer, collector)| (Some(layer), Some(collector)))?,
+        false => (None, None),
+    };
+    let logs = Logs {
+        _collector: collector,
+    };
+    Ok((layer, logs))
 }
 
 #[cfg(not(feature = "otlp"))]
@@ -84,5 +86,5 @@ fn collector() -> Result<(tracing_subscriber::layer::Identity, Logs), BadInput> 
             "warning: OTEL_* variables name a collector, and this program is built without OTLP (cargo build --features otlp)",
         );
     }
-    Ok((tracing_subscriber::layer::Identity::new(), ()))
+    Ok((tracing_subscriber::layer::Identity::new(), Logs {}))
 }

@@ -1,5 +1,6 @@
 //! Connections: how many, how slow, in which form. What is not given a limit here has none (INV-18).
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -34,7 +35,7 @@ use crate::strangers::{Standing, Strangers};
 /// it is decoded; `answer` the largest answer that is not shared, for a private study 168 and, for each release that an agent asks
 /// for at once, 1056 and the size of a release; up to four releases are shared. Measured: an idle connection needs 11 KiB before
 /// its handshake, 24 KiB after it and 26 KiB after an upload, so 4096 of them 105 MiB. Buffers of the system's sockets come to
-/// that.
+/// that, at most 128 KiB in and 256 KiB out for each connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     /// Open connections at most. One more takes the place of the oldest on which no agent of a study has signed a request; if
@@ -65,12 +66,31 @@ impl Default for ConnectionLimits {
     }
 }
 
+/// Bytes of a connection that the system holds at most on their way in, and on their way out; it takes as much again for itself.
+/// Without a limit it takes megabytes from who sends what is not read, or reads nothing of its answers.
+const SOCKET_BUFFERS: (u32, u32) = (64 << 10, 128 << 10);
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// How long requests that are being answered may take when the service ends.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that are buffered of a connection's requests, and as many of its answers on their way through TLS.
 const BUFFER: usize = 16 << 10;
 /// Headers of a request at most.
 const HEADERS: usize = 64;
+
+/// Listens on an address, with bounded buffers for all connections.
+pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?; // after a restart, connections of before may still be closing
+    let (inward, outward) = SOCKET_BUFFERS;
+    socket.set_recv_buffer_size(inward)?;
+    socket.set_send_buffer_size(outward)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Accepts connections until `closes` says so, then waits for requests that are being answered.
 pub(crate) async fn serve(

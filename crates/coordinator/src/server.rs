@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fedbo_wire::SigningKey;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::listen::{ConnectionLimits, closing, serve};
+use crate::listen::{ConnectionLimits, closing, listen, serve};
 use crate::service::{Shared, router};
 use crate::store::{Store, StoreError};
 use crate::tls::{TlsFiles, TlsUnusable};
@@ -91,7 +90,7 @@ impl Service {
             address: asked,
             cause,
         };
-        let listener = TcpListener::bind(asked).await.map_err(refused)?;
+        let listener = listen(asked).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let shared = Arc::new(Shared::new(
             settings.store,

@@ -10,7 +10,7 @@ use fedbo_space::{Kind, Parameter, Space};
 use toml::{Table, Value};
 
 use crate::checked::{Collaboration, Federation, Objectives};
-use crate::file::FederationFile;
+use crate::file::{AgentTable, FederationFile};
 use crate::privacy::Protection;
 
 /// Under this name, errors point into the text.
@@ -55,8 +55,9 @@ impl Federation {
 
     fn read_back(text: &str) -> Result<Self, FileError> {
         let file = TomlFile::from_text(Path::new(NAME), text);
-        file.parse::<FederationFile>()?
-            .validate(&file, Objectives::Elsewhere)
+        let read = file.parse::<FederationFile>()?;
+        names_agents_alone(&read, &file)?;
+        read.validate(&file, Objectives::Elsewhere)
     }
 
     fn public_text(&self, file: &TomlFile, coordinator: &str) -> Result<String, FileError> {
@@ -104,6 +105,25 @@ impl Federation {
             file.error(&[], message)
         })
     }
+}
+
+/// What agents tune is known to them alone. Whoever writes a configuration for others makes them build no problems, read no
+/// files and look for no programs.
+fn names_agents_alone(read: &FederationFile, file: &TomlFile) -> Result<(), FileError> {
+    let is_name = |agent: &AgentTable| {
+        let name = agent.name.clone();
+        *agent
+            == AgentTable {
+                name,
+                ..AgentTable::default()
+            }
+    };
+    let Some(index) = read.agents.iter().position(|agent| !is_name(agent)) else {
+        return Ok(());
+    };
+    let message = "an agent has more than a name; what it tunes is known to it alone, so a configuration that says so was not \
+                   made by `fedbo coordinator study create`";
+    Err(file.error(&["agents", &index.to_string()], message))
 }
 
 fn table() -> Value {
@@ -191,6 +211,27 @@ mod tests {
         let charter = |federation: &Federation| federation.privacy().unwrap().charter.clone();
         assert_eq!(charter(&again), charter(&federation));
         assert_eq!(charter(&again).config, text.as_bytes());
+    }
+
+    #[test]
+    fn a_text_that_says_what_agents_tune_is_refused() {
+        let space = "[space.x1]\ntype = \"float\"\nlow = -5.0\nhigh = 10.0\n";
+        let (_, text) = frozen(&format!(
+            "{HEAD}[privacy]\nepsilon = 2.0\n{space}[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n"
+        ));
+        for more in [
+            "problem = \"branin\"",
+            "command = [\"./secret\"]",
+            "data = \"/dev\"",
+            "noise_std = nan",
+        ] {
+            let hostile = text.replace("name = \"b\"", &format!("name = \"b\"\n{more}"));
+            let error = Federation::thaw(&hostile)
+                .map(|_| ())
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("more than a name"), "{more}: {error}");
+        }
     }
 
     #[test]

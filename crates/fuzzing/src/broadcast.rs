@@ -110,7 +110,10 @@ fn release_of_mechanism(pieces: &mut Pieces<'_>) {
             Ok(release) => {
                 assert_eq!(release.round(), round);
                 assert_eq!(release.mechanism(), mechanism().hash());
-                assert_eq!(bytes.len() as u64, mechanism().release_size(release.shape()));
+                assert_eq!(
+                    bytes.len() as u64,
+                    mechanism().release_size(release.shape())
+                );
                 usable(&release, &bytes);
             }
             Err(error) => assert!(!error.to_string().is_empty()),

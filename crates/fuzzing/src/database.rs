@@ -64,7 +64,8 @@ impl Change {
 fn put_secret(path: &Path, bytes: &[u8]) {
     use std::fs::{Permissions, set_permissions, write};
     use std::os::unix::fs::PermissionsExt as _;
-    let written = write(path, bytes).and_then(|()| set_permissions(path, Permissions::from_mode(0o600)));
+    let written =
+        write(path, bytes).and_then(|()| set_permissions(path, Permissions::from_mode(0o600)));
     written.expect("there is room for a small file");
 }
 
@@ -75,7 +76,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         for study in 0..2 {
             seeds.push(vec![kind, study, 0]);
             seeds.push(vec![kind, study, 0, 0, 0, 1, 0, 0, 0, 2, 7]);
-            seeds.push(vec![kind, study, 0, 1, 0, 3, 0, 0, 0, 4, 3, b'x', b'y', b'z']);
+            seeds.push(vec![
+                kind, study, 0, 1, 0, 3, 0, 0, 0, 4, 3, b'x', b'y', b'z',
+            ]);
             seeds.push(vec![kind, study, 0, 1, 0, 2, 0, 1, 0, 5, 2, 1, 2]);
             seeds.push(vec![kind, study, 1, 0, 32, 0, 0, 4, 1]);
         }

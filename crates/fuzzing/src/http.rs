@@ -102,7 +102,10 @@ fn rotation(bytes: &[u8]) {
     let Ok(request) = serde_json::from_slice::<RotateRequest>(bytes) else {
         return;
     };
-    assert_eq!(serde_json::from_slice(&json(&request)).ok(), Some(request.clone()));
+    assert_eq!(
+        serde_json::from_slice(&json(&request)).ok(),
+        Some(request.clone())
+    );
     // Nobody holds a key that a fuzzer can sign with.
     assert!(request.verify("study", 1, &agent().public()).is_err());
 }
@@ -141,9 +144,20 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![
         of(0, &[&[0], headers.as_bytes()].concat()),
         of(0, &[&[2], headers.as_bytes()].concat()),
-        of(1, b"\x00\x00\x01\x00\x00\x00\x00\x00PUT\n/v1/studies/labs/rounds/3/slots/1\nbody"),
+        of(
+            1,
+            b"\x00\x00\x01\x00\x00\x00\x00\x00PUT\n/v1/studies/labs/rounds/3/slots/1\nbody",
+        ),
         of(2, &json(&EnrolRequest { token })),
-        of(3, &json(&RotateRequest::new(agent(), "study", 1, &coordinator().public()))),
+        of(
+            3,
+            &json(&RotateRequest::new(
+                agent(),
+                "study",
+                1,
+                &coordinator().public(),
+            )),
+        ),
         of(5, &json(&Accepted::default())),
         of(8, b"\"bad-request\""),
         of(9, b"paused"),

@@ -75,7 +75,9 @@ fn made_up(mut pieces: Pieces<'_>) {
             event: pieces.piece().to_vec(),
             release: pieces.piece().to_vec(),
         };
-        let after = head.after(std::slice::from_ref(&entry)).expect("the entry that follows");
+        let after = head
+            .after(std::slice::from_ref(&entry))
+            .expect("the entry that follows");
         let LedgerEntry {
             seq,
             round,
@@ -120,8 +122,16 @@ fn judge(path: &Path, heads: Option<&[Head]>) {
         // What is charged has no price that can be proved.
         Err(error @ LedgerError::Accounting { .. }) => check_refusal(&error),
         Err(error) => {
-            assert!(!report.problems.is_empty() && report.head.is_none(), "{error}");
-            assert!(report.problems.iter().all(|problem| !problem.message.is_empty()));
+            assert!(
+                !report.problems.is_empty() && report.head.is_none(),
+                "{error}"
+            );
+            assert!(
+                report
+                    .problems
+                    .iter()
+                    .all(|problem| !problem.message.is_empty())
+            );
             check_refusal(&error);
         }
     }
@@ -170,7 +180,11 @@ fn base() -> &'static Base {
         let mut heads = vec![ledger.head()];
         for round in [0, 1, 3] {
             let release = [u8::try_from(round).unwrap_or(9); 24];
-            heads.push(ledger.commit(round, &event(), &release).expect("a small release"));
+            heads.push(
+                ledger
+                    .commit(round, &event(), &release)
+                    .expect("a small release"),
+            );
         }
         let bytes = |name: &str| std::fs::read(folder.join(name)).expect("a file of the ledger");
         let (running, log) = (bytes("base.db"), bytes("base.db-wal"));

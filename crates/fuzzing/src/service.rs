@@ -90,13 +90,19 @@ impl World {
         };
         let answer = self.runtime.block_on(self.send(&request, is_whole));
         let answer = String::from_utf8_lossy(&answer);
-        assert!(!answer.contains("HTTP/1.1 500"), "a defect of the service: {answer}");
+        assert!(
+            !answer.contains("HTTP/1.1 500"),
+            "a defect of the service: {answer}"
+        );
     }
 
     /// Sends a request and reads what is answered. A request that may not be whole is ended by closing this side.
     async fn send(&self, request: &[u8], is_whole: bool) -> Vec<u8> {
         let socket = TcpSocket::new_v4().expect("a socket can be made");
-        let mut stream = socket.connect(self.address).await.expect("the service listens");
+        let mut stream = socket
+            .connect(self.address)
+            .await
+            .expect("the service listens");
         // The service closes what it does not want to read.
         let _ = stream.write_all(request).await;
         if !is_whole {
@@ -121,11 +127,15 @@ fn begun(home: &Home, Frozen { federation, text }: &Frozen) -> (String, Vec<u8>)
         }
         None => (federation.clone(), text.clone()),
     };
-    let record = home.create_study(&federation, &text).expect("a study of its own name");
+    let record = home
+        .create_study(&federation, &text)
+        .expect("a study of its own name");
     let token = home.token(&record, 0).expect("a slot of the study");
     let enrolled = store.enrol(&token.secret_digest(), &agent().public());
     enrolled.expect("a token that was just made");
-    store.set_state(record.key, StudyState::Running).expect("a study that waits");
+    store
+        .set_state(record.key, StudyState::Running)
+        .expect("a study that waits");
     let study = Study::of(&record, &home.key()).expect("a valid study");
     let upload = Upload {
         config: study.digest,
@@ -141,7 +151,9 @@ fn begun(home: &Home, Frozen { federation, text }: &Frozen) -> (String, Vec<u8>)
 /// A request of the enrolled agent, whatever its parts are.
 fn signed(method: &str, target: &str, body: &[u8]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+    let now_ms = since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    });
     let signature = sign_request(agent(), method, target, body, now_ms);
     let head = format!(
         "{method} {target} HTTP/1.1\r\nhost: fuzz\r\nconnection: close\r\ncontent-length: {}\r\n\
@@ -162,19 +174,34 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         raw("GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
         raw("GET /metrics HTTP/1.0\r\n\r\n"),
         raw("POST /v1/enrol HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"),
-        raw("GET /v1/openapi.json HTTP/1.1\r\nhost: x\r\n\r\nGET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"),
-        raw("PUT /v1/studies/relayed/rounds/0/slots/0 HTTP/1.1\r\nhost: x\r\nfedbo-protocol: 1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"),
+        raw(
+            "GET /v1/openapi.json HTTP/1.1\r\nhost: x\r\n\r\nGET /readyz HTTP/1.1\r\nhost: x\r\n\r\n",
+        ),
+        raw(
+            "PUT /v1/studies/relayed/rounds/0/slots/0 HTTP/1.1\r\nhost: x\r\nfedbo-protocol: 1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        ),
         signed(0, "/v1/studies/relayed\n"),
         signed(0, "/v1/studies/charged/config\n"),
-        signed(0, "/v1/studies/charged/handouts?after=0&entries=0&wait=0&delivered=0\n"),
-        signed(0, "/v1/studies/rel%61yed/handouts?after=18446744073709551615\n"),
+        signed(
+            0,
+            "/v1/studies/charged/handouts?after=0&entries=0&wait=0&delivered=0\n",
+        ),
+        signed(
+            0,
+            "/v1/studies/rel%61yed/handouts?after=18446744073709551615\n",
+        ),
         signed(1, "/v1/enrol\n{\"token\":\"fbt1_\"}"),
-        signed(1, "/v1/studies/charged/key\n{\"key\":\"00\",\"proof\":\"00\"}"),
+        signed(
+            1,
+            "/v1/studies/charged/key\n{\"key\":\"00\",\"proof\":\"00\"}",
+        ),
         signed(2, "/v1/studies/charged/rounds/0/slots/1\nbody"),
         signed(3, "/v1/enrol\n"),
         vec![2, 0, 0, 104, 0],
         vec![2, 1, 0, 104, 0],
-        vec![2, 0, 0, 88, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
+        vec![
+            2, 0, 0, 88, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0,
+        ],
         vec![2, 1, 0, 12, 0, 9],
     ]
 }

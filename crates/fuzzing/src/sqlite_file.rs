@@ -51,13 +51,22 @@ pub(crate) fn damage(bytes: &mut Vec<u8>, pieces: &mut Pieces<'_>) {
 
 /// Changes cells until the input is at its end, with triggers and checks out of the way meanwhile: table, column and row by
 /// number, then a value. What the file's types refuse stays as it was. `sees` may change a value that is a row of bytes.
-pub(crate) fn change_cells(path: &Path, mut pieces: Pieces<'_>, sees: impl Fn(&str, Vec<u8>) -> Vec<u8>) {
+pub(crate) fn change_cells(
+    path: &Path,
+    mut pieces: Pieces<'_>,
+    sees: impl Fn(&str, Vec<u8>) -> Vec<u8>,
+) {
     /// Cells at most, so that an input's cost is bounded.
     const MAX: usize = 8;
     let connection = Connection::open(path).expect("a sound file");
     let run = |sql: &str| connection.execute_batch(sql).expect("a sound file");
-    run("PRAGMA synchronous = OFF; PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF; BEGIN");
-    let triggers = listed(&connection, "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'");
+    run(
+        "PRAGMA synchronous = OFF; PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF; BEGIN",
+    );
+    let triggers = listed(
+        &connection,
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'",
+    );
     for [name, _] in &triggers {
         run(&format!("DROP TRIGGER {name}"));
     }

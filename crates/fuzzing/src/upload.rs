@@ -21,7 +21,9 @@ pub fn upload(bytes: &[u8]) {
                 // INV-4: neither more nor less is shown, whatever the weights are.
                 assert!(format!("{upload:?}").len() < 100);
             }
-            Err(error) => assert!(!error.to_string().is_empty() && error.code().http_status() >= 400),
+            Err(error) => {
+                assert!(!error.to_string().is_empty() && error.code().http_status() >= 400)
+            }
         }
     }
 }

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use fedbo_agent::{
-    Clock, Link, LinkError, Observer, Place, Poll, Polled, SignedConfig, Standing,
-};
+use fedbo_agent::{Clock, Link, LinkError, Observer, Place, Poll, Polled, SignedConfig, Standing};
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
 use fedbo_ledger::event_to_bytes;
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_privacy::mechanism::{ReleaseShape, SimNoise};
 use fedbo_space::Point;
 use fedbo_wire::{
-    Content, EnrolmentToken, Enrolled, Handout, LedgerEntry, LedgerHead, RelayedMessage,
+    Content, Enrolled, EnrolmentToken, Handout, LedgerEntry, LedgerHead, RelayedMessage,
     RotateRequest, SigningKey, StudyState, StudyStatus, config_digest, sign_config,
 };
 
@@ -64,7 +62,9 @@ impl Frozen {
     /// What is handed out when a round begins, from 1 on, to an agent that has all that was before.
     pub(crate) fn handout(&self, round: u64) -> Vec<u8> {
         let entries = self.entries();
-        let known = usize::try_from(round).unwrap_or(usize::MAX).min(entries.len());
+        let known = usize::try_from(round)
+            .unwrap_or(usize::MAX)
+            .min(entries.len());
         let (content, head) = match &self.federation.collaboration {
             Collaboration::Fts(_) => {
                 let message = RelayedMessage {
@@ -80,7 +80,9 @@ impl Frozen {
             }
             Collaboration::Distributed(_) => {
                 let genesis = self.genesis();
-                let head = genesis.after(&entries[..known]).expect("entries without a gap");
+                let head = genesis
+                    .after(&entries[..known])
+                    .expect("entries without a gap");
                 let new = entries[known - 1..known].to_vec();
                 (Content::Releases(new), head)
             }
@@ -129,7 +131,10 @@ impl Frozen {
                 release,
             }
         };
-        (1..).zip(0..distributed.schedule().n_releases()).map(entry).collect()
+        (1..)
+            .zip(0..distributed.schedule().n_releases())
+            .map(entry)
+            .collect()
     }
 }
 

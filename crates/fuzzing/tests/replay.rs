@@ -47,7 +47,9 @@ fn count_panics() {
         std::panic::set_hook(Box::new(move |panic| {
             OWN.set(OWN.get() + 1);
             let thread = std::thread::current();
-            let is_test = thread.name().is_some_and(|name| REPLAYED.contains(&name) || name == "main");
+            let is_test = thread
+                .name()
+                .is_some_and(|name| REPLAYED.contains(&name) || name == "main");
             OTHERS.fetch_add(usize::from(!is_test), Ordering::SeqCst);
             shown(panic);
         }));
@@ -59,7 +61,9 @@ fn replay(name: &str) {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty());
     let seeds = seeds.into_iter().enumerate();
-    let mut all: Vec<_> = seeds.map(|(n, bytes)| (format!("first input {n}"), bytes)).collect();
+    let mut all: Vec<_> = seeds
+        .map(|(n, bytes)| (format!("first input {n}"), bytes))
+        .collect();
     all.extend(inputs(&fuzz().join("regressions").join(name)));
     all.extend(inputs(&fuzz().join("corpus").join(name)));
     count_panics();
@@ -72,10 +76,18 @@ fn replay(name: &str) {
         if result.is_err() || OWN.get() > before {
             bad.push(from.clone());
         }
-        assert!(since.elapsed() < PATIENCE, "{from} took {:?}", since.elapsed());
+        assert!(
+            since.elapsed() < PATIENCE,
+            "{from} took {:?}",
+            since.elapsed()
+        );
     }
     assert!(bad.is_empty(), "{name} panics with {}", bad.join(", "));
-    assert_eq!(OTHERS.load(Ordering::SeqCst), others, "a thread of a service panicked");
+    assert_eq!(
+        OTHERS.load(Ordering::SeqCst),
+        others,
+        "a thread of a service panicked"
+    );
 }
 
 macro_rules! replayed {
@@ -90,13 +102,25 @@ macro_rules! replayed {
 }
 
 replayed!(
-    broadcast, checkpoint, cli, config, database, http, ledger, ledger_file, service, upload
+    broadcast,
+    checkpoint,
+    cli,
+    config,
+    database,
+    http,
+    ledger,
+    ledger_file,
+    service,
+    upload
 );
 
 /// Every target is replayed here and has a binary, and no folder of inputs is left out.
 #[test]
 fn every_target_has_a_test_a_binary_and_its_own_inputs() {
-    let named: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
+    let named: BTreeSet<String> = TARGETS
+        .iter()
+        .map(|target| target.name.to_owned())
+        .collect();
     let replayed: BTreeSet<String> = REPLAYED.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(replayed, named);
     let names = |folder: &str, suffix: &str| -> BTreeSet<String> {

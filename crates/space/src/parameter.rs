@@ -1,5 +1,6 @@
 //! One parameter of a search space: its declaration, and its map into `[0,1]` coordinates.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -245,7 +246,8 @@ impl Parameter {
                         "a list of at least two names",
                     ));
                 }
-                for (index, choice) in choices.iter().enumerate() {
+                let mut seen = BTreeSet::new();
+                for choice in &choices {
                     if choice.chars().any(char::is_control) {
                         return Err(fail(
                             "choices",
@@ -253,7 +255,7 @@ impl Parameter {
                             "names without control characters",
                         ));
                     }
-                    if choices[..index].contains(choice) {
+                    if !seen.insert(choice) {
                         return Err(fail(
                             "choices",
                             format!("{choice:?} twice"),

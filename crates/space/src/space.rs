@@ -1,5 +1,7 @@
 //! A search space and its two maps, [`Space::decode`] and [`Space::encode`].
 
+use std::collections::BTreeSet;
+
 use crate::{Kind, Parameter, ParameterSpec, Point};
 
 /// Why a space or a value is not valid.
@@ -67,11 +69,9 @@ impl Space {
         if parameters.is_empty() {
             return Err(SpaceError::Empty);
         }
-        for (index, parameter) in parameters.iter().enumerate() {
-            if parameters[..index]
-                .iter()
-                .any(|other| other.name() == parameter.name())
-            {
+        let mut seen = BTreeSet::new();
+        for parameter in &parameters {
+            if !seen.insert(parameter.name()) {
                 return Err(SpaceError::Duplicate {
                     name: parameter.name().to_owned(),
                 });

@@ -176,7 +176,7 @@ fn coordinator(quick: bool) -> Vec<Cell> {
     let rounds = if quick { "10" } else { "60" };
     let held = ["--rounds", rounds];
     let most = "--agents 20000 --rounds 8 --round-s 4 --spread-s 0";
-    let beside = "--agents 4000 --rounds 60 --spread-s 0.8";
+    let beside = "--agents 4000 --rounds 80 --spread-s 0.8";
     let slow = format!("{beside} --attack slow --attackers 1000");
     let forged = format!("{beside} --attack forged --attackers 40");
     let words = |text: &'static str| text.split(' ').collect::<Vec<_>>();

@@ -25,8 +25,9 @@ pub(super) enum Attack {
     Forged,
 }
 
-/// Over how long attackers come, one after the other.
-const COMING: Duration = Duration::from_millis(1987);
+/// Over how long attackers come, one after the other: about as long as the server has patience with them, so that as many come in
+/// a second as come again later.
+const COMING: Duration = Duration::from_millis(9_987);
 /// How often a slow client sends a byte.
 const TRICKLE: Duration = Duration::from_secs(1);
 /// Forged requests a second of each client: the inverse.

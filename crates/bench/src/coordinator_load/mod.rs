@@ -54,7 +54,7 @@ pub(crate) struct Load {
     /// Noise from a seed, so that every release can be made anew from the accepted uploads and compared
     #[arg(long)]
     simulate: bool,
-    /// In every other block of ten rounds others do this
+    /// In every other block of twenty rounds others do this
     #[arg(long)]
     attack: Option<Attack>,
     /// How many of them
@@ -63,7 +63,7 @@ pub(crate) struct Load {
 }
 
 /// Rounds with an attack, and then as many without.
-const BLOCK: u64 = 10;
+const BLOCK: u64 = 20;
 
 impl Load {
     /// A study that is not played.

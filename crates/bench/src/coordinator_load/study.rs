@@ -183,7 +183,8 @@ impl Uploads {
 
     /// The whole request.
     pub(super) fn request(&self, slot: u32, round: u64) -> Vec<u8> {
-        let n_before = round as usize * self.n_agents as usize;
+        let round_idx = usize::try_from(round).unwrap_or(usize::MAX); // of a study of hours
+        let n_before = round_idx.saturating_mul(self.n_agents as usize);
         let signature = self.signatures[n_before + slot as usize];
         let body = self.body(slot, round);
         let mut request = format!(

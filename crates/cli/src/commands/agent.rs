@@ -33,7 +33,7 @@ pub(crate) enum Agent {
 /// it again is harmless.
 #[derive(clap::Args)]
 pub(crate) struct Enrol {
-    /// Where the coordinator is, for instance https://fedbo.example.org:7433
+    /// Where the coordinator is: `https://HOST:PORT`
     #[arg(long, value_name = "URL")]
     coordinator: String,
     /// The token; - reads it from standard input

@@ -29,10 +29,15 @@ pub(super) fn read(mut pieces: Pieces<'_>) {
     }
     let change = Change::of(&mut pieces);
     // Where a handout is stored, so is one that the coordinator signed: what stands behind its signature is reached.
-    change.put(FILES[which], &base.files[which], pieces, |column, bytes| match column {
-        "bytes" => signed_handout(&bytes),
-        _ => bytes,
-    });
+    change.put(
+        FILES[which],
+        &base.files[which],
+        pieces,
+        |column, bytes| match column {
+            "bytes" => signed_handout(&bytes),
+            _ => bytes,
+        },
+    );
     let home = scratch::folder().join(HOME);
     if let Err(error) = status(&home) {
         assert!(!error.to_string().is_empty());

@@ -12,10 +12,13 @@ use super::{Change, put_secret};
 use crate::keys::{agent, coordinator};
 use crate::pieces::Pieces;
 use crate::scratch;
-use crate::world::{studies, Frozen};
+use crate::world::{Frozen, studies};
 
 const FOLDER: &str = "coordinator";
-const FILES: [&str; 2] = ["coordinator/coordinator.db", "coordinator/charged.ledger.db"];
+const FILES: [&str; 2] = [
+    "coordinator/coordinator.db",
+    "coordinator/charged.ledger.db",
+];
 
 /// Reads all that is stored, then starts the service on it, which goes on with the studies' rounds, and ends it.
 pub(super) fn read(mut pieces: Pieces<'_>) {
@@ -103,7 +106,9 @@ fn base() -> &'static Base {
         std::fs::create_dir_all(&folder).expect("a folder can be made");
         let home = Home::open(&folder, Mode::Create).expect("an empty folder");
         for Frozen { federation, text } in studies() {
-            let record = home.create_study(federation, text).expect("a study of its own name");
+            let record = home
+                .create_study(federation, text)
+                .expect("a study of its own name");
             let store = home.store();
             let begun = store.set_state(record.key, StudyState::Running);
             begun.expect("a study that waits");
