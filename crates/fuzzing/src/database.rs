@@ -4,7 +4,7 @@ mod agent;
 mod coordinator;
 mod study;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::pieces::Pieces;
 use crate::sqlite_file::{change_cells, damage, put};
@@ -58,15 +58,6 @@ impl Change {
             }
         }
     }
-}
-
-/// A file that nobody else may read, as keys are.
-fn put_secret(path: &Path, bytes: &[u8]) {
-    use std::fs::{Permissions, set_permissions, write};
-    use std::os::unix::fs::PermissionsExt as _;
-    let written =
-        write(path, bytes).and_then(|()| set_permissions(path, Permissions::from_mode(0o600)));
-    written.expect("there is room for a small file");
 }
 
 /// A file of each kind as it is, with a changed cell, and with a changed byte.

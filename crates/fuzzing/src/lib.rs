@@ -15,6 +15,7 @@ mod ledger;
 mod ledger_file;
 mod pieces;
 mod scratch;
+mod served;
 mod service;
 mod sqlite_file;
 mod upload;

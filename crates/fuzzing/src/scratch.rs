@@ -33,3 +33,19 @@ pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
     std::fs::write(&path, bytes).expect("there is room for a small file");
     path
 }
+
+/// A file as [`file`] makes it that nobody else may read, as keys are.
+pub(crate) fn secret(name: &str, bytes: &[u8]) -> PathBuf {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = file(name, bytes);
+    set_permissions(&path, Permissions::from_mode(0o600)).expect("a file of this process");
+    path
+}
+
+/// A folder of this name in the thread's folder.
+pub(crate) fn subfolder(name: &str) -> PathBuf {
+    let path = folder().join(name);
+    std::fs::create_dir_all(&path).expect("a folder can be made");
+    path
+}

@@ -4,24 +4,22 @@ use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fedbo_coordinator::store::StudyState;
-use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, Study};
-use fedbo_database::Mode;
+use fedbo_coordinator::store::StudyRecord;
+use fedbo_coordinator::{Home, Service, Study};
 use fedbo_wire::{
     Digest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Upload,
     sign_request,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::keys::agent;
 use crate::pieces::{Pieces, text};
-use crate::scratch;
-use crate::world::{Frozen, studies};
+use crate::served::{begun, runtime, started};
 
-/// How long an answer is awaited: a poll waits longer, and is left alone then.
+/// How long a fuzzer awaits an answer: a poll takes longer, and is left alone then.
 const PATIENCE: Duration = Duration::from_millis(15);
 
 /// The first byte says what is sent: the bytes as they are; a request of an enrolled agent, signed, with a method, a target and a
@@ -30,49 +28,48 @@ pub fn service(bytes: &[u8]) {
     thread_local! {
         static WORLD: OnceCell<World> = const { OnceCell::new() };
     }
-    WORLD.with(|world| world.get_or_init(World::new).take(Pieces(bytes)));
+    WORLD.with(|world| {
+        let world = world.get_or_init(|| World::new(PATIENCE));
+        world.take(Pieces(bytes));
+    });
 }
 
 /// A service on a folder, with an agent in slot 0 of both studies, whose first rounds are being played.
 struct World {
     runtime: Runtime,
     address: SocketAddr,
-    /// By study, an upload that is accepted.
+    /// By study, where and how the agent uploads.
     uploads: Vec<(String, Vec<u8>)>,
+    /// How long an answer is awaited.
+    patience: Duration,
     _service: Service,
 }
 
 impl World {
-    fn new() -> Self {
-        let folder = scratch::folder().join("service");
-        let home = Home::open(&folder, Mode::Create).expect("an empty folder");
-        let uploads = studies().iter().map(|study| begun(&home, study)).collect();
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime can be made");
-        let settings = ServiceSettings {
-            listen: ([127, 0, 0, 1], 0).into(),
-            tls: None,
-            plain_http: false,
-            store: home.store(),
-            ledgers: folder,
-            key: home.key(),
-            lease: fedbo_coordinator::LEASE,
-            holder: "fuzz".to_owned(),
-            limits: ConnectionLimits::default(),
-        };
-        let service = runtime.block_on(Service::start(settings));
+    fn new(patience: Duration) -> Self {
+        let home = begun("service");
+        let runtime = runtime();
+        let service = runtime.block_on(started(&home));
         let service = service.expect("an address of this machine");
         Self {
             runtime,
             address: service.address(),
-            uploads,
+            uploads: uploads(&home),
+            patience,
             _service: service,
         }
     }
 
-    fn take(&self, mut pieces: Pieces<'_>) {
+    fn take(&self, pieces: Pieces<'_>) {
+        let answer = self.answer(pieces);
+        assert!(
+            !answer.contains("HTTP/1.1 500"),
+            "a defect of the service: {answer}"
+        );
+    }
+
+    /// What is answered to a request; nothing if it is none.
+    fn answer(&self, mut pieces: Pieces<'_>) -> String {
         let (request, is_whole) = match pieces.byte() % 3 {
             0 => (pieces.0.to_vec(), false),
             1 => {
@@ -88,12 +85,7 @@ impl World {
                 (signed("PUT", target, &body), true)
             }
         };
-        let answer = self.runtime.block_on(self.send(&request, is_whole));
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(
-            !answer.contains("HTTP/1.1 500"),
-            "a defect of the service: {answer}"
-        );
+        text(&self.runtime.block_on(self.send(&request, is_whole)))
     }
 
     /// Sends a request and reads what is answered. A request that may not be whole is ended by closing this side.
@@ -109,43 +101,27 @@ impl World {
             let _ = stream.shutdown().await;
         }
         let mut answer = Vec::new();
-        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+        let _ = timeout(self.patience, stream.read_to_end(&mut answer)).await;
         answer
     }
 }
 
-/// Creates a study, enrols its first agent and lets it run; where and how that agent uploads.
-fn begun(home: &Home, Frozen { federation, text }: &Frozen) -> (String, Vec<u8>) {
-    let store = home.store();
-    let (federation, text) = match federation.file().network.coordinator.as_deref() {
-        // Frozen for the key of the other targets; this service has drawn its own.
-        Some(frozen_for) => {
-            let key = home.key().public().to_string();
-            let text = text.replace(frozen_for, &key);
-            let federation = fedbo_federation::Federation::thaw(&text).expect("a valid text");
-            (federation, text)
-        }
-        None => (federation.clone(), text.clone()),
+/// By study, where the agent uploads, and an upload that is accepted.
+fn uploads(home: &Home) -> Vec<(String, Vec<u8>)> {
+    let records = home.store().studies().expect("a sound store");
+    let upload = |record: &StudyRecord| {
+        let study = Study::of(record, &home.key()).expect("a valid study");
+        let upload = Upload {
+            config: study.digest,
+            map: Digest(study.map.0),
+            slot: 0,
+            round: 0,
+            weights: vec![0.25; study.n_features as usize],
+        };
+        let target = format!("/v1/studies/{}/rounds/0/slots/0", record.name);
+        (target, upload.to_bytes())
     };
-    let record = home
-        .create_study(&federation, &text)
-        .expect("a study of its own name");
-    let token = home.token(&record, 0).expect("a slot of the study");
-    let enrolled = store.enrol(&token.secret_digest(), &agent().public());
-    enrolled.expect("a token that was just made");
-    store
-        .set_state(record.key, StudyState::Running)
-        .expect("a study that waits");
-    let study = Study::of(&record, &home.key()).expect("a valid study");
-    let upload = Upload {
-        config: study.digest,
-        map: Digest(study.map.0),
-        slot: 0,
-        round: 0,
-        weights: vec![0.25; study.n_features as usize],
-    };
-    let target = format!("/v1/studies/{}/rounds/0/slots/0", record.name);
-    (target, upload.to_bytes())
+    records.iter().map(upload).collect()
 }
 
 /// A request of the enrolled agent, whatever its parts are.
@@ -204,4 +180,39 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ],
         vec![2, 1, 0, 12, 0, 9],
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the first inputs are meant to reach is reached: routes behind a signature too.
+    #[test]
+    fn an_enrolled_agent_is_answered() {
+        let world = World::new(Duration::from_secs(20));
+        let answer = |bytes: &[u8]| world.answer(Pieces(bytes));
+        for (seed, words) in [
+            (
+                &b"\x00GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"[..],
+                " 200 ",
+            ),
+            (b"\x00nonsense", ""),
+            (
+                b"\x01\x00\x00/v1/studies/relayed\n",
+                "\"study\":\"relayed\"",
+            ),
+            (b"\x01\x00\x00/v1/studies/charged/config\n", "[privacy]"),
+            (
+                b"\x01\x00\x00/v1/studies/charged/handouts?wait=0\n",
+                " 204 ",
+            ),
+            (b"\x01\x01\x00/v1/studies/charged/key\n{}", "missing field"),
+            (b"\x02\x00\x00\x68\x00", "accepted"),
+            (b"\x02\x01\x00\x68\x00", "accepted"),
+            (b"\x02\x01\x00\x67\x00", "wrong-length"),
+        ] {
+            let answer = answer(seed);
+            assert!(answer.contains(words), "{:?}: {answer}", text(seed));
+        }
+    }
 }

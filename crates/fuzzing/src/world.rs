@@ -18,7 +18,10 @@ use fedbo_wire::{
 use crate::keys::coordinator;
 use crate::scratch;
 
+/// No length scale is searched for, as a target runs the agents of these studies many times.
 const TAIL: &str = "\
+[surrogate]
+lengthscale = 0.3
 [network]
 round_s = 2000000.0
 [space.x]

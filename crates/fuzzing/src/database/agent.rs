@@ -1,6 +1,6 @@
 //! An agent's folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +8,7 @@ use fedbo_agent::{EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_wire::EnrolmentToken;
 
-use super::{Change, put_secret};
+use super::Change;
 use crate::keys::{coordinator, signed_handout};
 use crate::pieces::Pieces;
 use crate::scratch;
@@ -22,11 +22,7 @@ pub(super) fn read(mut pieces: Pieces<'_>) {
     let which = pieces.below(studies().len() * FILES.len());
     let (study, which) = (which / FILES.len(), which % FILES.len());
     let (study, base) = (&studies()[study], &bases()[study]);
-    std::fs::create_dir_all(scratch::folder().join(HOME)).expect("a folder can be made");
-    put_secret(&scratch::folder().join("home/identity.key"), &base.key);
-    for (name, bytes) in FILES.iter().zip(&base.files) {
-        crate::sqlite_file::put(name, bytes, &[]);
-    }
+    let home = base.put();
     let change = Change::of(&mut pieces);
     // Where a handout is stored, so is one that the coordinator signed: what stands behind its signature is reached.
     change.put(
@@ -38,7 +34,6 @@ pub(super) fn read(mut pieces: Pieces<'_>) {
             _ => bytes,
         },
     );
-    let home = scratch::folder().join(HOME);
     if let Err(error) = status(&home) {
         assert!(!error.to_string().is_empty());
     }
@@ -86,6 +81,18 @@ struct Base {
     files: [Vec<u8>; 2],
 }
 
+impl Base {
+    /// Puts the files into place; the folder.
+    fn put(&self) -> PathBuf {
+        let home = scratch::subfolder(HOME);
+        scratch::secret("home/identity.key", &self.key);
+        for (name, bytes) in FILES.iter().zip(&self.files) {
+            crate::sqlite_file::put(name, bytes, &[]);
+        }
+        home
+    }
+}
+
 /// The agent of each study, after two rounds.
 fn bases() -> &'static [Base; 2] {
     static BASES: OnceLock<[Base; 2]> = OnceLock::new();
@@ -113,4 +120,23 @@ fn bases() -> &'static [Base; 2] {
             }
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is damaged was sound before, and the agent goes on from it.
+    #[test]
+    fn the_agents_have_taken_part_in_two_rounds() {
+        for (study, base) in studies().iter().zip(bases()) {
+            let home = base.put();
+            let stands = || status(&home).unwrap().memberships.remove(0);
+            let before = stands();
+            assert_eq!(before.round, Some(N_ROUNDS));
+            assert!(before.uploads.acknowledged >= N_ROUNDS && before.n_trials >= N_ROUNDS);
+            run(&home, study, N_ROUNDS + 1).unwrap();
+            assert_eq!(stands().round, Some(N_ROUNDS + 1));
+        }
+    }
 }

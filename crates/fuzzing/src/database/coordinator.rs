@@ -1,18 +1,19 @@
 //! A coordinator's folder.
 
+use std::cell::OnceCell;
 use std::sync::OnceLock;
 
-use fedbo_coordinator::store::{StoreError, StudyState};
-use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, Study};
+use fedbo_coordinator::store::{FreeRelease, NextRound, StoreError};
+use fedbo_coordinator::{Home, ServiceError, Study};
 use fedbo_database::Mode;
 use fedbo_ledger::Ledger;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
-use super::{Change, put_secret};
-use crate::keys::{agent, coordinator};
+use super::Change;
+use crate::keys::agent;
 use crate::pieces::Pieces;
-use crate::scratch;
-use crate::world::{Frozen, studies};
+use crate::served::{begun, folder, runtime, started};
+use crate::world::studies;
 
 const FOLDER: &str = "coordinator";
 const FILES: [&str; 2] = [
@@ -23,129 +24,94 @@ const FILES: [&str; 2] = [
 /// Reads all that is stored, then starts the service on it, which goes on with the studies' rounds, and ends it.
 pub(super) fn read(mut pieces: Pieces<'_>) {
     let which = pieces.below(FILES.len());
-    let base = base();
-    std::fs::create_dir_all(scratch::folder().join(FOLDER)).expect("a folder can be made");
-    let key = scratch::folder().join("coordinator/coordinator.key");
-    put_secret(&key, coordinator().to_file_text().as_bytes());
-    for (name, bytes) in FILES.iter().zip(&base.files) {
+    let folder = folder(FOLDER);
+    for (name, bytes) in FILES.iter().zip(bases()) {
         crate::sqlite_file::put(name, bytes, &[]);
     }
     let change = Change::of(&mut pieces);
-    change.put(FILES[which], &base.files[which], pieces, |_, bytes| bytes);
-    let home = match Home::open(&scratch::folder().join(FOLDER), Mode::Existing) {
+    change.put(FILES[which], &bases()[which], pieces, |_, bytes| bytes);
+    let home = match Home::open(&folder, Mode::Existing) {
         Ok(home) => home,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     if let Err(error) = look(&home) {
         assert!(!error.to_string().is_empty());
     }
-    let started = runtime(|runtime| {
-        runtime.block_on(async {
-            let service = Service::start(settings(&home)).await?;
-            service.stop().await;
-            Ok::<_, fedbo_coordinator::ServiceError>(())
-        })
-    });
-    if let Err(error) = started {
+    if let Err(error) = serve(&home) {
         assert!(!error.to_string().is_empty());
     }
 }
 
-fn look(home: &Home) -> Result<(), StoreError> {
+fn look(home: &Home) -> Result<usize, StoreError> {
     let store = home.store();
     store.generation()?;
-    for record in store.studies()? {
+    let records = store.studies()?;
+    for record in &records {
         store.slots(record.key)?;
         store.slot_of(record.key, &agent().public())?;
         store.free_releases(record.key)?;
         for round in 0..3 {
             store.broadcast(record.key, round)?;
         }
-        if let Err(error) = Study::of(&record, &home.key()) {
+        if let Err(error) = Study::of(record, &home.key()) {
             assert!(!error.to_string().is_empty());
         }
     }
-    Ok(())
+    Ok(records.len())
 }
 
-fn settings(home: &Home) -> ServiceSettings {
-    ServiceSettings {
-        listen: ([127, 0, 0, 1], 0).into(),
-        tls: None,
-        plain_http: false,
-        store: home.store(),
-        ledgers: home.path().to_owned(),
-        key: home.key(),
-        lease: fedbo_coordinator::LEASE,
-        holder: "fuzz".to_owned(),
-        limits: ConnectionLimits::default(),
-    }
-}
-
-/// With a runtime of this thread.
-fn runtime<R>(act: impl FnOnce(&Runtime) -> R) -> R {
+fn serve(home: &Home) -> Result<(), ServiceError> {
     thread_local! {
-        static RUNTIME: Runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime can be made");
+        static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
     }
-    RUNTIME.with(act)
-}
-
-/// A coordinator's files.
-struct Base {
-    files: [Vec<u8>; 2],
-}
-
-/// With both studies, whose first rounds have ended.
-fn base() -> &'static Base {
-    static BASE: OnceLock<Base> = OnceLock::new();
-    BASE.get_or_init(|| {
-        let folder = scratch::folder().join("coordinator-base");
-        std::fs::create_dir_all(&folder).expect("a folder can be made");
-        let home = Home::open(&folder, Mode::Create).expect("an empty folder");
-        for Frozen { federation, text } in studies() {
-            let record = home
-                .create_study(federation, text)
-                .expect("a study of its own name");
-            let store = home.store();
-            let begun = store.set_state(record.key, StudyState::Running);
-            begun.expect("a study that waits");
-        }
-        play(&home).expect("a first round");
-        ledger(&home);
-        drop(home);
-        let bytes = |name: &str| std::fs::read(folder.join(name)).expect("a file of the folder");
-        Base {
-            files: [bytes("coordinator.db"), bytes("charged.ledger.db")],
-        }
+    RUNTIME.with(|cell| {
+        cell.get_or_init(runtime).block_on(async {
+            started(home).await?.stop().await;
+            Ok(())
+        })
     })
 }
 
-/// Ends round 0 of each study.
+/// The files of a coordinator with both studies, whose first rounds have ended.
+fn bases() -> &'static [Vec<u8>; 2] {
+    static BASES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+    BASES.get_or_init(|| {
+        let home = begun("coordinator-base");
+        play(&home).expect("a first round");
+        let path = home.path().to_owned();
+        drop(home);
+        let bytes = |name: &str| std::fs::read(path.join(name)).expect("a file of the folder");
+        [bytes("coordinator.db"), bytes("charged.ledger.db")]
+    })
+}
+
+/// Ends round 0 of each study, with what is handed out or released.
 fn play(home: &Home) -> Result<(), StoreError> {
-    use fedbo_coordinator::store::{FreeRelease, NextRound};
     let store = home.store();
     for (record, study) in store.studies()?.iter().zip(studies()) {
+        let plan = study.federation.privacy();
+        if let Some(plan) = plan {
+            let path = home.ledger(&study.federation.name);
+            let mut ledger = Ledger::create(&path, &plan.charter).expect("a new ledger");
+            let entry = &study.entries()[0];
+            let committed = ledger.commit(entry.round, &plan.event, &entry.release);
+            committed.expect("a release within the budget");
+        }
         let lead = store.lead(record.key, "fuzz", 1)?;
         let lead = lead.expect("nobody else leads");
+        let release = FreeRelease {
+            round: 0,
+            bytes: vec![1, 2, 3],
+        };
+        store.add_release(&lead, &release)?;
         let handout = study.handout(1);
-        let is_relayed = study.federation.privacy().is_none();
-        store.add_release(
-            &lead,
-            &FreeRelease {
-                round: 0,
-                bytes: vec![1, 2, 3],
-            },
-        )?;
         store.begin_round(
             &lead,
             NextRound {
                 round: 1,
                 began_ms: store.now_ms()?,
                 collects: true,
-                broadcast: is_relayed.then_some(&handout),
+                broadcast: plan.is_none().then_some(&handout),
                 finishes: false,
             },
         )?;
@@ -154,16 +120,26 @@ fn play(home: &Home) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The ledger of the study that charges, with its first release.
-fn ledger(home: &Home) {
-    for study in studies() {
-        let Some(plan) = study.federation.privacy() else {
-            continue;
-        };
-        let path = home.ledger(&study.federation.name);
-        let mut ledger = Ledger::create(&path, &plan.charter).expect("a new ledger");
-        let entry = &study.entries()[0];
-        let committed = ledger.commit(entry.round, &plan.event, &entry.release);
-        committed.expect("a release within the budget");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is damaged was sound before.
+    #[test]
+    fn the_studies_are_stored_with_their_first_rounds() {
+        let home = Home::open(&folder(FOLDER), Mode::Create).unwrap();
+        drop(home);
+        for (name, bytes) in FILES.iter().zip(bases()) {
+            crate::sqlite_file::put(name, bytes, &[]);
+        }
+        let home = Home::open(&folder(FOLDER), Mode::Existing).unwrap();
+        assert_eq!(look(&home).unwrap(), studies().len());
+        let store = home.store();
+        let broadcasts = store.studies().unwrap().into_iter();
+        let broadcasts = broadcasts.map(|record| store.broadcast(record.key, 1).unwrap());
+        assert_eq!(broadcasts.flatten().count(), 1);
+        let ledger = fedbo_ledger::read(&home.ledger("charged")).unwrap();
+        assert_eq!(ledger.n_releases(), 1);
+        serve(&home).unwrap();
     }
 }

@@ -1,0 +1,58 @@
+//! A coordinator's folder with small studies, and its service.
+
+use std::path::PathBuf;
+
+use fedbo_coordinator::store::StudyState;
+use fedbo_coordinator::{ConnectionLimits, Home, LEASE, Service, ServiceError, ServiceSettings};
+use fedbo_database::Mode;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::keys::{agent, coordinator};
+use crate::scratch;
+use crate::world::{Frozen, studies};
+
+/// A folder with the key that targets sign with.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = scratch::subfolder(name);
+    let key = coordinator().to_file_text();
+    scratch::secret(&format!("{name}/coordinator.key"), key.as_bytes());
+    folder
+}
+
+/// A new coordinator with both studies, which run, and whose first slot is the agent's.
+pub(crate) fn begun(name: &str) -> Home {
+    let home = Home::open(&folder(name), Mode::Create).expect("a folder with a key");
+    let store = home.store();
+    for Frozen { federation, text } in studies() {
+        let created = home.create_study(federation, text);
+        let study = created.expect("a study of its own name");
+        let token = home.token(&study, 0).expect("a slot of the study");
+        let enrolled = store.enrol(&token.secret_digest(), &agent().public());
+        enrolled.expect("a token that was just made");
+        let running = store.set_state(study.key, StudyState::Running);
+        running.expect("a study that waits");
+    }
+    home
+}
+
+/// Starts the service of a folder on the current runtime.
+pub(crate) async fn started(home: &Home) -> Result<Service, ServiceError> {
+    let settings = ServiceSettings {
+        listen: ([127, 0, 0, 1], 0).into(),
+        tls: None,
+        plain_http: false,
+        store: home.store(),
+        ledgers: home.path().to_owned(),
+        key: home.key(),
+        lease: LEASE,
+        holder: "fuzz".to_owned(),
+        limits: ConnectionLimits::default(),
+    };
+    Service::start(settings).await
+}
+
+/// A runtime that does all on the thread that waits for it.
+pub(crate) fn runtime() -> Runtime {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime can be made")
+}
