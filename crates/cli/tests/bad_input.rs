@@ -217,7 +217,7 @@ fn what_is_missing_is_named_with_what_to_add() {
     refused(
         "[federation]",
         "[surrogate]",
-        &["unknown key surrogate.algorithm"],
+        &["unknown key surrogate.name"],
     );
     refused("name = \"north\"\n", "", &["agents[0].name is missing"]);
     let sandbox = Sandbox::new();

@@ -130,7 +130,15 @@ fn the_canaries_are_the_vectors_that_agents_send() {
     let expected = vectors(&sandbox, 2, 2);
     for ((_, bytes), vectors) in releases(&sandbox.path(LEDGER)).iter().zip(&expected) {
         let release = Release::<Secure>::from_bytes(bytes).expect("a release");
-        for (index, value) in release.values(0).iter().enumerate() {
+        let values = release.values(0);
+        let (features, witnesses) = values.split_at(vectors[0].len());
+        assert_eq!(witnesses.len(), 64);
+        assert!(
+            witnesses
+                .iter()
+                .all(|value| value.abs() < 6.0 * 0.001 * 4.0)
+        );
+        for (index, value) in features.iter().enumerate() {
             let sum = vectors[0][index] + vectors[1][index];
             assert!(
                 sum.abs() > 1e-6 && (value - sum).abs() < 6.0 * 0.001 * 4.0,

@@ -98,8 +98,12 @@ impl Parts<'_> {
             let mut own: Option<(usize, &Space)> = None;
             for (index, problem) in problems.iter().enumerate() {
                 let Some(problem) = problem else {
+                    let why = match file.agents[index].command {
+                        Some(_) => "runs a command",
+                        None => "has no built-in problem",
+                    };
                     let remedy = format!(
-                        "{} has no built-in problem, so add a table [space.NAME] for each parameter",
+                        "{} {why}, so add a table [space.NAME] for each parameter",
                         label(index)
                     );
                     return Err(self.file.missing_error(&["space"], remedy));
