@@ -155,7 +155,12 @@ impl Session<'_> {
             Ok(Polled::Nothing(standing)) => {
                 self.answered()?;
                 match standing.state {
-                    StudyState::Running => Ok(Step::Went),
+                    StudyState::Running => {
+                        let took = self.clock.now_ms().saturating_sub(asked_ms);
+                        Ok(Step::Waits(
+                            POLL_PAUSE.saturating_sub(Duration::from_millis(took)),
+                        ))
+                    }
                     _ => self.wait(standing, asked_ms),
                 }
             }

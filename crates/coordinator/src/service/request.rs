@@ -75,16 +75,27 @@ pub(crate) async fn signed(
 
 /// Reads a request of an agent of this study. Who is not on the roster is refused before the body is read.
 pub(crate) async fn of_agent(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     study: &str,
     request: Request,
     length: impl FnOnce(&Served) -> Length,
 ) -> Result<OfAgent, Refusal> {
     check_version(request.headers())?;
     let signature = signature(request.headers())?;
-    let served = shared.registry().studies.get(study).cloned();
-    let served = served.ok_or_else(unknown_agent)?;
-    let (slot, is_revoked) = served.slot(&signature.key).ok_or_else(unknown_agent)?;
+    let known = || {
+        let served = shared.registry().studies.get(study).cloned()?;
+        let (slot, is_revoked) = served.slot(&signature.key)?;
+        Some((served, slot, is_revoked))
+    };
+    let found = match known() {
+        // Another replica may have enrolled it a moment ago.
+        None => {
+            shared.refresh().await?;
+            known()
+        }
+        found => found,
+    };
+    let (served, slot, is_revoked) = found.ok_or_else(unknown_agent)?;
     if is_revoked {
         let message = "your key was taken off the roster; ask the operator for a new token";
         return Err(Refusal::new(ProblemCode::Revoked, message));
