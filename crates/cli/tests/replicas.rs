@@ -32,7 +32,6 @@ fn charged() -> Setup {
 
 /// With two coordinators behind a proxy, every trial is that of one process.
 #[test]
-#[ignore = "long: run by cargo xtask test --long"]
 fn two_coordinators_do_what_one_process_does() {
     let setup = Setup::simulated(3, 4, 4.0);
     let cluster = Cluster::new(&setup, 2);

@@ -186,9 +186,17 @@ async fn body_of(
         }
         _ => {}
     }
-    let collected = Limited::new(body, most).collect();
-    match tokio::time::timeout(patience, collected).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+    let mut body = Limited::new(body, most);
+    let whole = async {
+        // Copied piece by piece: a piece of one byte would keep the buffer of kilobytes into which it was read (INV-18).
+        let mut bytes = Vec::with_capacity(most);
+        while let Some(frame) = body.frame().await.transpose()? {
+            bytes.extend(frame.into_data().unwrap_or_default());
+        }
+        Ok::<_, axum::BoxError>(bytes)
+    };
+    match tokio::time::timeout(patience, whole).await {
+        Ok(Ok(bytes)) => Ok(bytes.into()),
         Ok(Err(error)) => Err(Refusal::new(
             ProblemCode::BadRequest,
             format!("the body could not be read to its end: {error}"),

@@ -31,6 +31,40 @@ fn slow_clients_at_the_limits_of_every_day() {
     press(500, ConnectionLimits::default());
 }
 
+/// Bodies that come byte by byte are taken when they are whole, and until then take no more memory than their bytes do: not the
+/// buffers into which each byte was read.
+#[test]
+fn a_body_in_pieces_takes_the_memory_of_a_body() {
+    const N_CONNECTIONS: usize = 50;
+    const N_PIECES: usize = 300;
+    let pressed = Pressed::start(ConnectionLimits::default(), 2, (1, 600.0));
+    let mut agents = pressed.agents();
+    assert!(agents[0].deliver(0));
+    let before = pressed.peak_bytes();
+    let request = agents[0].request(0, agents[0].weights(0));
+    let (first, pieces) = request.split_at(request.len() - N_PIECES);
+    let mut connections: Vec<Tls> = (0..N_CONNECTIONS)
+        .map(|_| Tls::connect(pressed.address, &pressed.tls).unwrap())
+        .collect();
+    connections
+        .iter_mut()
+        .for_each(|tls| tls.send(first).unwrap());
+    let (last, pieces) = pieces.split_last().unwrap();
+    for piece in pieces {
+        connections
+            .iter_mut()
+            .for_each(|tls| tls.send(&[*piece]).unwrap());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let grown = pressed.peak_bytes() - before;
+    let most = pressed.bytes_max(N_CONNECTIONS);
+    assert!(grown < most, "{grown} bytes, at most {most}");
+    for tls in &mut connections {
+        assert_eq!(tls.ask(&[*last]).unwrap().0, 200);
+    }
+    pressed.end();
+}
+
 /// How much later than its limit a connection may be closed, on a machine that does other things too.
 const LENIENCE: Duration = Duration::from_secs(3);
 /// What an honest upload may take at worst, in one of a hundred.
