@@ -15,6 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{cargo, root, run, succeeds, target};
+use crate::system;
 
 /// The version that is installed where it is missing.
 const CARGO_FUZZ: &str = "0.13.2";
@@ -283,6 +284,7 @@ impl Drop for Scratch {
 /// Without a sanitizer: our crates forbid unsafe code, and what is looked for are panics, inputs that take too long or too much
 /// memory, and broken promises. Overflow of numbers is a panic here, as `cargo fuzz` switches debug assertions on.
 fn build() -> Result<PathBuf> {
+    system::provide_cpp_compiler()?;
     let host = host()?;
     run(Command::new(tool()?)
         .args(["fuzz", "build", "--sanitizer", "none", "--target", &host])

@@ -10,8 +10,8 @@ mod bench;
 mod deny;
 mod fuzz;
 mod mutants;
-mod postgres;
 mod process;
+mod system;
 mod verify;
 
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ enum Verb {
     Mutants(mutants::Mutants),
     /// Hostile bytes for every decoder, by libFuzzer; an input that fails is kept below fuzz/regressions
     ///
-    /// Installs cargo-fuzz into target/tools if it is not there; needs a C++ compiler.
+    /// Installs cargo-fuzz into target/tools if it is not there, and a C++ compiler by the system's package manager.
     Fuzz(fuzz::Fuzz),
     /// Time our operations, and the peers' beside them where their packages are at hand
     Bench(bench::Bench),

@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::fuzz::Fuzz;
 use crate::mutants::Mutants;
-use crate::postgres;
 use crate::process::{cargo, root, run, succeeds};
+use crate::system;
 
 /// Format, lints, unit tests, documentation.
 pub(crate) fn check() -> Result<()> {
@@ -34,15 +34,15 @@ pub(crate) fn check() -> Result<()> {
 /// What `cargo xtask test` is told.
 #[derive(clap::Args)]
 pub(crate) struct Test {
-    /// Also the long forms of tests, such as audits with a million trials, in a release build, and fuzzing
+    /// Also the long forms of tests, such as audits with a million trials, in a release build, and ten times as much fuzzing
     #[arg(long)]
     long: bool,
 }
 
 impl Test {
-    /// Format, lints, all tests, mutants, documentation.
+    /// Format, lints, all tests, fuzzing, mutants, documentation.
     pub(crate) fn run(&self) -> Result<()> {
-        postgres::provide()?;
+        system::provide_postgresql()?;
         format_and_lints()?;
         run(&mut with_data(cargo([
             "test",
@@ -52,8 +52,8 @@ impl Test {
         with_otlp()?;
         if self.long {
             long_forms()?;
-            Fuzz::all(true).run()?;
         }
+        Fuzz::all(self.long).run()?;
         Mutants::all().run()?;
         documentation()?;
         eprintln!("xtask: everything passed");

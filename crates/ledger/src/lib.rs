@@ -14,7 +14,6 @@ mod file;
 mod ledger;
 mod lock;
 mod postgres;
-mod postgres_layout;
 mod record;
 mod schema;
 mod spending;

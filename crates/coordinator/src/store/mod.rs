@@ -6,7 +6,6 @@
 mod error;
 mod inbox;
 mod postgres;
-mod postgres_layout;
 mod schema;
 mod seal;
 mod sqlite;

@@ -1,0 +1,182 @@
+//! What a study's thread does whether it leads or not: it looks at the store and publishes what that says.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fedbo_ledger::Head;
+use fedbo_wire::{LedgerEntry, StudyState};
+
+use super::past::broadcast;
+use super::trouble::Trouble;
+use super::worker::{FOLLOW, IDLE, Worker};
+use crate::book::{Book, released};
+use crate::store::StudyRecord;
+
+impl Worker {
+    /// Looks at the store now and then; not while it is away.
+    pub(super) fn look(&mut self) {
+        let pause = match (&self.intake, &self.seat) {
+            (None, _) => Duration::ZERO,
+            (Some(_), Some(_)) => IDLE / 2,
+            (Some(_), None) => FOLLOW,
+        };
+        let is_early = self.looked.is_some_and(|looked| looked.elapsed() < pause);
+        let is_away = self.intake.is_some()
+            && self.publisher.borrow().trouble.is_some()
+            && self.retry.is_some_and(|(at, _)| Instant::now() < at);
+        if !is_early && !is_away {
+            self.refresh();
+        }
+    }
+
+    /// Looks at the store, and begins or stops playing accordingly.
+    pub(super) fn refresh(&mut self) {
+        self.looked = Some(Instant::now());
+        let record = match self.store.study(&self.study.name) {
+            Ok(record) => record,
+            Err(error) => return self.stop(&error.into()),
+        };
+        if let Err(trouble) = self.watch_inbox() {
+            return self.stop(&trouble);
+        }
+        if record.state != self.publisher.borrow().state {
+            self.publish(|published| published.state = record.state);
+        }
+        let may_try = self.retry.is_none_or(|(at, _)| Instant::now() >= at);
+        if self.intake.is_some()
+            && self.seat.is_none()
+            && let Err(trouble) = self.follow(&record)
+        {
+            return self.stop(&trouble);
+        }
+        let is_ready = self.publisher.borrow().is_ready;
+        if !is_ready
+            && may_try
+            && record.state != StudyState::Running
+            && let Err(trouble) = self.load(&record)
+        {
+            return self.stop(&trouble);
+        }
+        match (record.state, &self.seat) {
+            (StudyState::Running, None) if may_try => {
+                if let Err(trouble) = self.sit_down() {
+                    self.stop(&trouble);
+                }
+            }
+            (StudyState::Running, _) => {}
+            (_, Some(_)) => {
+                if let Some(seat) = self.seat.take()
+                    && let Err(error) = self.store.resign(&seat.lead)
+                {
+                    self.stop(&error.into());
+                }
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// After a crash of the database, agents that wait are told that their vectors are gone.
+    pub(super) fn watch_inbox(&mut self) -> Result<(), Trouble> {
+        let Some(intake) = &self.intake else {
+            return Ok(());
+        };
+        let epoch = intake.epoch()?;
+        if self.epoch.is_some_and(|known| known != epoch) {
+            tracing::warn!(study = %self.study.name, "the database has lost the vectors of the round; agents send them again");
+            self.publish(|_| {});
+        }
+        self.epoch = Some(epoch);
+        Ok(())
+    }
+
+    /// Publishes what the store says, while another replica leads.
+    pub(super) fn follow(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
+        let now = Arc::clone(&self.publisher.borrow());
+        if now.is_ready && now.round == record.round && now.trouble.is_none() {
+            return Ok(());
+        }
+        let mut next = now.next();
+        (next.is_ready, next.round, next.trouble) = (true, record.round, None);
+        next.collects = self.study.collects(record.round) && record.state != StudyState::Finished;
+        if self.study.is_relayed() {
+            if record.round > 0 {
+                let last = broadcast(&*self.store, &self.study, &self.key, record.round)?;
+                next.broadcast = Some(Arc::new(last));
+            }
+        } else {
+            for entry in released(&*self.store, &self.study, next.head, record.round)? {
+                next.head = next.head.follow(entry.round, &entry.event, &entry.release);
+                next.entries.push(Arc::new(entry));
+            }
+        }
+        self.metrics.round(record.round);
+        self.metrics.stands_still(false);
+        self.publisher.send_replace(Arc::new(next));
+        Ok(())
+    }
+
+    /// Reads what was released of a study that is not played, for agents that were away.
+    pub(super) fn load(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
+        let is_begun = record.began_ms.is_some();
+        if is_begun && let Some(lead) = self.lead()? {
+            let book = self.open_book(lead, record)?;
+            self.publish_book(&*book, record.round)?;
+            drop(book);
+            self.store.resign(&lead)?;
+        } else if !is_begun {
+            self.publish(|published| published.is_ready = true);
+        }
+        Ok(())
+    }
+
+    /// By sender, the round of the newest message that was broadcast before a round.
+    pub(super) fn newest(&self, round: u64) -> Result<Vec<(u32, u64)>, Trouble> {
+        if !self.study.is_relayed() {
+            return Ok(Vec::new());
+        }
+        let mut newest: Vec<Option<u64>> = vec![None; self.study.n_slots as usize];
+        let mut n_missing = newest.len();
+        for round in (1..=round).rev() {
+            if n_missing == 0 {
+                break;
+            }
+            for message in broadcast(&*self.store, &self.study, &self.key, round)?.messages {
+                if let Some(known @ None) = newest.get_mut(message.sender as usize) {
+                    *known = Some(message.round);
+                    n_missing -= 1;
+                }
+            }
+        }
+        let known = (0_u32..).zip(newest);
+        Ok(known
+            .filter_map(|(sender, round)| Some((sender, round?)))
+            .collect())
+    }
+
+    pub(super) fn publish_book(&self, book: &dyn Book, round: u64) -> Result<(), Trouble> {
+        // A release that is stored for the round itself leaves when the round is over (INV-9).
+        let mut entries = book.entries(0)?;
+        entries.retain(|entry| entry.round < round);
+        let follow = |head: Head, entry: &LedgerEntry| {
+            head.follow(entry.round, &entry.event, &entry.release)
+        };
+        let head = entries.iter().fold(self.study.genesis(), follow);
+        let entries: Vec<_> = entries.into_iter().map(Arc::new).collect();
+        let last = match self.study.is_relayed() && round > 0 {
+            true => Some(Arc::new(broadcast(
+                &*self.store,
+                &self.study,
+                &self.key,
+                round,
+            )?)),
+            false => None,
+        };
+        let collects = self.study.collects(round);
+        self.publish(|published| {
+            published.is_ready = true;
+            (published.round, published.collects) = (round, collects);
+            (published.head, published.entries, published.broadcast) = (head, entries, last);
+        });
+        Ok(())
+    }
+}

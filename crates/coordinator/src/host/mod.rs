@@ -1,0 +1,150 @@
+//! A study's own thread: it alone drives the study's machine, and makes durable what the machine asks for.
+//!
+//! [`Host`] is what the service holds; the [`Worker`](worker::Worker) is on the thread: it looks at the store and follows
+//! (`following`), and while it has the lead it plays rounds (`playing`).
+
+mod following;
+mod past;
+mod playing;
+mod trouble;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fedbo_protocol::{AgentUpdate, UpdateRejected};
+use fedbo_wire::{SigningKey, StudyState};
+use tokio::sync::{oneshot, watch};
+
+use crate::intake::Intake;
+use crate::metrics::StudyMetrics;
+use crate::published::Published;
+use crate::store::Store;
+use crate::study::Study;
+use worker::Worker;
+
+pub(crate) use past::broadcasts_since;
+
+/// How long a coordinator that does not answer keeps others from taking over its studies, unless its settings say otherwise.
+pub const LEASE: Duration = Duration::from_secs(15);
+/// Requests that may wait for a study's thread.
+const QUEUE: usize = 4096;
+
+/// What is asked of a study's thread.
+enum Command {
+    Upload(AgentUpdate, oneshot::Sender<UploadAnswer>),
+    /// Whether a vector of this slot and round is missing.
+    Awaits(u32, u64, oneshot::Sender<bool>),
+    /// The store has changed.
+    Refresh,
+    Close,
+}
+
+/// What becomes of an upload.
+#[derive(Debug)]
+pub(crate) enum UploadAnswer {
+    Accepted,
+    Refused(UpdateRejected),
+    /// The study does not take uploads here and now.
+    Closed,
+}
+
+/// Too many requests wait, or the thread has ended.
+#[derive(Debug)]
+pub(crate) struct Busy;
+
+/// A study that is being served.
+pub(crate) struct Host {
+    commands: SyncSender<Command>,
+    pub(crate) published: watch::Receiver<Arc<Published>>,
+    /// Where vectors go that any replica may take; none where they go to the thread.
+    pub(crate) intake: Option<Arc<Intake>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    /// Starts the study's thread. Its ledger, where it has one, is the file `ledger`.
+    pub(crate) fn start(
+        study: Arc<Study>,
+        (state, round): (StudyState, u64),
+        (holder, lease): (String, Duration),
+        ledger: PathBuf,
+        store: Arc<dyn Store>,
+        key: Arc<SigningKey>,
+        metrics: StudyMetrics,
+    ) -> std::io::Result<Self> {
+        let intake = Intake::of(&study, &store, &key);
+        let (commands, inbox) = sync_channel(QUEUE);
+        let (publisher, published) = watch::channel(Arc::new(Published::new(&study, state, round)));
+        let worker = Worker {
+            study,
+            holder,
+            ledger,
+            store,
+            key,
+            publisher,
+            metrics,
+            lease,
+            intake: intake.clone(),
+            epoch: None,
+            looked: None,
+            tried: None,
+            seat: None,
+            retry: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("study".to_owned())
+            .spawn(move || worker.run(&inbox))?;
+        Ok(Self {
+            commands,
+            published,
+            intake,
+            thread: Some(thread),
+        })
+    }
+
+    /// Hands over an upload. The answer comes before the round that it may close is durable.
+    pub(crate) fn upload(
+        &self,
+        update: AgentUpdate,
+    ) -> Result<oneshot::Receiver<UploadAnswer>, Busy> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::Upload(update, answer))?;
+        Ok(answered)
+    }
+
+    /// Asks whether a vector of this slot and round is missing.
+    pub(crate) fn awaits(&self, slot: u32, round: u64) -> Result<oneshot::Receiver<bool>, Busy> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::Awaits(slot, round, answer))?;
+        Ok(answered)
+    }
+
+    /// Says that the store has changed.
+    pub(crate) fn refresh(&self) {
+        // A full queue is read soon, and a study looks at the store now and then by itself.
+        let _ = self.send(Command::Refresh);
+    }
+
+    fn send(&self, command: Command) -> Result<(), Busy> {
+        self.commands
+            .try_send(command)
+            .map_err(|error| match error {
+                TrySendError::Full(_) | TrySendError::Disconnected(_) => Busy,
+            })
+    }
+
+    /// Ends the thread, once what is being made durable is.
+    pub(crate) fn close(&mut self) {
+        // If the thread has ended by itself, there is nothing to close.
+        let _ = self.commands.send(Command::Close);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a study's thread has panicked");
+        }
+    }
+}

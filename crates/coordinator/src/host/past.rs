@@ -1,0 +1,74 @@
+//! What was handed out in earlier rounds of a relayed study.
+
+use fedbo_gp::MapHash;
+use fedbo_protocol::{AgentUpdate, Broadcast, Handout as _};
+use fedbo_wire::{Content, Handout, Limits, SigningKey};
+
+use super::trouble::Trouble;
+use crate::store::Store;
+use crate::study::Study;
+
+/// What was handed out when a round of a relayed study began.
+pub(super) fn broadcast(
+    store: &dyn Store,
+    study: &Study,
+    key: &SigningKey,
+    round: u64,
+) -> Result<Broadcast, Trouble> {
+    let Some(bytes) = store.broadcast(study.key, round)? else {
+        return Ok(Broadcast {
+            round,
+            messages: Vec::new(),
+            stragglers: Vec::new(),
+        });
+    };
+    let limits = Limits {
+        n_features: study.n_features,
+        n_slots: study.n_slots,
+        release_bytes_max: 0,
+    };
+    let unreadable = |source| Trouble::Broadcast { round, source };
+    let handout = Handout::from_bytes(&bytes, &key.public(), limits).map_err(unreadable)?;
+    let (messages, stragglers) = match handout.content {
+        Content::Messages {
+            messages,
+            stragglers,
+        } => (messages, stragglers),
+        Content::Releases(_) => (Vec::new(), Vec::new()),
+    };
+    let map: MapHash = study.map;
+    Ok(Broadcast {
+        round,
+        messages: messages
+            .into_iter()
+            .map(|message| AgentUpdate {
+                sender: message.sender,
+                round: message.round,
+                map,
+                weights: message.weights,
+            })
+            .collect(),
+        stragglers,
+    })
+}
+
+/// Everything that was handed out in a relayed study after an agent's round, joined.
+pub(crate) fn broadcasts_since(
+    store: &dyn Store,
+    study: &Study,
+    key: &SigningKey,
+    after: u64,
+    last: &Broadcast,
+) -> Result<Broadcast, String> {
+    let mut rounds = after + 1..last.round;
+    let Some(first) = rounds.next() else {
+        return Ok(last.clone());
+    };
+    let read = |round| broadcast(store, study, key, round).map_err(|error| error.to_string());
+    let mut joined = read(first)?;
+    for round in rounds {
+        joined.join(read(round)?);
+    }
+    joined.join(last.clone());
+    Ok(joined)
+}

@@ -1,0 +1,186 @@
+//! The loop of a study's thread, and what it knows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use fedbo_wire::SigningKey;
+use tokio::sync::watch;
+
+use super::Command;
+use super::trouble::Trouble;
+use crate::book::Book;
+use crate::clock::Clock;
+use crate::intake::Intake;
+use crate::machine::Machine;
+use crate::metrics::StudyMetrics;
+use crate::published::Published;
+use crate::store::{Lead, Store};
+use crate::study::Study;
+
+/// Parts of the lease after which it is renewed.
+pub(super) const RENEWALS: u32 = 3;
+/// How often a replica looks for vectors while its round collects.
+const COLLECT: Duration = Duration::from_millis(50);
+/// How often a replica looks at what another one that leads has done.
+pub(super) const FOLLOW: Duration = Duration::from_millis(100);
+/// How long a thread waits when nothing is due.
+pub(super) const IDLE: Duration = Duration::from_secs(1);
+/// After trouble: the first wait before another try, which doubles up to the last.
+const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// The same where replicas share a database: a restart of it is over soon, and a round waits for it.
+const REPLICA_RETRIES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
+
+/// What it takes to play rounds.
+pub(super) struct Seat {
+    pub(super) lead: Lead,
+    pub(super) machine: Box<dyn Machine>,
+    pub(super) book: Box<dyn Book>,
+    pub(super) clock: Clock,
+    pub(super) renewed: Instant,
+    /// The round that is being played.
+    pub(super) round: u64,
+    /// Whether replicas take vectors of it.
+    pub(super) is_open: bool,
+    /// Slots whose vectors of it were read from the store.
+    pub(super) known: Vec<u32>,
+}
+
+pub(super) struct Worker {
+    pub(super) study: Arc<Study>,
+    pub(super) holder: String,
+    pub(super) ledger: PathBuf,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) key: Arc<SigningKey>,
+    pub(super) publisher: watch::Sender<Arc<Published>>,
+    pub(super) metrics: StudyMetrics,
+    pub(super) lease: Duration,
+    /// Where replicas share a store.
+    pub(super) intake: Option<Arc<Intake>>,
+    /// The inbox as it was seen last.
+    pub(super) epoch: Option<i64>,
+    /// When the store was looked at.
+    pub(super) looked: Option<Instant>,
+    /// When the lead was asked for.
+    pub(super) tried: Option<Instant>,
+    /// While rounds are played here.
+    pub(super) seat: Option<Seat>,
+    /// After trouble: when to try again, and how long was waited.
+    pub(super) retry: Option<(Instant, Duration)>,
+}
+
+impl Worker {
+    pub(super) fn run(mut self, inbox: &Receiver<Command>) {
+        self.refresh();
+        loop {
+            let command = inbox.recv_timeout(self.wait());
+            match command {
+                Ok(Command::Upload(update, answer)) => self.upload(update, answer),
+                Ok(Command::Awaits(slot, round, answer)) => {
+                    let seat = self.seat.as_ref();
+                    let awaits = seat.is_some_and(|seat| seat.machine.awaits(slot, round));
+                    // Whoever asked may have gone.
+                    let _ = answer.send(awaits);
+                }
+                Ok(Command::Refresh) => self.refresh(),
+                Err(RecvTimeoutError::Timeout) => self.look(),
+                Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.pass_time();
+        }
+        self.publish(|published| published.closes = true);
+        if let Some(seat) = self.seat.take()
+            && let Err(error) = self.store.resign(&seat.lead)
+        {
+            tracing::warn!(study = %self.study.name, "the lease could not be let go: {error}");
+        }
+    }
+
+    /// Until something is due.
+    pub(super) fn wait(&mut self) -> Duration {
+        let is_shared = self.intake.is_some();
+        let Some(seat) = &mut self.seat else {
+            let idle = if is_shared { FOLLOW } else { IDLE };
+            return match self.retry {
+                Some((at, _)) => {
+                    let left = at.saturating_duration_since(Instant::now());
+                    left.max(FOLLOW).min(IDLE)
+                }
+                None => idle,
+            };
+        };
+        let idle = match (is_shared, seat.is_open) {
+            (false, _) => IDLE,
+            (true, true) => COLLECT,
+            (true, false) => FOLLOW,
+        };
+        let now_ms = seat.clock.now_ms();
+        let deadline = seat.machine.deadline();
+        deadline
+            .map_or(idle, |at| Duration::from_millis(at.saturating_sub(now_ms)))
+            .min(idle)
+    }
+
+    /// Ticks, and renews the lease.
+    pub(super) fn pass_time(&mut self) {
+        let Some(seat) = &mut self.seat else {
+            return;
+        };
+        // One time for both: the machine closes no round whose inbox was not shut.
+        let now_ms = seat.clock.now_ms();
+        let outcome = self
+            .collect(now_ms)
+            .and_then(|()| self.tick(now_ms))
+            .and_then(|()| self.renew());
+        if let Err(trouble) = outcome {
+            self.stop(&trouble);
+        }
+    }
+
+    pub(super) fn lease_ms(&self) -> u64 {
+        u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Stops playing, because of this, and tries again later.
+    pub(super) fn stop(&mut self, trouble: &Trouble) {
+        let lead = self.seat.take().map(|seat| seat.lead);
+        if trouble.is_succession() {
+            tracing::warn!(study = %self.study.name, "{trouble}");
+            self.retry = Some((Instant::now() + self.lease, self.lease));
+            self.tried = None;
+            return;
+        }
+        if let Some(lead) = lead {
+            // INV-13: nothing is collected that cannot be released.
+            if let (Some(intake), true) = (&self.intake, trouble.is_of_the_budget())
+                && let Err(error) = intake.shut(&lead)
+            {
+                tracing::warn!(study = %self.study.name, "vectors are still taken: {error}");
+            }
+            // What failed may fail here too: the lease then ends by itself.
+            let _ = self.store.resign(&lead);
+        }
+        let [first, last] = match self.intake {
+            Some(_) => REPLICA_RETRIES,
+            None => RETRIES,
+        };
+        let wait = self
+            .retry
+            .map_or(first, |(_, waited)| (2 * waited).min(last));
+        self.retry = Some((Instant::now() + wait, wait));
+        self.tried = None;
+        self.metrics.stands_still(true);
+        tracing::error!(study = %self.study.name, retry_s = wait.as_secs(), "the study stands still: {trouble}");
+        let words = trouble.to_string();
+        if self.publisher.borrow().trouble.as_ref() != Some(&words) {
+            self.publish(|published| published.trouble = Some(words));
+        }
+    }
+
+    pub(super) fn publish(&self, change: impl FnOnce(&mut Published)) {
+        let mut next = self.publisher.borrow().next();
+        change(&mut next);
+        self.publisher.send_replace(Arc::new(next));
+    }
+}

@@ -1,0 +1,400 @@
+//! Studies, their slots and rounds, and who leads.
+
+use fedbo_ledger::Ledgers;
+use fedbo_wire::{Digest, PublicKey};
+use postgres::Row;
+use postgres::types::Type;
+
+use super::PostgresStore;
+use super::rows::{
+    STUDY, bytes, changed, check_free, check_slot, forget_before, int, is_stored, key, locked,
+    now_ms, signed, slot_number, study, study_named, text, unsigned,
+};
+use crate::store::{
+    Enrolment, FreeRelease, Inbox, Lead, NextRound, SlotRecord, Store, StoreError, StudyKey,
+    StudyRecord, StudyState, may_become,
+};
+
+impl Store for PostgresStore {
+    fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn ledgers(&self) -> Option<&Ledgers> {
+        Some(&self.ledgers)
+    }
+
+    fn now_ms(&self) -> Result<u64, StoreError> {
+        self.read(now_ms)
+    }
+
+    fn generation(&self) -> Result<u64, StoreError> {
+        self.read(|tx| {
+            let sql = "SELECT number FROM fedbo_coordinator.generation";
+            Ok(unsigned(tx.query_typed_one(sql, &[])?.try_get(0)?))
+        })
+    }
+
+    fn create_study(
+        &self,
+        name: &str,
+        config: &str,
+        roster: &[String],
+    ) -> Result<StudyRecord, StoreError> {
+        self.write_once(|tx, is_again| {
+            let added = tx.query_typed_opt(
+                "INSERT INTO fedbo_coordinator.studies (name, config, state, round) VALUES ($1, $2, 'waiting', 0)
+                 ON CONFLICT DO NOTHING RETURNING id, name, config, state, round, began_ms, head",
+                &[text(&name), text(&config)],
+            )?;
+            let Some(added) = added else {
+                // Where the answer was lost, it may be the one that this call created.
+                return match study_named(tx, name)? {
+                    known if is_again && known.config == config => Ok(known),
+                    _ => Err(StoreError::Exists {
+                        name: name.to_owned(),
+                    }
+                    .into_ended()),
+                };
+            };
+            let record = study(&added)?;
+            for (slot, agent) in (0_i64..).zip(roster) {
+                tx.query_typed(
+                    "INSERT INTO fedbo_coordinator.slots (study, slot, name) VALUES ($1, $2, $3)",
+                    &[int(&record.key.0), int(&slot), text(agent)],
+                )?;
+            }
+            changed(tx)?;
+            Ok(record)
+        })
+    }
+
+    fn studies(&self) -> Result<Vec<StudyRecord>, StoreError> {
+        self.read(|tx| {
+            let rows = tx.query_typed(&format!("{STUDY} ORDER BY id"), &[])?;
+            rows.iter().map(study).collect()
+        })
+    }
+
+    fn study(&self, name: &str) -> Result<StudyRecord, StoreError> {
+        self.read(|tx| study_named(tx, name))
+    }
+
+    fn set_state(&self, study: StudyKey, to: StudyState) -> Result<(), StoreError> {
+        self.write(|tx| {
+            let from = locked(tx, study)?.state;
+            if from == to {
+                return Ok(());
+            }
+            if !may_become(from, to) {
+                return Err(StoreError::State { from, to }.into_ended());
+            }
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.studies SET state = $2 WHERE id = $1",
+                &[int(&study.0), text(&to.name())],
+            )?;
+            changed(tx)
+        })
+    }
+
+    fn slots(&self, study: StudyKey) -> Result<Vec<SlotRecord>, StoreError> {
+        self.read(|tx| {
+            let rows = tx.query_typed(
+                "SELECT slot, name, key, revoked FROM fedbo_coordinator.slots WHERE study = $1 ORDER BY slot",
+                &[int(&study.0)],
+            )?;
+            let slot = |row: &Row| {
+                Ok(SlotRecord {
+                    slot: slot_number(row.try_get(0)?)?,
+                    name: row.try_get(1)?,
+                    key: key(row, 2)?.map(PublicKey),
+                    is_revoked: row.try_get(3)?,
+                })
+            };
+            rows.iter().map(slot).collect()
+        })
+    }
+
+    fn add_token(
+        &self,
+        study: StudyKey,
+        slot: u32,
+        secret: &Digest,
+        expires_ms: u64,
+    ) -> Result<(), StoreError> {
+        let (number, expires_ms) = (i64::from(slot), signed(expires_ms));
+        self.write(|tx| {
+            locked(tx, study)?;
+            check_slot(tx, study, slot)?;
+            tx.query_typed(
+                "DELETE FROM fedbo_coordinator.tokens WHERE study = $1 AND slot = $2 AND used_by IS NULL",
+                &[int(&study.0), int(&number)],
+            )?;
+            // It is there already only if this call made it and its answer was lost.
+            tx.query_typed(
+                "INSERT INTO fedbo_coordinator.tokens (secret, study, slot, expires_ms) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT DO NOTHING",
+                &[
+                    bytes(&&secret.0[..]),
+                    int(&study.0),
+                    int(&number),
+                    int(&expires_ms),
+                ],
+            )?;
+            Ok(())
+        })
+    }
+
+    fn enrol(&self, secret: &Digest, key: &PublicKey) -> Result<Enrolment, StoreError> {
+        self.write(|tx| {
+            let read = "SELECT study, slot, expires_ms, used_by FROM fedbo_coordinator.tokens WHERE secret = $1";
+            let Some(row) = tx.query_typed_opt(read, &[bytes(&&secret.0[..])])? else {
+                return Err(StoreError::TokenUnknown.into_ended());
+            };
+            // What a token says may change until its study is locked.
+            let study = StudyKey(row.try_get(0)?);
+            locked(tx, study)?;
+            let Some(row) = tx.query_typed_opt(read, &[bytes(&&secret.0[..])])? else {
+                return Err(StoreError::TokenUnknown.into_ended());
+            };
+            let slot = slot_number(row.try_get(1)?)?;
+            let number = i64::from(slot);
+            let expires_ms = unsigned(row.try_get(2)?);
+            let agent: String = tx
+                .query_typed_one(
+                    "SELECT name FROM fedbo_coordinator.slots WHERE study = $1 AND slot = $2",
+                    &[int(&study.0), int(&number)],
+                )?
+                .try_get(0)?;
+            match self::key(&row, 3)? {
+                Some(used_by) if used_by == key.0 => {}
+                Some(_) => return Err(StoreError::TokenUsed.into_ended()),
+                None if now_ms(tx)? > expires_ms => {
+                    return Err(StoreError::TokenExpired.into_ended());
+                }
+                None => {
+                    check_free(tx, study, slot, key)?;
+                    tx.query_typed(
+                        "UPDATE fedbo_coordinator.tokens SET used_by = $2 WHERE secret = $1",
+                        &[bytes(&&secret.0[..]), bytes(&&key.0[..])],
+                    )?;
+                    tx.query_typed(
+                        "UPDATE fedbo_coordinator.slots SET key = $3, revoked = false WHERE study = $1 AND slot = $2",
+                        &[int(&study.0), int(&number), bytes(&&key.0[..])],
+                    )?;
+                    // The last one: all are there.
+                    tx.query_typed(
+                        "UPDATE fedbo_coordinator.studies SET state = 'running' WHERE id = $1 AND state = 'waiting'
+                         AND NOT EXISTS (SELECT FROM fedbo_coordinator.slots WHERE study = $1 AND key IS NULL)",
+                        &[int(&study.0)],
+                    )?;
+                    changed(tx)?;
+                }
+            }
+            Ok(Enrolment {
+                study: locked(tx, study)?,
+                slot,
+                agent,
+            })
+        })
+    }
+
+    fn slot_of(&self, study: StudyKey, key: &PublicKey) -> Result<Option<u32>, StoreError> {
+        self.read(|tx| {
+            let row = tx.query_typed_opt(
+                "SELECT slot FROM fedbo_coordinator.slots WHERE study = $1 AND $2 IN (key, previous) AND NOT revoked
+                 ORDER BY (key = $2) DESC NULLS LAST LIMIT 1",
+                &[int(&study.0), bytes(&&key.0[..])],
+            )?;
+            row.map(|row| slot_number(row.try_get(0)?)).transpose()
+        })
+    }
+
+    fn rotate(
+        &self,
+        study: StudyKey,
+        slot: u32,
+        old: &PublicKey,
+        new: &PublicKey,
+    ) -> Result<(), StoreError> {
+        let number = i64::from(slot);
+        self.write(|tx| {
+            locked(tx, study)?;
+            let row = tx.query_typed_opt(
+                "SELECT key, previous FROM fedbo_coordinator.slots WHERE study = $1 AND slot = $2 AND NOT revoked",
+                &[int(&study.0), int(&number)],
+            )?;
+            let keys = match &row {
+                Some(row) => (key(row, 0)?, key(row, 1)?),
+                None => (None, None),
+            };
+            match keys {
+                (Some(key), Some(previous)) if key == new.0 && previous == old.0 => return Ok(()),
+                (Some(key), _) if key == old.0 => {}
+                _ => return Err(StoreError::NoSlot { slot }.into_ended()),
+            }
+            check_free(tx, study, slot, new)?;
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.slots SET key = $3, previous = $4 WHERE study = $1 AND slot = $2",
+                &[
+                    int(&study.0),
+                    int(&number),
+                    bytes(&&new.0[..]),
+                    bytes(&&old.0[..]),
+                ],
+            )?;
+            changed(tx)
+        })
+    }
+
+    fn revoke(&self, study: StudyKey, slot: u32) -> Result<(), StoreError> {
+        let number = i64::from(slot);
+        self.write(|tx| {
+            locked(tx, study)?;
+            check_slot(tx, study, slot)?;
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.slots SET revoked = true WHERE study = $1 AND slot = $2",
+                &[int(&study.0), int(&number)],
+            )?;
+            changed(tx)
+        })
+    }
+
+    fn lead(
+        &self,
+        study: StudyKey,
+        holder: &str,
+        lease_ms: u64,
+    ) -> Result<Option<Lead>, StoreError> {
+        let lease_ms = signed(lease_ms);
+        self.write(|tx| {
+            locked(tx, study)?;
+            // Under the lock, so by a clock that is read after it.
+            let row = tx.query_typed_opt(
+                "UPDATE fedbo_coordinator.studies SET token = token + 1, holder = $2,
+                        until_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3
+                 WHERE id = $1 AND (holder IS NULL OR holder = $2 OR until_ms IS NULL
+                                    OR until_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+                 RETURNING token",
+                &[int(&study.0), text(&holder), int(&lease_ms)],
+            )?;
+            let token = row.map(|row| row.try_get(0)).transpose()?;
+            Ok(token.map(|token| Lead { study, token }))
+        })
+    }
+
+    fn renew(&self, lead: &Lead, lease_ms: u64) -> Result<bool, StoreError> {
+        let lease_ms = signed(lease_ms);
+        self.write(|tx| {
+            let row = tx.query_typed_opt(
+                "UPDATE fedbo_coordinator.studies
+                 SET until_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3
+                 WHERE id = $1 AND token = $2 RETURNING token",
+                &[int(&lead.study.0), int(&lead.token), int(&lease_ms)],
+            )?;
+            Ok(row.is_some())
+        })
+    }
+
+    fn resign(&self, lead: &Lead) -> Result<(), StoreError> {
+        self.write(|tx| {
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.studies SET holder = NULL, until_ms = NULL WHERE id = $1 AND token = $2",
+                &[int(&lead.study.0), int(&lead.token)],
+            )?;
+            Ok(())
+        })
+    }
+
+    fn begin_round(&self, lead: &Lead, next: NextRound<'_>) -> Result<(), StoreError> {
+        let (round, began_ms) = (signed(next.round), signed(next.began_ms));
+        self.lead_on(lead, |tx, is_again| {
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.studies SET round = $2, began_ms = $3, is_open = $4 WHERE id = $1",
+                &[
+                    int(&lead.study.0),
+                    int(&round),
+                    int(&began_ms),
+                    (&next.collects, Type::BOOL),
+                ],
+            )?;
+            forget_before(tx, lead.study, round)?;
+            if let Some(broadcast) = next.broadcast {
+                let sql = "INSERT INTO fedbo_coordinator.broadcasts (study, round, bytes) VALUES ($1, $2, $3)
+                           ON CONFLICT DO NOTHING RETURNING round";
+                let values = [int(&lead.study.0), int(&round), bytes(&broadcast)];
+                let is_added = tx.query_typed_opt(sql, &values)?.is_some();
+                let is_ours = is_added
+                    || is_again && is_stored(tx, "broadcasts", lead.study, round, broadcast)?;
+                if !is_ours {
+                    return Err(StoreError::Released { round: next.round }.into_ended());
+                }
+            }
+            if next.finishes {
+                tx.query_typed(
+                    "UPDATE fedbo_coordinator.studies SET state = 'finished' WHERE id = $1",
+                    &[int(&lead.study.0)],
+                )?;
+                changed(tx)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn note_head(&self, lead: &Lead, head: &str) -> Result<(), StoreError> {
+        self.lead_on(lead, |tx, _| {
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.studies SET head = $2 WHERE id = $1",
+                &[int(&lead.study.0), text(&head)],
+            )?;
+            Ok(())
+        })
+    }
+
+    fn broadcast(&self, study: StudyKey, round: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let round = signed(round);
+        self.read(|tx| {
+            let row = tx.query_typed_opt(
+                "SELECT bytes FROM fedbo_coordinator.broadcasts WHERE study = $1 AND round = $2",
+                &[int(&study.0), int(&round)],
+            )?;
+            Ok(row.map(|row| row.try_get(0)).transpose()?)
+        })
+    }
+
+    fn add_release(&self, lead: &Lead, release: &FreeRelease) -> Result<(), StoreError> {
+        let round = signed(release.round);
+        self.lead_on(lead, |tx, is_again| {
+            let sql =
+                "INSERT INTO fedbo_coordinator.releases (study, round, bytes) VALUES ($1, $2, $3)
+                       ON CONFLICT DO NOTHING RETURNING round";
+            let values = [int(&lead.study.0), int(&round), bytes(&release.bytes)];
+            let is_added = tx.query_typed_opt(sql, &values)?.is_some();
+            match is_added
+                || is_again && is_stored(tx, "releases", lead.study, round, &release.bytes)?
+            {
+                true => Ok(()),
+                false => Err(StoreError::Released {
+                    round: release.round,
+                }
+                .into_ended()),
+            }
+        })
+    }
+
+    fn free_releases(&self, study: StudyKey) -> Result<Vec<FreeRelease>, StoreError> {
+        self.read(|tx| {
+            let rows = tx.query_typed(
+                "SELECT round, bytes FROM fedbo_coordinator.releases WHERE study = $1 ORDER BY round",
+                &[int(&study.0)],
+            )?;
+            let release = |row: &Row| {
+                Ok(FreeRelease {
+                    round: unsigned(row.try_get(0)?),
+                    bytes: row.try_get(1)?,
+                })
+            };
+            rows.iter().map(release).collect()
+        })
+    }
+}

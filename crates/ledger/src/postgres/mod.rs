@@ -1,0 +1,196 @@
+//! Ledgers in a PostgreSQL database, which processes of many machines may open one after the other.
+
+mod backend;
+mod layout;
+mod rows;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fedbo_postgres::{Doing as Act, Ended, Patience, Pool, PoolError, PostgresAddress};
+use postgres::types::Type;
+
+use crate::record::Findings;
+use crate::{Committed, Head, LedgerError, Report, Statement};
+use layout::LAYOUT;
+use rows::{Rows, entry, id, in_words, signed};
+
+pub(crate) use backend::PostgresBackend;
+
+/// The ledgers of a database, by the names of their studies. Calls block, and must not be made on a thread that drives
+/// asynchronous tasks.
+#[derive(Clone)]
+pub struct Ledgers {
+    pool: Arc<Pool>,
+    patience: Patience,
+}
+
+impl fmt::Debug for Ledgers {
+    /// The address without its password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ledgers").field(&self.pool.place()).finish()
+    }
+}
+
+type Outcome<R> = Result<R, Ended<LedgerError>>;
+
+impl Ledgers {
+    /// Connects to a database that holds ledgers.
+    ///
+    /// # Errors
+    /// [`LedgerError::Absent`] if it holds none; [`LedgerError::Read`] if the server cannot be used, or may lose what it
+    /// acknowledged.
+    pub fn open(address: &PostgresAddress) -> Result<Self, LedgerError> {
+        let place = PathBuf::from(address.to_string());
+        let pool = Pool::open(address, 1).map_err(|fault| in_words(fault, place, Act::Connect))?;
+        Self::in_pool(Arc::new(pool), false)
+    }
+
+    /// On connections that are there; with `creates` the tables are made if they are not.
+    ///
+    /// # Errors
+    /// As for [`Ledgers::open`].
+    pub fn in_pool(pool: Arc<Pool>, creates: bool) -> Result<Self, LedgerError> {
+        let path = PathBuf::from(pool.place());
+        match pool.prepare(&LAYOUT, creates) {
+            Ok(()) => Ok(Self {
+                pool,
+                patience: Patience::default(),
+            }),
+            Err(PoolError::Absent) => Err(LedgerError::Absent { path }),
+            Err(PoolError::NotOurs(names)) => Err(LedgerError::NotALedger {
+                path,
+                message: format!(
+                    "its schema fedbo_ledger is not one of ours: it holds {names}; name another database"
+                ),
+            }),
+            Err(PoolError::Version { found, expected }) => Err(LedgerError::Version {
+                path,
+                found,
+                expected,
+            }),
+            Err(PoolError::Problem(fault)) => Err(in_words(fault, path, Act::Connect)),
+        }
+    }
+
+    /// Goes on trying for so long, instead of ten seconds, when the server is away.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self {
+            patience: Patience::of(patience),
+            ..self
+        }
+    }
+
+    /// How messages call the ledger of a study.
+    pub(crate) fn place_of(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("{}, ledger of {name:?}", self.pool.place()))
+    }
+
+    /// The names of all studies that have a ledger.
+    ///
+    /// # Errors
+    /// [`LedgerError::Read`].
+    pub fn names(&self) -> Result<Vec<String>, LedgerError> {
+        let read = self.pool.read(self.patience, |tx| -> Outcome<_> {
+            let rows = tx.query_typed("SELECT name FROM fedbo_ledger.ledgers ORDER BY id", &[])?;
+            Ok(rows
+                .iter()
+                .map(|row| row.try_get(0))
+                .collect::<Result<_, _>>()?)
+        });
+        read.map_err(|ended| self.refusal(ended, PathBuf::from(self.pool.place()), Act::Read))
+    }
+
+    /// Lists all that is wrong in the ledger of a study, as [`crate::verify`] does for a file.
+    ///
+    /// # Errors
+    /// [`LedgerError::Absent`], [`LedgerError::Read`]. Damage is no error, it stands in the report.
+    pub fn verify(&self, name: &str, known: Option<&Head>) -> Result<Report, LedgerError> {
+        self.look(name, known).map(Findings::into_report)
+    }
+
+    /// What the study has spent, as [`crate::read`] says of a file.
+    ///
+    /// # Errors
+    /// As for [`Ledgers::verify`]; [`LedgerError::Corrupt`] if anything is wrong with it.
+    pub fn read(&self, name: &str) -> Result<Statement, LedgerError> {
+        let record = self.look(name, None)?.into_record(&self.place_of(name))?;
+        Statement::of(&record)
+    }
+
+    /// What was committed after `head` for rounds before `round`, for somebody who follows the ledger and does not write it.
+    /// Each entry is checked to follow from the one before it, the first from `head`.
+    ///
+    /// # Errors
+    /// [`LedgerError::Corrupt`] if one does not; [`LedgerError::Read`].
+    pub fn follow(
+        &self,
+        name: &str,
+        head: Head,
+        round: u64,
+    ) -> Result<Vec<Committed>, LedgerError> {
+        let (after, before) = (signed(head.seq), signed(round));
+        let read = self.pool.read(self.patience, |tx| -> Outcome<_> {
+            let rows = tx.query_typed(
+                "SELECT seq, previous, round, event, release, hash FROM fedbo_ledger.entries
+                 WHERE ledger = (SELECT id FROM fedbo_ledger.ledgers WHERE name = $1) AND seq > $2 AND round < $3
+                 ORDER BY seq",
+                &[
+                    (&name, Type::TEXT),
+                    (&after, Type::INT8),
+                    (&before, Type::INT8),
+                ],
+            )?;
+            let mut head = head;
+            let mut entries = Vec::new();
+            for row in &rows {
+                let stored = entry(row)?;
+                let next = head.follow(stored.round, stored.event, stored.release);
+                if (next.seq, next.hash) != (stored.seq, stored.hash) {
+                    return Err(Ended::Caller(self.corrupt(
+                        name,
+                        &format!("entry {} does not follow from the one before", stored.seq),
+                    )));
+                }
+                head = next;
+                entries.push(Committed {
+                    seq: stored.seq,
+                    round: stored.round,
+                    event: stored.event.to_vec(),
+                    release: stored.release.to_vec(),
+                });
+            }
+            Ok(entries)
+        });
+        read.map_err(|ended| self.refusal(ended, self.place_of(name), Act::Read))
+    }
+
+    fn look(&self, name: &str, known: Option<&Head>) -> Result<Findings, LedgerError> {
+        let read = self.pool.read(self.patience, |tx| {
+            let id = id(tx, name)?.ok_or_else(|| {
+                Ended::Caller(LedgerError::Absent {
+                    path: self.place_of(name),
+                })
+            })?;
+            Ok(Findings::with_known(&mut Rows { tx, id }, known)?)
+        });
+        read.map_err(|ended| self.refusal(ended, self.place_of(name), Act::Read))
+    }
+
+    fn corrupt(&self, name: &str, what: &str) -> LedgerError {
+        LedgerError::Corrupt {
+            path: self.place_of(name),
+            message: format!("{what}; `fedbo privacy verify` lists what is wrong"),
+        }
+    }
+
+    fn refusal(&self, ended: Ended<LedgerError>, path: PathBuf, act: Act) -> LedgerError {
+        match ended {
+            Ended::Caller(error) => error,
+            Ended::Problem(fault) => in_words(fault, path, act),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What tests need of the system besides Rust, installed by its package manager where it is missing.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process::{run, succeeds};
+
+/// A package of the system.
+struct Package {
+    /// What people call it.
+    name: &'static str,
+    /// Its name on Debian and Ubuntu.
+    debian: &'static str,
+    /// What it is for.
+    why: &'static str,
+    is_installed: fn() -> bool,
+}
+
+const POSTGRESQL: Package = Package {
+    name: "PostgreSQL 13 or later (initdb and postgres)",
+    debian: "postgresql",
+    why: "tests of studies in a database start servers of their own; one that the package may start on port 5432 is not used",
+    is_installed: || has_postgresql(&folders()),
+};
+
+const CPP_COMPILER: Package = Package {
+    name: "a C++ compiler (c++)",
+    debian: "g++",
+    why: "libFuzzer is written in C++",
+    is_installed: || succeeds(Command::new(compiler()).arg("--version")),
+};
+
+/// PostgreSQL's programs, which tests need to start servers of their own.
+pub(crate) fn provide_postgresql() -> Result<()> {
+    POSTGRESQL.provide()
+}
+
+/// What builds libFuzzer.
+pub(crate) fn provide_cpp_compiler() -> Result<()> {
+    CPP_COMPILER.provide()
+}
+
+impl Package {
+    fn provide(&self) -> Result<()> {
+        if (self.is_installed)() {
+            return Ok(());
+        }
+        let Self {
+            name, debian, why, ..
+        } = self;
+        eprintln!("xtask: there is not {name}; {why}");
+        if !succeeds(Command::new("apt-get").arg("--version")) {
+            bail!(
+                "install {name} with this system's package manager, so that it is in PATH; on Debian and Ubuntu this command \
+                 does it"
+            );
+        }
+        eprintln!("xtask: installing Debian's package {debian}");
+        run(&mut self.apt_get(&["update"])?)?;
+        run(&mut self.apt_get(&["install", "--yes", "--no-install-recommends", debian])?)?;
+        if !(self.is_installed)() {
+            bail!("the package {debian} was installed, but there still is not {name}");
+        }
+        Ok(())
+    }
+
+    /// `apt-get` as root.
+    fn apt_get(&self, arguments: &[&str]) -> Result<Command> {
+        let is_root = Path::new("/proc/self").metadata().is_ok_and(|this| {
+            use std::os::unix::fs::MetadataExt as _;
+            this.uid() == 0
+        });
+        let mut command = match is_root {
+            true => Command::new("env"),
+            false if succeeds(Command::new("sudo").arg("--version")) => {
+                let mut sudo = Command::new("sudo");
+                sudo.arg("env");
+                sudo
+            }
+            false => bail!(
+                "ask an administrator to run: apt-get install {}",
+                self.debian
+            ),
+        };
+        command
+            .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
+            .args(arguments);
+        Ok(command)
+    }
+}
+
+/// As the crates that build C++ choose it.
+fn compiler() -> std::ffi::OsString {
+    std::env::var_os("CXX").unwrap_or_else(|| "c++".into())
+}
+
+/// Where PostgreSQL's programs may be: in `PATH`, or where Debian puts those that only its own scripts start.
+fn folders() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    for parent in ["/usr/lib/postgresql", "/opt/homebrew/opt", "/usr/local/opt"] {
+        let versions = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        folders.extend(versions.map(|version| version.path().join("bin")));
+    }
+    folders.push(PathBuf::from("/usr/pgsql/bin"));
+    folders
+}
+
+fn has_postgresql(folders: &[PathBuf]) -> bool {
+    let has = |folder: &PathBuf, program: &str| folder.join(program).is_file();
+    folders
+        .iter()
+        .any(|folder| has(folder, "initdb") && has(folder, "postgres"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_programs_must_be_in_one_folder() {
+        let root = std::env::temp_dir().join(format!("fedbo-xtask-{}", std::process::id()));
+        let [one, two] = ["one", "two"].map(|name| root.join(name));
+        for folder in [&one, &two] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let folders = [one.clone(), two.clone()];
+        std::fs::write(one.join("initdb"), "").unwrap();
+        std::fs::write(two.join("postgres"), "").unwrap();
+        assert!(!has_postgresql(&folders));
+        std::fs::write(two.join("initdb"), "").unwrap();
+        assert!(has_postgresql(&folders));
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}
