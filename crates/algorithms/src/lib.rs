@@ -6,6 +6,7 @@
 //! Start at [`Strategy`], then [`LogEi`], [`ThompsonSampling`] and [`Fts`].
 
 mod collaborator;
+pub mod distributed_ts;
 mod domain;
 pub mod dp_fts_de;
 mod expected_improvement;

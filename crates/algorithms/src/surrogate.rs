@@ -279,8 +279,8 @@ impl Surrogate {
         self.diagnostics
     }
 
-    /// Adds observations; failed and non-finite ones are kept apart from the model. Refits when due. Cost O(n²) for one
-    /// observation without a refit.
+    /// Adds observations; failed and non-finite ones are kept apart from the model. Refits when due. Cost O(n² m) for m
+    /// observations without a refit.
     ///
     /// # Errors
     /// If an input is not finite, or no posterior can be built, even with the previous hyperparameters. The observations
@@ -333,12 +333,18 @@ impl Surrogate {
             .map(|v| self.standardizer.standardize(*v))
             .collect();
         let refitted = self.refit_if_due(&y);
-        // One new observation extends the factor; `append` leaves the posterior as it was if it fails.
-        if refitted || self.outputs.len() > before + 1 {
+        // New observations extend the factor, unless they are most of it; `append` leaves the posterior as it was if it fails.
+        let n_new = self.outputs.len() - before;
+        if refitted || n_new > before.max(1) {
             self.rebuild(y)?;
-        } else {
+        } else if n_new == 1 {
             self.posterior.append(self.inputs.row(before), y[before])?;
             self.posterior.set_outputs(y)?;
+        } else {
+            let new = self.inputs_between(before, self.outputs.len());
+            let mut posterior = self.posterior.clone().extended(&new, &y[before..])?;
+            posterior.set_outputs(y)?;
+            self.replace_posterior(posterior)?;
         }
         self.note_jitter();
         Ok(())

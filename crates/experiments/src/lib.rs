@@ -5,10 +5,12 @@
 
 pub mod catalogue;
 pub mod federation;
+mod peer_session;
 mod release_store;
 mod session;
 mod tally;
 
+pub use peer_session::{PeerMember, SimulatedNetwork, run_peers};
 pub use release_store::{Forgetful, ReleaseStore};
 pub use session::{
     Decoder, Ended, Member, Observer, SessionError, TrialRecord, Unobserved, run_fts, run_session,

@@ -13,7 +13,7 @@ use fedbo_gp::MapHash;
 use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
 use fedbo_protocol::{
     Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, Coordinator, Effect, Handout, Relay,
-    RoundError, Takes, Tick, Trial, UpdateRejected,
+    ReportRejected, RoundError, Takes, Tick, Trial, UpdateRejected,
 };
 use fedbo_space::{Direction, Point};
 use rayon::prelude::*;
@@ -95,12 +95,15 @@ pub enum SessionError {
     /// An agent failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// Nobody has anything to do although a plan is not done: members plan different numbers of rounds.
-    #[error("the federation stands still: members plan different numbers of rounds")]
+    /// Nobody has anything to do although a plan is not done: members plan different rounds or neighbours.
+    #[error("the federation stands still: members plan different rounds or neighbours")]
     Stalled,
     /// The coordinator failed.
     #[error(transparent)]
     Round(#[from] RoundError),
+    /// A peer refused another's report, which in one process is a defect of the program.
+    #[error(transparent)]
+    Report(ReportRejected),
     /// A release could not be looked up or made durable; nothing of it has left.
     #[error("round {round} cannot be released")]
     Store {

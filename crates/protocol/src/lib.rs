@@ -2,7 +2,8 @@
 //!
 //! Performs no I/O, reads no clock, owns no generator: events come in, effects go out, time is a [`Tick`] and randomness
 //! a seed or a source that the driver gives. The same machines run in process and behind sockets. Start at
-//! [`Coordinator`], then [`Relay`] (federated Thompson sampling) and [`Aggregator`] (DP-FTS-DE), then [`Agent`].
+//! [`Coordinator`], then [`Relay`] (federated Thompson sampling) and [`Aggregator`] (DP-FTS-DE), then [`Agent`]; where there is
+//! no coordinator, at [`Peer`].
 
 mod agent;
 mod aggregator;
@@ -10,6 +11,7 @@ mod coordinator;
 mod handout;
 mod mechanism;
 mod message;
+mod peer;
 mod relay;
 mod schedule;
 
@@ -19,6 +21,10 @@ pub use coordinator::{Coordinator, Effect, RoundError, UpdateRejected};
 pub use handout::{AggregateHandout, Handout, Release, Takes};
 pub use mechanism::{Closing, LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
 pub use message::{AgentUpdate, Broadcast};
+pub use peer::{
+    InitialSharing, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, Report,
+    ReportContent, ReportRejected, Shared,
+};
 pub use relay::Relay;
 pub use schedule::{Instants, ReleaseSchedule};
 

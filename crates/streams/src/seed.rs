@@ -34,6 +34,8 @@ pub enum Purpose {
     Sensitivity,
     /// Coins and noise of a mechanism in a simulation, which protects nobody.
     SimulatedNoise,
+    /// How long trials and messages take in a simulated network, and which messages are lost.
+    Network,
     /// Draws inside a test or a benchmark.
     Test,
 }
@@ -54,6 +56,7 @@ impl Purpose {
             Self::Agent => "agent",
             Self::Sensitivity => "sensitivity",
             Self::SimulatedNoise => "simulated-noise",
+            Self::Network => "network",
             Self::Test => "test",
         }
     }

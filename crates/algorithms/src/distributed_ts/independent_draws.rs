@@ -1,0 +1,176 @@
+//! The query of the authors' code, which draws no function.
+
+use fedbo_gp::Posterior;
+use fedbo_optim::Points;
+use fedbo_streams::Stream;
+
+use crate::domain::Candidates;
+use crate::{Domain, StrategyError};
+
+/// A query as in the authors' code, for comparison with their figures: each candidate of a grid gets a value of its own, drawn
+/// from the posterior's marginal there, and the largest is queried.
+///
+/// Neighbouring candidates then differ by independent noise, so this is no function sample: it explores far more than
+/// Algorithm 1. The candidates are those within a radius of the agent's last point, of which the paper says nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IndependentDraws {
+    /// Points of the grid in each dimension, at least 2; ends included.
+    pub n_per_dim: usize,
+    /// How far a query may be from the agent's last point: Euclidean distance in the unit cube, above 0.
+    pub radius: f64,
+}
+
+/// Candidates that a grid may have.
+const N_CANDIDATES_MAX: usize = 1_000_000;
+
+impl IndependentDraws {
+    /// # Errors
+    /// If a setting is out of range.
+    pub(super) fn validate(&self) -> Result<(), StrategyError> {
+        if self.n_per_dim < 2 {
+            return Err(StrategyError::Setting {
+                name: "points of the grid in each dimension",
+                value: self.n_per_dim.to_string(),
+                expected: "at least 2",
+            });
+        }
+        if !(self.radius.is_finite() && self.radius > 0.0) {
+            return Err(StrategyError::Setting {
+                name: "radius",
+                value: self.radius.to_string(),
+                expected: "a finite number above 0",
+            });
+        }
+        Ok(())
+    }
+
+    /// Candidates by their drawn values; in a finite domain its points stand in for the grid. Where no candidate is within the
+    /// radius, as where the agent stands off a coarse grid, all are.
+    ///
+    /// # Errors
+    /// If the grid would be too large.
+    pub(super) fn candidates(
+        &self,
+        posterior: &Posterior,
+        domain: &Domain,
+        place: Option<&[f64]>,
+        stream: &mut Stream,
+    ) -> Result<Candidates, StrategyError> {
+        let all = match domain.points() {
+            Some(points) => points.clone(),
+            None => self.grid(domain.dim())?,
+        };
+        let is_near = |unit: &[f64]| {
+            place.is_none_or(|place| {
+                let squares = unit.iter().zip(place).map(|(a, b)| (a - b) * (a - b));
+                squares.sum::<f64>().sqrt() <= self.radius + 1e-12
+            })
+        };
+        let mut near = Points::new(all.dim());
+        all.rows()
+            .filter(|unit| is_near(unit))
+            .for_each(|unit| near.push(unit));
+        let candidates = if near.is_empty() { all } else { near };
+        let values: Vec<f64> = candidates
+            .rows()
+            .map(|unit| {
+                let (mean, variance) = posterior.mean_variance(unit);
+                mean + variance.sqrt() * stream.normal()
+            })
+            .collect();
+        Candidates::ranked(&values, &candidates)
+    }
+
+    /// All points whose coordinates are multiples of 1/(n − 1).
+    fn grid(&self, dim: usize) -> Result<Points, StrategyError> {
+        let n = self.n_per_dim;
+        let n_points = (0..dim).try_fold(1_usize, |product, _| product.checked_mul(n));
+        let Some(n_points) = n_points.filter(|n_points| *n_points <= N_CANDIDATES_MAX) else {
+            return Err(StrategyError::Setting {
+                name: "points of the grid in each dimension",
+                value: n.to_string(),
+                expected: "so few that the grid has at most 1,000,000 points",
+            });
+        };
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a grid has at most a million points"
+        )]
+        let coordinate = |index: usize| (index % n) as f64 / (n - 1) as f64;
+        let mut points = Points::new(dim);
+        for index in 0..n_points {
+            let mut rest = index;
+            let unit: Vec<f64> = (0..dim)
+                .map(|_| {
+                    let value = coordinate(rest);
+                    rest /= n;
+                    value
+                })
+                .collect();
+            points.push(&unit);
+        }
+        Ok(points)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_gp::{Family, Kernel};
+    use fedbo_streams::{Purpose, Seed};
+
+    use super::*;
+
+    fn draws(n_per_dim: usize, radius: f64) -> IndependentDraws {
+        IndependentDraws { n_per_dim, radius }
+    }
+
+    /// With a variance of nearly nothing the best mean within the radius is taken, and never a candidate outside.
+    #[test]
+    fn queries_stay_within_the_radius_of_the_last_point() {
+        let kernel = Kernel::isotropic(Family::Matern52, 2, 0.5, 1.0).unwrap();
+        let inputs = Points::from_flat(2, vec![0.1, 0.1, 0.9, 0.9]);
+        let posterior = Posterior::new(kernel, 1e-4, inputs, vec![0.0, 5.0]).unwrap();
+        let points = draws(11, 0.2).grid(2).unwrap();
+        let domain = Domain::Finite(std::sync::Arc::new(points));
+        let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
+        for _ in 0..50 {
+            let candidates = draws(11, 0.2)
+                .candidates(&posterior, &domain, Some(&[0.3, 0.3]), &mut stream)
+                .unwrap();
+            let best = candidates.first(|_| true).unwrap();
+            let distance = ((best[0] - 0.3).powi(2) + (best[1] - 0.3).powi(2)).sqrt();
+            assert!(distance <= 0.2 + 1e-9, "{best:?}");
+        }
+    }
+
+    /// Values of neighbouring candidates are independent: a draw's neighbours differ by about the marginal deviation, where a
+    /// function's would be nearly equal.
+    #[test]
+    fn no_function_is_drawn() {
+        let kernel = Kernel::isotropic(Family::Matern52, 1, 0.5, 1.0).unwrap();
+        let posterior = Posterior::new(kernel, 0.1, Points::new(1), Vec::new()).unwrap();
+        let grid = draws(1001, 1.0).grid(1).unwrap();
+        let domain = Domain::Finite(std::sync::Arc::new(grid));
+        let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
+        let mut places = Vec::new();
+        for _ in 0..200 {
+            let candidates = draws(1001, 1.0)
+                .candidates(&posterior, &domain, Some(&[0.5]), &mut stream)
+                .unwrap();
+            places.push(candidates.first(|_| true).unwrap()[0]);
+        }
+        // The maximizer is uniform: its variance is 1/12, where that of a function with this length scale sits at the ends.
+        let mean = places.iter().sum::<f64>() / 200.0;
+        let inner = places.iter().filter(|x| (0.05..0.95).contains(*x)).count();
+        assert!((mean - 0.5).abs() < 0.09, "{mean}");
+        assert!(inner > 165, "{inner} of 200 are inside");
+    }
+
+    #[test]
+    fn impossible_settings_are_refused() {
+        for bad in [draws(1, 0.1), draws(5, 0.0), draws(5, f64::NAN)] {
+            assert!(bad.validate().is_err(), "{bad:?}");
+        }
+        assert!(draws(1001, 0.1).grid(3).is_err());
+    }
+}

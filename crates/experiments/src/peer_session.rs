@@ -1,0 +1,314 @@
+//! Peers of distributed Thompson sampling in one process, in virtual time.
+//!
+//! Trials and messages take as long as a simulated network says, and nothing depends on how long they really take: equal seeds and
+//! values give equal results, whatever the number of threads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
+use fedbo_protocol::{
+    AgentError, Peer, PeerEffect, PeerEvent, Report, ReportRejected, Tick, Trial,
+};
+use fedbo_space::Direction;
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use crate::session::{Decoder, Ended, Observer, SessionError, TrialRecord};
+
+/// Ticks of a trial of usual length.
+const TRIAL: f64 = 1000.0;
+
+/// How long trials and messages take in virtual time, in units of a trial of usual length.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SimulatedNetwork {
+    /// A trial takes from 1 − spread to 1 + spread, uniformly; in `[0, 1)`.
+    pub spread: f64,
+    /// A report takes up to twice this, uniformly; at least 0.
+    pub delay: f64,
+    /// Probability that a report is lost, in `[0, 1)`; it is sent again after the length of a trial.
+    pub loss: f64,
+}
+
+impl SimulatedNetwork {
+    fn trial(&self, seed: Seed, agent: u32, trial: u64) -> Tick {
+        let mut stream = seed.stream(Purpose::Network, u64::from(agent), 2 * trial);
+        ticks(1.0 + self.spread * (2.0 * stream.uniform() - 1.0)).max(1)
+    }
+
+    /// From the moment at which a report is first sent to that at which it comes.
+    fn report(&self, seed: Seed, report: &Report, to: u32) -> Tick {
+        let link = (u64::from(report.sender) << 32) | u64::from(to);
+        let mut stream = seed.stream(Purpose::Network, link, 2 * report.round + 1);
+        let mut lost = 0.0;
+        while stream.uniform() < self.loss {
+            lost += 1.0;
+        }
+        ticks(lost + 2.0 * self.delay * stream.uniform())
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "durations are at least 0 and far below 2^53 ticks; the cast saturates"
+)]
+fn ticks(trials: f64) -> Tick {
+    (TRIAL * trials).round() as Tick
+}
+
+/// A peer with its objective.
+pub struct PeerMember {
+    /// The state machine.
+    pub peer: Peer,
+    /// What it tunes.
+    pub objective: Arc<dyn Objective>,
+    /// From coordinates to points.
+    pub decoder: Decoder,
+    /// Which values are better.
+    pub direction: Direction,
+}
+
+/// What falls due at an instant.
+enum Due {
+    TrialEnds { of: u32 },
+    Arrives { at: u32, report: Report },
+}
+
+/// A member with what it is doing.
+struct Seat<'a> {
+    member: &'a mut PeerMember,
+    running: Option<Running>,
+    /// How many of its reports were sent to whom.
+    sent: BTreeMap<u32, usize>,
+}
+
+struct Running {
+    trial: Trial,
+    ask_seconds: f64,
+    /// Once it was evaluated, which may be before it ends in virtual time.
+    record: Option<TrialRecord>,
+}
+
+impl Seat<'_> {
+    /// Evaluates the running trial, if that was not done. False if it was interrupted.
+    fn evaluate(&mut self, observer: &dyn Observer) -> bool {
+        let Some(running) = self.running.as_mut().filter(|r| r.record.is_none()) else {
+            return true;
+        };
+        let agent = self.member.peer.id();
+        let point = (self.member.decoder)(&running.trial.unit);
+        let id = TrialId {
+            agent: u64::from(agent),
+            trial: running.trial.index,
+        };
+        let outcome = evaluate_guarded(self.member.objective.as_ref(), &point, id);
+        if matches!(outcome, Outcome::Interrupted) {
+            return false;
+        }
+        let record = TrialRecord {
+            agent,
+            trial: running.trial.clone(),
+            point,
+            outcome,
+            ask_seconds: running.ask_seconds,
+        };
+        observer.trial_ended(&record);
+        running.record = Some(record);
+        true
+    }
+
+    /// Feeds what fell due; effects with the seconds that each took, and the trial that ended.
+    fn feed(&mut self, events: Vec<Event>, now: Tick) -> Result<Fed, AgentError> {
+        let mut fed = Fed::default();
+        for event in events {
+            let since = Instant::now();
+            let effects = match event {
+                Event::Start => self.member.peer.start(now)?,
+                Event::Received(report) => {
+                    self.member.peer.handle(PeerEvent::Received(report), now)?
+                }
+                Event::TrialEnds => {
+                    let Some(record) = self.running.take().and_then(|r| r.record) else {
+                        continue; // a trial ends once
+                    };
+                    let value = match &record.outcome {
+                        Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
+                        Outcome::Failed(_) | Outcome::Interrupted => None,
+                    };
+                    let trial = record.trial.index;
+                    fed.record = Some(record);
+                    let event = PeerEvent::Evaluated { trial, value };
+                    self.member.peer.handle(event, now)?
+                }
+            };
+            let seconds = since.elapsed().as_secs_f64();
+            fed.effects
+                .extend(effects.into_iter().map(|effect| (effect, seconds)));
+        }
+        Ok(fed)
+    }
+}
+
+enum Event {
+    Start,
+    TrialEnds,
+    Received(Report),
+}
+
+#[derive(Default)]
+struct Fed {
+    effects: Vec<(PeerEffect, f64)>,
+    record: Option<TrialRecord>,
+}
+
+/// Runs peers to the end of their plans; member n has index n in the graph. Durations and losses come from `seed`.
+///
+/// Runs on the current rayon pool. When `stop` is set, running trials are abandoned and everything finished has been handed to the
+/// observer.
+///
+/// # Errors
+/// If a peer or the observer fails, or peers wait for each other in vain, which they do only if their graphs differ.
+pub fn run_peers(
+    members: &mut [PeerMember],
+    network: SimulatedNetwork,
+    seed: Seed,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Ended, SessionError> {
+    let mut queue = Queue::default();
+    let mut seats: Vec<Seat<'_>> = members
+        .iter_mut()
+        .map(|member| Seat {
+            member,
+            running: None,
+            sent: BTreeMap::new(),
+        })
+        .collect();
+    let mut now = 0;
+    let mut due: Vec<Vec<Event>> = seats.iter().map(|_| vec![Event::Start]).collect();
+    loop {
+        let fed: Vec<Result<Fed, AgentError>> = seats
+            .par_iter_mut()
+            .zip(due)
+            .map(|(seat, events)| seat.feed(events, now))
+            .collect();
+        let mut records = Vec::new();
+        let mut failure: Option<SessionError> = None;
+        for (index, fed) in fed.into_iter().enumerate() {
+            match fed {
+                Ok(fed) => {
+                    records.extend(fed.record);
+                    let seat = &mut seats[index];
+                    if let Err(rejected) = queue.plan(seat, fed.effects, network, seed, now) {
+                        failure = failure.or(Some(SessionError::Report(rejected)));
+                    }
+                }
+                Err(error) => failure = failure.or(Some(error.into())),
+            }
+        }
+        if !records.is_empty() {
+            observer.wave_ended(&records)?;
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let Some((instant, next)) = queue.pop() else {
+            let all_done = seats.iter().all(|seat| seat.member.peer.is_finished());
+            return match all_done {
+                true => Ok(Ended::Complete),
+                false => Err(SessionError::Stalled),
+            };
+        };
+        now = instant;
+        if next.iter().any(|due| is_unevaluated(due, &seats)) {
+            let shared: &dyn Observer = observer;
+            // All that are running, as their points are set: trials of one instant, and of later ones, are evaluated at a time.
+            let is_whole = seats
+                .par_iter_mut()
+                .map(|seat| seat.evaluate(shared))
+                .reduce(|| true, |a, b| a && b);
+            if !is_whole || stop.load(Ordering::Relaxed) {
+                let ended = seats
+                    .iter_mut()
+                    .filter_map(|seat| seat.running.take()?.record);
+                let records: Vec<TrialRecord> = ended.collect();
+                if !records.is_empty() {
+                    observer.wave_ended(&records)?;
+                }
+                return Ok(Ended::Interrupted);
+            }
+        }
+        due = seats.iter().map(|_| Vec::new()).collect();
+        for next in next {
+            match next {
+                Due::TrialEnds { of } => due[of as usize].push(Event::TrialEnds),
+                Due::Arrives { at, report } => due[at as usize].push(Event::Received(report)),
+            }
+        }
+    }
+}
+
+fn is_unevaluated(due: &Due, seats: &[Seat<'_>]) -> bool {
+    let Due::TrialEnds { of } = due else {
+        return false;
+    };
+    let running = &seats[*of as usize].running;
+    running.as_ref().is_some_and(|r| r.record.is_none())
+}
+
+/// What will fall due, by instant and in the order in which it was planned.
+#[derive(Default)]
+struct Queue(BTreeMap<Tick, Vec<Due>>);
+
+impl Queue {
+    fn push(&mut self, at: Tick, due: Due) {
+        self.0.entry(at).or_default().push(due);
+    }
+
+    fn pop(&mut self) -> Option<(Tick, Vec<Due>)> {
+        self.0.pop_first()
+    }
+
+    /// Plans what follows from a peer's effects.
+    fn plan(
+        &mut self,
+        seat: &mut Seat<'_>,
+        effects: Vec<(PeerEffect, f64)>,
+        network: SimulatedNetwork,
+        seed: Seed,
+        now: Tick,
+    ) -> Result<(), ReportRejected> {
+        let id = seat.member.peer.id();
+        for (effect, ask_seconds) in effects {
+            match effect {
+                PeerEffect::Evaluate(trial) => {
+                    let ask_seconds = if trial.round == 0 { 0.0 } else { ask_seconds };
+                    let ends = now + network.trial(seed, id, trial.index);
+                    self.push(ends, Due::TrialEnds { of: id });
+                    seat.running = Some(Running {
+                        trial,
+                        ask_seconds,
+                        record: None,
+                    });
+                }
+                PeerEffect::Rejected(rejected) => return Err(rejected),
+                PeerEffect::Shared(_) | PeerEffect::WentOnWithout { .. } | PeerEffect::Finished => {
+                }
+            }
+        }
+        let log = seat.member.peer.log();
+        for to in seat.member.peer.recipients() {
+            let sent = seat.sent.entry(*to).or_default();
+            for report in &log[*sent..] {
+                let comes = now + network.report(seed, report, *to);
+                let report = report.clone();
+                self.push(comes, Due::Arrives { at: *to, report });
+            }
+            *sent = log.len();
+        }
+        Ok(())
+    }
+}

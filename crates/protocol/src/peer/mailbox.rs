@@ -1,0 +1,162 @@
+//! What neighbours have reported, each report once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fedbo_algorithms::{Observation, Source};
+
+use super::report::{Report, ReportRejected};
+
+/// Reports of one neighbour.
+#[derive(Clone, Debug, Default)]
+struct Sender {
+    /// Reports 0..next have come.
+    next: u64,
+    /// Later ones that overtook others.
+    early: BTreeMap<u64, Report>,
+    /// Its last report has come.
+    has_ended: bool,
+}
+
+/// Reports of all neighbours: counted, and kept until the agent uses them.
+#[derive(Clone, Debug)]
+pub(super) struct Mailbox {
+    owner: u32,
+    dim: usize,
+    /// The last round that any agent plays.
+    last_round: u64,
+    /// Observations that a report of round 0 may hold.
+    n_initial_max: usize,
+    senders: BTreeMap<u32, Sender>,
+    /// In the order of rounds, then senders, so that what an agent is told does not depend on when it came.
+    unused: BTreeMap<(u64, u32), Vec<Observation>>,
+}
+
+impl Mailbox {
+    pub(super) fn new(owner: u32, dim: usize, last_round: u64, n_initial_max: usize) -> Self {
+        Self {
+            owner,
+            dim,
+            last_round,
+            n_initial_max,
+            senders: BTreeMap::new(),
+            unused: BTreeMap::new(),
+        }
+    }
+
+    /// Lets somebody's reports in.
+    pub(super) fn admit(&mut self, sender: u32) {
+        self.senders.entry(sender).or_default();
+    }
+
+    /// Reports of this sender that have come without a gap: the number of the next.
+    pub(super) fn next_of(&self, sender: u32) -> u64 {
+        self.senders.get(&sender).map_or(0, |sender| sender.next)
+    }
+
+    /// Whether all that this sender observed before a round has come, or nothing more will.
+    pub(super) fn has_all_before(&self, round: u64, sender: u32) -> bool {
+        let known = self.senders.get(&sender);
+        known.is_some_and(|known| known.next >= round || known.has_ended)
+    }
+
+    /// Takes a report, or keeps it until those before it have come. One that has come before changes nothing.
+    pub(super) fn take(&mut self, report: Report) -> Vec<ReportRejected> {
+        let (sender, round) = (report.sender, report.round);
+        let Some(known) = self.senders.get_mut(&sender) else {
+            let receiver = self.owner;
+            return vec![ReportRejected::Stranger { sender, receiver }];
+        };
+        if round < known.next {
+            return Vec::new();
+        }
+        if round > self.last_round {
+            let last = self.last_round;
+            return vec![ReportRejected::BeyondTheEnd {
+                sender,
+                round,
+                last,
+            }];
+        }
+        if known.has_ended {
+            return vec![ReportRejected::AfterTheLast { sender, round }];
+        }
+        known.early.entry(round).or_insert(report);
+        let mut rejected = Vec::new();
+        while let Some(report) = self.next_early(sender) {
+            self.open(report, &mut rejected);
+        }
+        rejected
+    }
+
+    fn next_early(&mut self, sender: u32) -> Option<Report> {
+        let known = self.senders.get_mut(&sender)?;
+        if known.has_ended {
+            known.early.clear();
+            return None;
+        }
+        let report = known.early.remove(&known.next)?;
+        known.next += 1;
+        known.has_ended = report.is_last;
+        Some(report)
+    }
+
+    fn open(&mut self, report: Report, rejected: &mut Vec<ReportRejected>) {
+        let Report {
+            sender,
+            round,
+            observations,
+            ..
+        } = report;
+        let most = if round == 0 { self.n_initial_max } else { 1 };
+        if observations.len() > most {
+            rejected.push(ReportRejected::TooMany {
+                sender,
+                round,
+                found: observations.len(),
+                most,
+            });
+            return;
+        }
+        let mut usable = Vec::with_capacity(observations.len());
+        for shared in observations {
+            let reason = if shared.unit.len() != self.dim {
+                "its point has another number of coordinates than the space"
+            } else if !shared.unit.iter().all(|v| (0.0..=1.0).contains(v)) {
+                "its point is not in the unit cube"
+            } else if shared.value.is_some_and(|value| !value.is_finite()) {
+                "its value is not finite"
+            } else {
+                usable.push(Observation {
+                    unit: shared.unit,
+                    value: shared.value,
+                    source: Source::Message { sender },
+                });
+                continue;
+            };
+            rejected.push(ReportRejected::NoObservation {
+                sender,
+                round,
+                reason,
+            });
+        }
+        self.unused.insert((round, sender), usable);
+    }
+
+    /// What these senders reported of the rounds before this one and is not used yet, by round and sender.
+    pub(super) fn use_before(
+        &mut self,
+        round: u64,
+        senders: &BTreeSet<u32>,
+    ) -> BTreeMap<(u64, u32), Vec<Observation>> {
+        let is_due = |(of, sender): &(u64, u32)| *of < round && senders.contains(sender);
+        let unused = std::mem::take(&mut self.unused).into_iter();
+        let (due, kept) = unused.partition(|(key, _)| is_due(key));
+        self.unused = kept;
+        due
+    }
+
+    /// All that is not used yet.
+    pub(super) fn use_all(&mut self) -> BTreeMap<(u64, u32), Vec<Observation>> {
+        std::mem::take(&mut self.unused)
+    }
+}

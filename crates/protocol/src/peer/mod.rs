@@ -1,0 +1,398 @@
+//! A peer: an agent of distributed Thompson sampling, which shares with neighbours and has no coordinator.
+
+mod mailbox;
+mod neighbourhood;
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fedbo_algorithms::distributed_ts::DistributedTs;
+use fedbo_algorithms::{Observation, Points, Source, Strategy as _, StrategyError, Surrogate};
+use fedbo_streams::{Purpose, Seed};
+
+use crate::{AgentError, Tick, Trial};
+use mailbox::Mailbox;
+pub use neighbourhood::Neighbourhood;
+pub use report::{Report, ReportRejected, Shared};
+
+/// When a peer begins a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// When all its neighbours have reported the round before, as in the paper: what it queries does not depend on when reports
+    /// come.
+    Synchronous {
+        /// How long it waits for them after its own trial, in milliseconds; none for as long as it takes. It waits for a
+        /// neighbour that it went on without only when that one has caught up.
+        patience: Option<Tick>,
+    },
+    /// As soon as its own trial has ended, with whatever has come (beyond the paper).
+    Asynchronous,
+}
+
+/// What a peer shares of its initial points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InitialSharing {
+    /// All: they belong to D_{t,i} of its neighbours.
+    #[default]
+    All,
+    /// The best alone, as in the authors' code.
+    Best,
+    /// None.
+    Nothing,
+}
+
+/// What a report holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReportContent {
+    /// What was observed.
+    #[default]
+    Observed,
+    /// The same values at points drawn uniformly from the domain: numbers of the right law that say nothing of where they are from, a
+    /// control.
+    Placebo,
+}
+
+/// What a peer is going to do.
+#[derive(Clone, Debug)]
+pub struct PeerPlan {
+    /// Its index in the graph.
+    pub id: u32,
+    /// Initial points in unit-cube coordinates, evaluated before its first query.
+    pub initial: Vec<Vec<f64>>,
+    /// Queries after them (T).
+    pub n_rounds: u64,
+    /// Whom it shares with.
+    pub neighbourhood: Neighbourhood,
+    /// When its rounds begin.
+    pub pace: Pace,
+    /// What it shares of its initial points.
+    pub initial_sharing: InitialSharing,
+    /// What its reports hold.
+    pub content: ReportContent,
+}
+
+/// What happens to a peer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PeerEvent {
+    /// A trial has ended; `None` is a failure.
+    Evaluated {
+        /// Index of the trial.
+        trial: u64,
+        /// The value, to be maximized.
+        value: Option<f64>,
+    },
+    /// A report has come: late, again, or before others, it makes no difference.
+    Received(Report),
+    /// Time has passed.
+    Tick,
+}
+
+/// What the driver must do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PeerEffect {
+    /// Evaluate a trial and report with [`PeerEvent::Evaluated`].
+    Evaluate(Trial),
+    /// The peer's log has one more report: send it to [`Peer::recipients`], each until it has said that it came.
+    Shared(Report),
+    /// A report or a part of it is not used.
+    Rejected(ReportRejected),
+    /// A round begins without the reports of these neighbours, which are late.
+    WentOnWithout {
+        /// The round that begins.
+        round: u64,
+        /// Who is late.
+        neighbours: Vec<u32>,
+    },
+    /// The plan is done; nothing more will be asked for. Reports may still have to be sent.
+    Finished,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Idle,
+    Evaluating(Trial),
+    Waiting { for_round: u64, since: Tick },
+    Done,
+}
+
+/// The peer's state machine (Algorithm 1, one agent). With a synchronous pace without limits, equal seeds and values give equal
+/// effects, however reports travel; in general, equal seeds and events do.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    plan: PeerPlan,
+    strategy: DistributedTs,
+    initial: VecDeque<Vec<f64>>,
+    n_trials: u64,
+    seed: Seed,
+    state: State,
+    mailbox: Mailbox,
+    /// Own observations that the strategy has not been told, by round.
+    untold: BTreeMap<u64, Vec<Observation>>,
+    /// What was shared, by round.
+    log: Vec<Report>,
+    /// Neighbours that a round began without and that have not caught up.
+    late: BTreeSet<u32>,
+}
+
+/// Observations that a report of round 0 may hold.
+const N_INITIAL_MAX: usize = 10_000;
+
+impl Peer {
+    /// A peer that has not begun. Its draws come from `seed`, labelled by its index and the round.
+    #[must_use]
+    pub fn new(strategy: DistributedTs, plan: PeerPlan, seed: Seed) -> Self {
+        let dim = strategy.domain().dim();
+        let mut mailbox = Mailbox::new(plan.id, dim, plan.n_rounds, N_INITIAL_MAX);
+        for neighbour in plan.neighbourhood.ever() {
+            mailbox.admit(neighbour);
+        }
+        Self {
+            initial: plan.initial.clone().into(),
+            plan,
+            strategy,
+            n_trials: 0,
+            seed,
+            state: State::Idle,
+            mailbox,
+            untold: BTreeMap::new(),
+            log: Vec::new(),
+            late: BTreeSet::new(),
+        }
+    }
+
+    /// Its index.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.plan.id
+    }
+
+    /// Its surrogate.
+    #[must_use]
+    pub fn surrogate(&self) -> &Surrogate {
+        self.strategy.own()
+    }
+
+    /// All that it has shared: report r is that of round r.
+    #[must_use]
+    pub fn log(&self) -> &[Report] {
+        &self.log
+    }
+
+    /// Who is to have its log as it stands: its neighbours in the round that it is about to begin.
+    #[must_use]
+    pub fn recipients(&self) -> &BTreeSet<u32> {
+        self.plan.neighbourhood.at(self.log.len() as u64)
+    }
+
+    /// How many reports of a neighbour have come without a gap: what it is told, so that it goes on from there.
+    #[must_use]
+    pub fn received_from(&self, neighbour: u32) -> u64 {
+        self.mailbox.next_of(neighbour)
+    }
+
+    /// Whether its plan is done.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// When [`PeerEvent::Tick`] has something to do: its patience ends.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Tick> {
+        match (self.plan.pace, &self.state) {
+            (
+                Pace::Synchronous {
+                    patience: Some(patience),
+                },
+                State::Waiting { since, .. },
+            ) => Some(since.saturating_add(patience)),
+            _ => None,
+        }
+    }
+
+    /// Begins: the first initial point, or the first round if there is none.
+    ///
+    /// # Errors
+    /// If it has begun already or its query cannot be found.
+    pub fn start(&mut self, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
+        match self.state {
+            State::Idle => self.after_trial(0, now),
+            _ => Err(self.unexpected("a second start")),
+        }
+    }
+
+    /// Takes one event.
+    ///
+    /// # Errors
+    /// If a result is of no running trial, or the strategy fails.
+    pub fn handle(&mut self, event: PeerEvent, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
+        match (event, &self.state) {
+            (PeerEvent::Received(report), _) => {
+                let rejected = self.mailbox.take(report).into_iter();
+                let mut effects: Vec<PeerEffect> = rejected.map(PeerEffect::Rejected).collect();
+                effects.extend(self.proceed(now)?);
+                Ok(effects)
+            }
+            (PeerEvent::Tick, _) => self.proceed(now),
+            (PeerEvent::Evaluated { trial, value }, State::Evaluating(running))
+                if running.index == trial =>
+            {
+                let (round, running) = (running.round, running.clone());
+                let observation = Observation {
+                    unit: running.unit,
+                    value: value.filter(|value| value.is_finite()),
+                    source: running.source,
+                };
+                self.untold.entry(round).or_default().push(observation);
+                self.after_trial(round, now)
+            }
+            (PeerEvent::Evaluated { .. }, _) => Err(self.unexpected("a result of another trial")),
+        }
+    }
+
+    /// The next initial point; or the round's report, and the next round if it may begin.
+    fn after_trial(&mut self, round: u64, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
+        if let Some(unit) = self.initial.pop_front() {
+            return Ok(vec![self.evaluate(0, unit, Source::Initial)]);
+        }
+        let report = self.report(round);
+        self.log.push(report.clone());
+        let mut effects = vec![PeerEffect::Shared(report)];
+        if round >= self.plan.n_rounds {
+            self.state = State::Done;
+            effects.push(PeerEffect::Finished);
+            return Ok(effects);
+        }
+        self.state = State::Waiting {
+            for_round: round + 1,
+            since: now,
+        };
+        effects.extend(self.proceed(now)?);
+        Ok(effects)
+    }
+
+    /// What is shared of a round.
+    fn report(&self, round: u64) -> Report {
+        let observed = self.untold.get(&round).map_or(&[][..], Vec::as_slice);
+        let value = |observation: &&Observation| observation.value;
+        let chosen: Vec<&Observation> = match (round, self.plan.initial_sharing) {
+            (0, InitialSharing::Nothing) => Vec::new(),
+            (0, InitialSharing::Best) => {
+                let succeeded = observed.iter().filter(|o| o.value.is_some());
+                let best = succeeded.max_by(|a, b| {
+                    let order = value(a).partial_cmp(&value(b));
+                    order.unwrap_or(std::cmp::Ordering::Equal)
+                });
+                best.into_iter().collect()
+            }
+            _ => observed.iter().collect(),
+        };
+        let mut placebo = self
+            .seed
+            .stream(Purpose::Placebo, u64::from(self.plan.id), round);
+        let shared = chosen.into_iter().map(|observation| Shared {
+            unit: match self.plan.content {
+                ReportContent::Observed => observation.unit.clone(),
+                ReportContent::Placebo => self.strategy.domain().random(&mut placebo),
+            },
+            value: observation.value,
+        });
+        Report {
+            sender: self.plan.id,
+            round,
+            observations: shared.collect(),
+            is_last: round >= self.plan.n_rounds,
+        }
+    }
+
+    /// Begins the round that is waited for, if it may begin.
+    fn proceed(&mut self, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
+        let State::Waiting { for_round, since } = self.state else {
+            return Ok(Vec::new());
+        };
+        let mut effects = Vec::new();
+        if let Pace::Synchronous { patience } = self.plan.pace {
+            let is_missing =
+                |neighbour: &&u32| !self.mailbox.has_all_before(for_round, **neighbour);
+            let neighbours = self.plan.neighbourhood.at(for_round).iter();
+            let missing: BTreeSet<u32> = neighbours.filter(is_missing).copied().collect();
+            let is_waited_for = missing.difference(&self.late).next().is_some();
+            let is_over = patience.is_some_and(|patience| now >= since.saturating_add(patience));
+            if is_waited_for && !is_over {
+                return Ok(effects);
+            }
+            if is_waited_for {
+                effects.push(PeerEffect::WentOnWithout {
+                    round: for_round,
+                    neighbours: missing.iter().copied().collect(),
+                });
+            }
+            self.late = missing;
+        }
+        effects.push(self.begin_round(for_round)?);
+        Ok(effects)
+    }
+
+    /// Lines 8 to 11: the posterior on D_{t,i}, a function drawn from it, and its maximizer.
+    fn begin_round(&mut self, round: u64) -> Result<PeerEffect, AgentError> {
+        self.learn(round)?;
+        let id = u64::from(self.plan.id);
+        let mut stream = self.seed.stream(Purpose::Proposal, id, round);
+        let none_pending = Points::new(self.strategy.domain().dim());
+        let proposal = self.strategy.ask(&none_pending, &mut stream);
+        let proposal = proposal.map_err(|source| self.failed(source))?;
+        Ok(self.evaluate(round, proposal.unit, proposal.source))
+    }
+
+    /// Tells the strategy what is new, in the order of rounds and agents: line 15.
+    fn learn(&mut self, round: u64) -> Result<(), AgentError> {
+        let mut new = match self.plan.pace {
+            Pace::Synchronous { .. } => {
+                let senders = self.plan.neighbourhood.up_to(round);
+                self.mailbox.use_before(round, &senders)
+            }
+            Pace::Asynchronous => self.mailbox.use_all(),
+        };
+        let untold = std::mem::take(&mut self.untold);
+        let own: Vec<Observation> = untold.values().flatten().cloned().collect();
+        for (of_round, observations) in untold {
+            new.insert((of_round, self.plan.id), observations);
+        }
+        let all: Vec<Observation> = new.into_values().flatten().collect();
+        let told = self.strategy.tell_all(&own, &all);
+        told.map_err(|source| self.failed(source))
+    }
+
+    fn evaluate(&mut self, round: u64, unit: Vec<f64>, source: Source) -> PeerEffect {
+        let trial = Trial {
+            index: self.n_trials,
+            round,
+            unit,
+            source,
+        };
+        self.n_trials += 1;
+        self.state = State::Evaluating(trial.clone());
+        PeerEffect::Evaluate(trial)
+    }
+
+    fn failed(&self, source: StrategyError) -> AgentError {
+        AgentError::Strategy {
+            agent: self.plan.id,
+            source,
+        }
+    }
+
+    fn unexpected(&self, event: &'static str) -> AgentError {
+        let state = match self.state {
+            State::Idle => "not started",
+            State::Evaluating(_) => "evaluating",
+            State::Waiting { .. } => "waiting for neighbours",
+            State::Done => "finished",
+        };
+        AgentError::Unexpected {
+            agent: self.plan.id,
+            event,
+            state,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Peers with little surrogates, an objective whose values name who observed what, and a calm world.
+
+use std::collections::BTreeMap;
+
+use fedbo_algorithms::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
+use fedbo_algorithms::{Domain, ThompsonSettings};
+use fedbo_protocol::{
+    InitialSharing, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, ReportContent,
+};
+use fedbo_space::{ParameterSpec, Space};
+use fedbo_streams::{Purpose, Seed};
+
+/// Agents that know each other, by edges.
+#[derive(Clone, Debug)]
+pub(crate) struct Team {
+    pub(crate) neighbours: Vec<Vec<u32>>,
+    pub(crate) n_rounds: u64,
+    pub(crate) n_initial: usize,
+    pub(crate) pace: Pace,
+    pub(crate) seed: u64,
+}
+
+pub(crate) const SYNCHRONOUS: Pace = Pace::Synchronous { patience: None };
+
+impl Team {
+    pub(crate) fn new(n: u32, edges: &[(u32, u32)], pace: Pace, seed: u64) -> Self {
+        let mut neighbours = vec![Vec::new(); n as usize];
+        for &(a, b) in edges {
+            neighbours[a as usize].push(b);
+            neighbours[b as usize].push(a);
+        }
+        Self {
+            neighbours,
+            n_rounds: 5,
+            n_initial: 2,
+            pace,
+            seed,
+        }
+    }
+
+    pub(crate) fn n(&self) -> u32 {
+        u32::try_from(self.neighbours.len()).unwrap()
+    }
+
+    pub(crate) fn root(&self) -> Seed {
+        Seed::new(self.seed)
+    }
+
+    pub(crate) fn initial(&self, agent: u32) -> Vec<Vec<f64>> {
+        let mut stream = self
+            .root()
+            .stream(Purpose::InitialDesign, u64::from(agent), 0);
+        (0..self.n_initial)
+            .map(|_| vec![stream.uniform(), stream.uniform()])
+            .collect()
+    }
+
+    pub(crate) fn plan(&self, agent: u32) -> PeerPlan {
+        PeerPlan {
+            id: agent,
+            initial: self.initial(agent),
+            n_rounds: self.n_rounds,
+            neighbourhood: Neighbourhood::fixed(self.neighbours[agent as usize].iter().copied()),
+            pace: self.pace,
+            initial_sharing: InitialSharing::All,
+            content: ReportContent::Observed,
+        }
+    }
+
+    pub(crate) fn peer(&self, agent: u32) -> Peer {
+        self.peer_with(self.plan(agent))
+    }
+
+    pub(crate) fn peer_with(&self, plan: PeerPlan) -> Peer {
+        Peer::new(strategy(self.root()), plan, self.root())
+    }
+}
+
+pub(crate) fn domain() -> Domain {
+    let spec = ParameterSpec::float(0.0, 1.0);
+    Domain::Space(Space::from_specs([("x", &spec), ("y", &spec)]).unwrap())
+}
+
+pub(crate) fn settings() -> ThompsonSettings {
+    ThompsonSettings::default_for(2)
+}
+
+pub(crate) fn strategy(seed: Seed) -> DistributedTs {
+    let settings = DistributedTsSettings {
+        own: settings(),
+        query: Query::Sample,
+    };
+    DistributedTs::new(domain(), settings, seed).unwrap()
+}
+
+/// The same at the same point, different at all others that a test comes to.
+pub(crate) fn objective(unit: &[f64]) -> f64 {
+    -(unit[0] - 0.3).powi(2) - 0.5 * (unit[1] - 0.6).powi(2) + 0.1 * (9.0 * unit[0]).sin()
+}
+
+/// What each agent queried, without weather: reports come at once.
+pub(crate) fn calm(peers: &mut [Peer]) -> Vec<Vec<Vec<f64>>> {
+    let mut queries = vec![Vec::new(); peers.len()];
+    let mut sent: BTreeMap<(usize, u32), usize> = BTreeMap::new();
+    let mut work: Vec<(usize, Option<PeerEvent>)> = (0..peers.len()).map(|n| (n, None)).collect();
+    while let Some((agent, event)) = work.pop() {
+        let effects = match event {
+            None => peers[agent].start(0).unwrap(),
+            Some(event) => peers[agent].handle(event, 0).unwrap(),
+        };
+        for effect in effects {
+            match effect {
+                PeerEffect::Evaluate(trial) => {
+                    let value = Some(objective(&trial.unit));
+                    queries[agent].push(trial.unit);
+                    let trial = trial.index;
+                    work.push((agent, Some(PeerEvent::Evaluated { trial, value })));
+                }
+                PeerEffect::Rejected(rejected) => panic!("{rejected}"),
+                PeerEffect::WentOnWithout { .. } => panic!("there is no limit"),
+                PeerEffect::Shared(_) | PeerEffect::Finished => {}
+            }
+        }
+        for to in peers[agent].recipients() {
+            let sent = sent.entry((agent, *to)).or_default();
+            for report in &peers[agent].log()[*sent..] {
+                work.push((*to as usize, Some(PeerEvent::Received(report.clone()))));
+            }
+            *sent = peers[agent].log().len();
+        }
+    }
+    queries
+}
+
+pub(crate) fn complete(n: u32) -> Vec<(u32, u32)> {
+    (0..n).flat_map(|a| (0..a).map(move |b| (a, b))).collect()
+}
+
+pub(crate) fn star(n: u32) -> Vec<(u32, u32)> {
+    (1..n).map(|leaf| (0, leaf)).collect()
+}

@@ -1,0 +1,169 @@
+//! What graphs amount to, against loops that know nothing of peers.
+
+use fedbo_algorithms::{Observation, Points, Source, Strategy as _, ThompsonSampling};
+use fedbo_protocol::{InitialSharing, Neighbourhood, Peer, PeerPlan, ReportContent};
+use fedbo_streams::Purpose;
+
+use crate::common::{SYNCHRONOUS, Team, calm, complete, domain, objective, settings, star};
+
+fn observation(unit: Vec<f64>) -> Observation {
+    let value = Some(objective(&unit));
+    Observation {
+        unit,
+        value,
+        source: Source::Own,
+    }
+}
+
+/// Batch Thompson sampling by hand: one model of everything, and in each round one sample an agent.
+fn batch(team: &Team) -> Vec<Vec<Vec<f64>>> {
+    let mut model = ThompsonSampling::new(domain(), settings(), team.root()).unwrap();
+    let mut queries: Vec<Vec<Vec<f64>>> = (0..team.n()).map(|n| team.initial(n)).collect();
+    let initial = queries.iter().flatten().cloned().map(observation);
+    model.tell(&initial.collect::<Vec<_>>()).unwrap();
+    for round in 1..=team.n_rounds {
+        let asked: Vec<Vec<f64>> = (0..team.n())
+            .map(|agent| {
+                let mut stream = team
+                    .root()
+                    .stream(Purpose::Proposal, u64::from(agent), round);
+                model.ask(&Points::new(2), &mut stream).unwrap().unit
+            })
+            .collect();
+        let told: Vec<Observation> = asked.iter().cloned().map(observation).collect();
+        model.tell(&told).unwrap();
+        for (queries, unit) in queries.iter_mut().zip(asked) {
+            queries.push(unit);
+        }
+    }
+    queries
+}
+
+/// An agent that is alone, by hand.
+fn alone(team: &Team, agent: u32) -> Vec<Vec<f64>> {
+    let mut model = ThompsonSampling::new(domain(), settings(), team.root()).unwrap();
+    let mut queries = team.initial(agent);
+    let told: Vec<Observation> = queries.iter().cloned().map(observation).collect();
+    model.tell(&told).unwrap();
+    for round in 1..=team.n_rounds {
+        let mut stream = team
+            .root()
+            .stream(Purpose::Proposal, u64::from(agent), round);
+        let unit = model.ask(&Points::new(2), &mut stream).unwrap().unit;
+        model.tell(&[observation(unit.clone())]).unwrap();
+        queries.push(unit);
+    }
+    queries
+}
+
+fn peers(team: &Team) -> Vec<Peer> {
+    (0..team.n()).map(|agent| team.peer(agent)).collect()
+}
+
+#[test]
+fn a_complete_graph_is_batch_thompson_sampling() {
+    for (n, seed) in [(1, 1), (2, 2), (4, 3)] {
+        let team = Team::new(n, &complete(n), SYNCHRONOUS, seed);
+        assert_eq!(calm(&mut peers(&team)), batch(&team), "{n} agents");
+    }
+}
+
+#[test]
+fn a_graph_without_edges_is_everybody_alone() {
+    let team = Team::new(3, &[], SYNCHRONOUS, 4);
+    let queries = calm(&mut peers(&team));
+    for agent in 0..3 {
+        assert_eq!(queries[agent as usize], alone(&team, agent));
+    }
+}
+
+/// In a star the centre knows everything and a leaf knows the centre's and its own.
+#[test]
+fn each_agent_models_its_own_and_its_neighbours_observations() {
+    let team = Team::new(4, &star(4), SYNCHRONOUS, 5);
+    let mut peers = peers(&team);
+    let queries = calm(&mut peers);
+    let known = |agents: &[usize]| {
+        // The last round's are shared and no longer used.
+        let of = |agent: &usize| queries[*agent][..6].iter().map(|unit| objective(unit));
+        let mut known: Vec<f64> = agents.iter().flat_map(of).collect();
+        known.sort_by(f64::total_cmp);
+        known
+    };
+    for (agent, sources) in [(0, vec![0, 1, 2, 3]), (1, vec![0, 1]), (3, vec![0, 3])] {
+        let mut found = peers[agent].surrogate().outputs().to_vec();
+        found.sort_by(f64::total_cmp);
+        assert_eq!(found, known(&sources), "agent {agent}");
+    }
+}
+
+/// Whoever becomes a neighbour gets all of the past, and what was received stays known.
+#[test]
+fn a_neighbour_that_comes_brings_its_past() {
+    let team = Team::new(2, &[], SYNCHRONOUS, 6);
+    let plan = |id: u32, other: u32| PeerPlan {
+        neighbourhood: Neighbourhood::fixed([])
+            .from_round(3, [other])
+            .from_round(5, []),
+        ..team.plan(id)
+    };
+    let mut peers = [team.peer_with(plan(0, 1)), team.peer_with(plan(1, 0))];
+    let queries = calm(&mut peers);
+    for agent in 0..2_usize {
+        assert_eq!(
+            queries[agent][..4],
+            alone(&team, u32::try_from(agent).unwrap())[..4]
+        );
+        // Own of rounds 0 to 4, the other's of rounds 0 to 3: the edge ends before that of round 4 is asked for.
+        let (own, others) = (&queries[agent][..6], &queries[1 - agent][..5]);
+        let mut expected: Vec<f64> = own
+            .iter()
+            .chain(others)
+            .map(|unit| objective(unit))
+            .collect();
+        let mut found = peers[agent].surrogate().outputs().to_vec();
+        expected.sort_by(f64::total_cmp);
+        found.sort_by(f64::total_cmp);
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn what_is_shared_of_initial_points_is_a_choice() {
+    let team = Team::new(2, &complete(2), SYNCHRONOUS, 7);
+    let n_known = |initial_sharing| {
+        let plan = |id| PeerPlan {
+            initial_sharing,
+            ..team.plan(id)
+        };
+        let mut peers = [team.peer_with(plan(0)), team.peer_with(plan(1))];
+        calm(&mut peers);
+        peers[0].surrogate().len()
+    };
+    assert_eq!(n_known(InitialSharing::All), 2 * (2 + 4));
+    assert_eq!(n_known(InitialSharing::Best), 2 * (2 + 4) - 1);
+    assert_eq!(n_known(InitialSharing::Nothing), 2 * (2 + 4) - 2);
+}
+
+/// A placebo has the values and none of the points.
+#[test]
+fn a_placebo_says_nothing_of_where_values_are_from() {
+    let team = Team::new(2, &complete(2), SYNCHRONOUS, 8);
+    let plan = |id| PeerPlan {
+        content: ReportContent::Placebo,
+        ..team.plan(id)
+    };
+    let mut peers = [team.peer_with(plan(0)), team.peer_with(plan(1))];
+    let queries = calm(&mut peers);
+    for report in peers[1].log() {
+        for shared in &report.observations {
+            assert!(!queries[1].contains(&shared.unit));
+            let value = shared.value.unwrap();
+            assert!(
+                queries[1]
+                    .iter()
+                    .any(|unit| objective(unit).to_bits() == value.to_bits())
+            );
+        }
+    }
+}
