@@ -1,4 +1,4 @@
-//! Whom an agent believes that a coordinator is who it says: the system's authorities, and those of a file.
+//! Whom an agent believes that a service is who it says: the system's authorities, and those of a file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkErro
         let causes: Vec<String> = system.errors.iter().map(ToString::to_string).collect();
         let message = format!(
             "no certificate authority is known on this machine{}{}; install the package ca-certificates, or name a PEM file \
-             as agent.ca",
+             as the setting ca",
             if causes.is_empty() { "" } else { ": " },
             causes.join("; ")
         );
@@ -38,7 +38,7 @@ pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkErro
 fn read(path: &Path) -> Result<Vec<Certificate<'static>>, LinkError> {
     let refused = |cause: String| {
         LinkError::Setting(format!(
-            "{}: {cause}; agent.ca is to name a file of certificates in PEM form",
+            "{}: {cause}; the setting ca is to name a file of certificates in PEM form",
             path.display()
         ))
     };
@@ -67,7 +67,7 @@ mod tests {
         let path = folder.path().join("ca.pem");
         let error = tls_config(Some(&path)).unwrap_err().to_string();
         assert!(
-            error.contains("ca.pem") && error.contains("agent.ca"),
+            error.contains("ca.pem") && error.contains("the setting ca"),
             "{error}"
         );
         std::fs::write(&path, "no certificate").unwrap();

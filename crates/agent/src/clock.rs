@@ -37,30 +37,48 @@ impl Clock for SystemClock {
 }
 
 /// How long to wait before the next attempt: exponential back-off with full jitter.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Backoff {
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff {
     n_failed: u32,
+    first: Duration,
+    longest: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::between(Duration::from_secs(2), Duration::from_secs(60))
+    }
 }
 
 impl Backoff {
-    const FIRST: Duration = Duration::from_secs(2);
-    const LONGEST: Duration = Duration::from_secs(60);
     /// Even with the luckiest chance nobody hammers.
     const SHORTEST: Duration = Duration::from_millis(50);
 
-    /// One more attempt has failed: uniform between nothing and 2^k seconds after the k-th failure in a row, a minute at most.
-    pub(crate) fn next(&mut self, clock: &dyn Clock) -> Duration {
-        let doubled =
-            Self::FIRST.saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));
+    /// Waits up to `first` after the first failure, never longer than `longest`.
+    #[must_use]
+    pub fn between(first: Duration, longest: Duration) -> Self {
+        Self {
+            n_failed: 0,
+            first,
+            longest,
+        }
+    }
+
+    /// One more attempt has failed: uniform between nothing and what doubles with every failure in a row, by default from 2 seconds
+    /// to a minute.
+    pub fn next(&mut self, clock: &dyn Clock) -> Duration {
+        let doubled = self
+            .first
+            .saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));
         self.n_failed = self.n_failed.saturating_add(1).min(31);
-        let longest = doubled.min(Self::LONGEST);
+        let longest = doubled.min(self.longest);
         longest
             .mul_f64(clock.chance().clamp(0.0, 1.0))
             .max(Self::SHORTEST)
     }
 
     /// An attempt has succeeded.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.n_failed = 0;
     }
 }

@@ -1,18 +1,18 @@
-//! `agent.db`: what an agent remembers, in one file.
+//! What an agent remembers, in one file.
 
 use std::fmt;
 use std::path::Path;
 
-use fedbo_database::{Failure, Fault, File, Mode, integrity_problems};
+use fedbo_database::{Failure, Fault, File, Format, Mode, integrity_problems};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::HomeError;
-use crate::schema::FORMAT;
 
-/// The file, open.
-pub(crate) struct Database {
+/// A file of some format, open.
+pub struct Database {
     file: File,
     connection: Connection,
+    format: &'static Format,
 }
 
 impl fmt::Debug for Database {
@@ -23,26 +23,43 @@ impl fmt::Debug for Database {
 
 impl Database {
     /// Opens the file for writing, after its layout and its pages were verified (INV-15).
-    pub(crate) fn open(path: &Path, mode: Mode) -> Result<Self, HomeError> {
-        let (file, _) = File::locate(path, mode, &FORMAT).map_err(|fault| in_words(path, fault))?;
-        let refused = |failure: Failure| in_words(path, failure.into_fault(&FORMAT));
+    ///
+    /// # Errors
+    /// If it is none of this format, or the system refuses it.
+    pub fn open(path: &Path, mode: Mode, format: &'static Format) -> Result<Self, HomeError> {
+        let (file, _) = File::locate(path, mode, format).map_err(|fault| in_words(path, fault))?;
+        let refused = |failure: Failure| in_words(path, failure.into_fault(format));
         let connection = file.open_to_write(mode).map_err(refused)?;
-        verify(&connection).map_err(refused)?;
-        Ok(Self { file, connection })
+        verify(&connection, format).map_err(refused)?;
+        Ok(Self {
+            file,
+            connection,
+            format,
+        })
     }
 
     /// Opens the file for reading.
-    pub(crate) fn look(path: &Path) -> Result<Self, HomeError> {
+    ///
+    /// # Errors
+    /// As for [`Database::open`].
+    pub fn look(path: &Path, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) =
-            File::locate(path, Mode::Existing, &FORMAT).map_err(|fault| in_words(path, fault))?;
+            File::locate(path, Mode::Existing, format).map_err(|fault| in_words(path, fault))?;
         let connection = file
             .open_to_read()
-            .map_err(|failure| in_words(path, failure.into_fault(&FORMAT)))?;
-        Ok(Self { file, connection })
+            .map_err(|failure| in_words(path, failure.into_fault(format)))?;
+        Ok(Self {
+            file,
+            connection,
+            format,
+        })
     }
 
     /// Reads in one transaction.
-    pub(crate) fn read<R>(
+    ///
+    /// # Errors
+    /// If what is stored cannot be read, or `act` fails.
+    pub fn read<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, HomeError> {
@@ -51,7 +68,10 @@ impl Database {
 
     /// Writes in one transaction, which is on the disk when this returns. It has its turn before or after those of other
     /// processes, never among them.
-    pub(crate) fn write<R>(
+    ///
+    /// # Errors
+    /// If it cannot be stored, or `act` fails; nothing is stored then.
+    pub fn write<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, HomeError> {
@@ -69,12 +89,13 @@ impl Database {
             transaction.commit()?;
             Ok(result)
         };
-        run().map_err(|failure: Failure| in_words(self.file.path(), failure.into_fault(&FORMAT)))
+        run()
+            .map_err(|failure: Failure| in_words(self.file.path(), failure.into_fault(self.format)))
     }
 }
 
-fn verify(connection: &Connection) -> Result<(), Failure> {
-    let mut problems = FORMAT.layout_problems(connection)?;
+fn verify(connection: &Connection, format: &Format) -> Result<(), Failure> {
+    let mut problems = format.layout_problems(connection)?;
     problems.extend(integrity_problems(connection)?);
     match problems.is_empty() {
         true => Ok(()),
@@ -103,7 +124,10 @@ fn in_words(path: &Path, fault: Fault) -> HomeError {
 }
 
 /// Bytes of a fixed length, from a column that holds nothing else.
-pub(crate) fn fixed<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N], Failure> {
+///
+/// # Errors
+/// If there are more or fewer.
+pub fn fixed<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N], Failure> {
     bytes
         .try_into()
         .map_err(|_| Failure::Contradiction(format!("{what} has {} bytes, not {N}", bytes.len())))

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_wire::{Enrolled, EnrolmentToken, config_digest, verify_config};
-use ureq::http::Uri;
 
+use crate::address::checked_url;
 use crate::clock::{Clock as _, SystemClock};
 use crate::identity::Identity;
 use crate::link::SignedConfig;
@@ -35,7 +35,7 @@ pub struct EnrolOptions {
 /// # Errors
 /// If the address cannot be used, the token is refused, or what comes is not signed by the coordinator that the token names.
 pub fn enrol(options: &EnrolOptions) -> Result<Membership, EnrolError> {
-    let url = checked_url(&options.coordinator_url, options.allow_plain_http)?;
+    let url = url_of(options)?;
     let never = Arc::new(AtomicBool::new(false));
     let link = HttpLink::new(&url, options.ca.as_deref(), never);
     let link = link.map_err(|source| EnrolError::Link { url, source })?;
@@ -47,7 +47,7 @@ pub fn enrol(options: &EnrolOptions) -> Result<Membership, EnrolError> {
 /// # Errors
 /// As for [`enrol`].
 pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership, EnrolError> {
-    let url = checked_url(&options.coordinator_url, options.allow_plain_http)?;
+    let url = url_of(options)?;
     let authority = options
         .ca
         .as_deref()
@@ -93,6 +93,14 @@ pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership,
     let membership = store(&home, fresh)?;
     pass("agent: its membership is stored");
     Ok(membership)
+}
+
+fn url_of(options: &EnrolOptions) -> Result<String, EnrolError> {
+    let given = &options.coordinator_url;
+    checked_url(given, options.allow_plain_http).map_err(|message| EnrolError::Url {
+        url: given.clone(),
+        message: message.to_owned(),
+    })
 }
 
 /// Stores a membership; of one that is stored already, where its coordinator is found now.
@@ -206,76 +214,5 @@ fn absolute(path: &Path, url: &str) -> Result<PathBuf, EnrolError> {
             "{}: its name is no text in UTF-8",
             path.display()
         ))),
-    }
-}
-
-/// The address without a slash at its end, if it is one.
-fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, EnrolError> {
-    let refused = |message: &str| EnrolError::Url {
-        url: given.to_owned(),
-        message: message.to_owned(),
-    };
-    const EXPECTED: &str = "expected https://HOST, with :PORT or /PATH behind it if need be";
-    let url = given.trim().trim_end_matches('/');
-    let uri: Uri = url.parse().map_err(|_| refused(EXPECTED))?;
-    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-        return Err(refused(EXPECTED));
-    };
-    if authority.host().is_empty() || uri.query().is_some() || url.contains('#') {
-        return Err(refused(EXPECTED));
-    }
-    if authority.as_str().contains('@') {
-        return Err(refused(
-            "leave out what stands before the @: the agent signs its requests with its key",
-        ));
-    }
-    match scheme {
-        "https" => Ok(url.to_owned()),
-        "http" if allow_plain_http || is_this_machine(authority.host()) => Ok(url.to_owned()),
-        "http" => Err(refused(
-            "by http everybody on the way can read what is sent; use https, or say that this is meant with --plain-http",
-        )),
-        _ => Err(refused(EXPECTED)),
-    }
-}
-
-fn is_this_machine(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let address = host.parse::<std::net::IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_https_or_of_this_machine() {
-        for (given, url) in [
-            ("https://fed.example.org", "https://fed.example.org"),
-            (
-                "https://fed.example.org:8443/a/b/",
-                "https://fed.example.org:8443/a/b",
-            ),
-            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
-            ("http://[::1]:8080/", "http://[::1]:8080"),
-            ("http://localhost:1", "http://localhost:1"),
-        ] {
-            assert_eq!(checked_url(given, false).unwrap(), url);
-        }
-        for (given, part) in [
-            ("http://fed.example.org", "--plain-http"),
-            ("http://127.0.0.1.example.org", "--plain-http"),
-            ("fed.example.org", "expected https://HOST"),
-            ("ftp://fed.example.org", "expected https://HOST"),
-            ("https://fed.example.org?x=1", "expected https://HOST"),
-            ("https://me:pw@fed.example.org", "before the @"),
-            ("", "expected https://HOST"),
-            ("https://", "expected https://HOST"),
-        ] {
-            let error = checked_url(given, false).unwrap_err().to_string();
-            assert!(error.contains(part), "{given}: {error}");
-        }
-        assert!(checked_url("http://fed.example.org", true).is_ok());
     }
 }

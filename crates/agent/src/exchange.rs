@@ -128,21 +128,22 @@ impl Session<'_> {
                 self.answered()?;
                 Ok(Sent::Missed(problem))
             }
-            Err(LinkError::Refused { problem, .. }) if is_before_its_time(problem.code) => {
-                Ok(Sent::Undecided(self.wait_for_the_study()?))
-            }
-            Err(error) => Ok(Sent::Undecided(self.failed("an upload", error)?)),
+            Err(error) => match error.code().and_then(standstill) {
+                Some(state) => Ok(Sent::Undecided(self.wait_for_the_study(state)?)),
+                None => Ok(Sent::Undecided(self.failed("an upload", error)?)),
+            },
         }
     }
 
-    /// Waits until a study that has not begun, or is paused, changes: a poll ends then. What it may bring is asked for again
-    /// when it is due.
-    fn wait_for_the_study(&mut self) -> Result<Step, RunError> {
+    /// Waits until a study leaves this state: a poll ends then, or at once if that was before it. What it may bring is asked for
+    /// again when it is due.
+    fn wait_for_the_study(&mut self, state: StudyState) -> Result<Step, RunError> {
         let poll = Poll {
             after: self.follower.round(),
             entries: self.follower.head().seq,
             wait_s: POLL_S,
             delivered: None,
+            state: Some(state),
             bytes_max: self.follower.bytes_max(),
         };
         let asked_ms = self.clock.now_ms();
@@ -202,6 +203,7 @@ impl Session<'_> {
             entries: self.follower.head().seq,
             wait_s: POLL_S,
             delivered: self.delivered,
+            state: None,
             bytes_max: self.follower.bytes_max(),
         };
         let asked_ms = self.clock.now_ms();
@@ -381,9 +383,13 @@ fn is_missed(code: ProblemCode) -> bool {
     )
 }
 
-/// Whether the study does not play rounds now.
-fn is_before_its_time(code: ProblemCode) -> bool {
-    matches!(code, ProblemCode::NotStarted | ProblemCode::Paused)
+/// The state of a study that does not play rounds now.
+fn standstill(code: ProblemCode) -> Option<StudyState> {
+    match code {
+        ProblemCode::NotStarted => Some(StudyState::Waiting),
+        ProblemCode::Paused => Some(StudyState::Paused),
+        _ => None,
+    }
 }
 
 /// Whether the coordinator answers, and the round is not open just now.

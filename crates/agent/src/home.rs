@@ -7,10 +7,24 @@ use fedbo_database::Mode;
 
 use crate::database::Database;
 use crate::lock::Lock;
+use crate::schema::FORMAT;
 use crate::{HomeError, Membership};
 
 /// Name of the agent's memory in its folder.
 const DATABASE_FILE: &str = "agent.db";
+
+/// Makes a folder for its owner alone, unless it is there.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make_folder(folder: &Path) -> Result<(), HomeError> {
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| HomeError::Folder {
+        path: folder.to_owned(),
+        cause: error.to_string(),
+    })
+}
 
 /// An agent's folder. Raw data never leaves it (INV-12): what an agent sends is a weight sample a round.
 #[derive(Debug)]
@@ -30,29 +44,21 @@ impl Home {
 
     /// Opens the folder, after making it if there is none: for its owner alone.
     pub(crate) fn open_or_make(folder: &Path) -> Result<Self, HomeError> {
-        let mut builder = std::fs::DirBuilder::new();
-        builder
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(|error| HomeError::Folder {
-                path: folder.to_owned(),
-                cause: error.to_string(),
-            })?;
+        make_folder(folder)?;
         Self::with(folder, Mode::Create)
     }
 
     /// Opens the folder to look at it.
     pub(crate) fn look(folder: &Path) -> Result<Self, HomeError> {
         Ok(Self {
-            database: Database::look(&folder.join(DATABASE_FILE))?,
+            database: Database::look(&folder.join(DATABASE_FILE), &FORMAT)?,
             folder: folder.to_owned(),
         })
     }
 
     fn with(folder: &Path, mode: Mode) -> Result<Self, HomeError> {
         Ok(Self {
-            database: Database::open(&folder.join(DATABASE_FILE), mode)?,
+            database: Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?,
             folder: folder.to_owned(),
         })
     }

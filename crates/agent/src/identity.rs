@@ -63,16 +63,19 @@ pub enum KeyError {
 
 /// The key of an agent, and the one that is to replace it.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// In force.
-    pub(crate) key: SigningKey,
+    pub key: SigningKey,
     /// A rotation has begun and is not complete: coordinators know the one or the other.
     pub(crate) next: Option<SigningKey>,
 }
 
 impl Identity {
     /// Reads the keys of a home.
-    pub(crate) fn load(home: &Path) -> Result<Self, KeyError> {
+    ///
+    /// # Errors
+    /// If there is none, or it is not its owner's alone.
+    pub fn load(home: &Path) -> Result<Self, KeyError> {
         let path = home.join(KEY_FILE);
         Ok(Self {
             key: read(&path)?.ok_or(KeyError::Missing { path })?,
@@ -81,7 +84,10 @@ impl Identity {
     }
 
     /// Reads the keys of a home, after making one if there is none.
-    pub(crate) fn load_or_make(home: &Path) -> Result<Self, KeyError> {
+    ///
+    /// # Errors
+    /// If it cannot be made, or is not its owner's alone.
+    pub fn load_or_make(home: &Path) -> Result<Self, KeyError> {
         let path = home.join(KEY_FILE);
         if read(&path)?.is_none() {
             write_new(&path, &make()?)?;

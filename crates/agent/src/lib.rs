@@ -8,6 +8,7 @@
 //! Start at [`enrol`], then [`run`], inside of it [`Session`]; what may be believed is decided in `follower.rs`, what may be
 //! spent in `purse.rs`.
 
+mod address;
 mod agent_file;
 mod authority;
 mod clock;
@@ -17,6 +18,7 @@ mod error;
 mod exchange;
 mod follower;
 mod home;
+mod http_client;
 mod http_link;
 mod identity;
 mod link;
@@ -26,6 +28,7 @@ mod machine;
 mod membership;
 mod misconduct;
 mod observer;
+pub mod parts;
 mod purse;
 mod reader;
 mod rotate;

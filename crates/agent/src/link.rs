@@ -75,6 +75,8 @@ pub struct Poll {
     pub wait_s: u64,
     /// The last round whose upload was acknowledged.
     pub delivered: Option<u64>,
+    /// The state that it knows the study to be in: the answer comes at once if it is in another.
+    pub state: Option<StudyState>,
     /// Bytes of an answer at most.
     pub bytes_max: u64,
 }

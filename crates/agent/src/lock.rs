@@ -11,13 +11,16 @@ use crate::HomeError;
 
 /// A lock, held until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
 }
 
 impl Lock {
     /// Takes the lock of this file, at once or not at all; `what` says what a holder of it does.
-    pub(crate) fn take(path: &Path, what: &str) -> Result<Self, HomeError> {
+    ///
+    /// # Errors
+    /// If another process holds it, or the file cannot be written.
+    pub fn take(path: &Path, what: &str) -> Result<Self, HomeError> {
         let refused = |error: std::io::Error| HomeError::Folder {
             path: path.to_owned(),
             cause: error.to_string(),

@@ -16,10 +16,10 @@ use fedbo_study::{Definition, StrategySpec, Study, StudyError};
 use crate::TrialsError;
 
 /// Name of the file in a home.
-pub(crate) const TRIALS_FILE: &str = "trials.db";
+pub const TRIALS_FILE: &str = "trials.db";
 
 /// The trials of one study. The caller holds the lock of the study: nobody else evaluates them.
-pub(crate) struct Trials {
+pub struct Trials {
     path: PathBuf,
     storage: Arc<dyn Storage>,
     study: StudyKey,
@@ -36,7 +36,7 @@ impl fmt::Debug for Trials {
 }
 
 /// Where a trial stands that the agent asks for.
-pub(crate) enum Standing {
+pub enum Standing {
     /// It ended before.
     Told(Told),
     /// It is to be evaluated now.
@@ -45,7 +45,10 @@ pub(crate) enum Standing {
 
 impl Trials {
     /// Opens the trials of a study in a home, or begins them.
-    pub(crate) fn open(home: &Path, federation: &Federation) -> Result<Self, TrialsError> {
+    ///
+    /// # Errors
+    /// If they cannot be read or written, or are another study's.
+    pub fn open(home: &Path, federation: &Federation) -> Result<Self, TrialsError> {
         let path = home.join(TRIALS_FILE);
         let storage: Arc<dyn Storage> = Arc::new(SqliteStorage::open(&path, Mode::Create)?);
         let definition = definition(federation);
@@ -66,7 +69,10 @@ impl Trials {
     }
 
     /// Stores a trial as running, unless it is stored already; one that ran when its process ended runs again.
-    pub(crate) fn begin(
+    ///
+    /// # Errors
+    /// If it cannot be stored, or another trial stands in its place.
+    pub fn begin(
         &self,
         trial: &Trial,
         point: &Point,
@@ -139,14 +145,20 @@ impl Trials {
     }
 
     /// Ends a trial; durable when this returns.
-    pub(crate) fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
         let teller = Teller::Worker(&self.worker.id);
         self.storage.finish(self.study, number, teller, told)?;
         Ok(())
     }
 
     /// Lets a trial wait that was not evaluated to its end.
-    pub(crate) fn give_back(&self, number: u64) -> Result<(), TrialsError> {
+    ///
+    /// # Errors
+    /// If that cannot be stored.
+    pub fn give_back(&self, number: u64) -> Result<(), TrialsError> {
         let teller = Teller::Worker(&self.worker.id);
         self.storage.give_back(self.study, number, teller)?;
         Ok(())
@@ -154,7 +166,7 @@ impl Trials {
 }
 
 /// How a trial is told that ended so; none if it was interrupted.
-pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
+pub fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
         Outcome::Failed(failure) => Some(Told::Failed {
@@ -166,7 +178,10 @@ pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
 }
 
 /// Number of trials that have ended, and the best value, of the study of this name; none if nothing was stored.
-pub(crate) fn look(
+///
+/// # Errors
+/// If they cannot be read.
+pub fn look(
     home: &Path,
     study: &str,
     direction: Direction,

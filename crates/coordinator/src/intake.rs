@@ -20,6 +20,21 @@ pub(crate) enum IntakeError {
     Seal(#[from] SealError),
 }
 
+/// Why a vector is not taken.
+#[derive(Debug)]
+pub(crate) enum NotTaken {
+    /// As the machine that plays the round would say.
+    Rejected(UpdateRejected),
+    /// No round has begun: the same vector will be taken soon.
+    BeforeTheFirst,
+}
+
+impl From<UpdateRejected> for NotTaken {
+    fn from(rejected: UpdateRejected) -> Self {
+        Self::Rejected(rejected)
+    }
+}
+
 /// The way of a study's vectors through its store.
 pub(crate) struct Intake {
     study: Arc<Study>,
@@ -50,13 +65,10 @@ impl Intake {
     }
 
     /// Takes a vector; it is stored when this returns. The refusals are those of the round's machine, which sees the vector later.
-    pub(crate) fn post(
-        &self,
-        update: &AgentUpdate,
-    ) -> Result<Result<(), UpdateRejected>, IntakeError> {
+    pub(crate) fn post(&self, update: &AgentUpdate) -> Result<Result<(), NotTaken>, IntakeError> {
         let (sender, round) = (update.sender, update.round);
         if let Err(rejected) = self.check(update) {
-            return Ok(Err(rejected));
+            return Ok(Err(rejected.into()));
         }
         let place = self.place(round, sender);
         let sealed = self.seal.seal(&place, &update.weights)?;
@@ -69,19 +81,21 @@ impl Intake {
             mark: mark.as_deref(),
             sealed: &sealed,
         })?;
-        Ok(match posted {
-            Posted::Taken => Ok(()),
-            Posted::Conflict => Err(UpdateRejected::Conflict { sender, round }),
-            Posted::Early { current } => Err(UpdateRejected::Early {
+        let rejected = match posted {
+            Posted::Taken => return Ok(Ok(())),
+            Posted::BeforeTheFirst => return Ok(Err(NotTaken::BeforeTheFirst)),
+            Posted::Conflict => UpdateRejected::Conflict { sender, round },
+            Posted::Early { current } => UpdateRejected::Early {
                 sender,
                 round,
                 current,
-            }),
+            },
             Posted::Late if !self.study.collects(round) => {
-                Err(UpdateRejected::NotCollected { sender, round })
+                UpdateRejected::NotCollected { sender, round }
             }
-            Posted::Late => Err(UpdateRejected::Late { sender, round }),
-        })
+            Posted::Late => UpdateRejected::Late { sender, round },
+        };
+        Ok(Err(rejected.into()))
     }
 
     /// What does not depend on the round. A vector of a private study that is not finite counts as zero (INV-5) and is taken like

@@ -11,6 +11,8 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket};
@@ -20,8 +22,111 @@ use tokio::time::timeout;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::metrics::Metrics;
 use crate::strangers::{Standing, Strangers};
+use crate::tls::{TlsFiles, TlsUnusable};
+
+/// Where a service listens, and how.
+#[derive(Clone, Debug)]
+pub struct ListenSettings {
+    /// The address.
+    pub address: SocketAddr,
+    /// Its certificate; none for plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Whether plain HTTP is also spoken on addresses that others reach.
+    pub plain_http: bool,
+    /// What connections may use.
+    pub limits: ConnectionLimits,
+}
+
+/// Why nobody can be listened to.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {cause}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// Plain HTTP would leave this machine.
+    #[error(
+        "without a certificate only this machine is served, and {address} is reached by others; give --tls-cert and --tls-key, \
+         or --plain-http if something in front of it speaks TLS"
+    )]
+    Plain {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsUnusable),
+}
+
+/// Connections, counted.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionCounts {
+    /// Those that are open.
+    pub open: Gauge,
+    /// Those that were refused because too many were open.
+    pub refused: Counter,
+}
+
+/// A service that listens on its address and answers nobody yet.
+#[derive(Debug)]
+pub struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<Arc<ServerConfig>>,
+    limits: ConnectionLimits,
+}
+
+impl Listening {
+    /// Takes the address, on the current runtime.
+    ///
+    /// # Errors
+    /// If the address or the certificate cannot be used.
+    pub fn start(settings: &ListenSettings) -> Result<Self, ListenError> {
+        let asked = settings.address;
+        if settings.tls.is_none() && !settings.plain_http && !asked.ip().is_loopback() {
+            return Err(ListenError::Plain { address: asked });
+        }
+        let tls = settings.tls.as_ref().map(TlsFiles::config).transpose()?;
+        let refused = |cause| ListenError::Address {
+            address: asked,
+            cause,
+        };
+        let listener = listen(asked).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok(Self {
+            listener,
+            address,
+            tls,
+            limits: settings.limits,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts connections until `closes` says so, then waits for requests that are being answered.
+    pub async fn serve(
+        self,
+        router: Router,
+        counts: ConnectionCounts,
+        closes: watch::Receiver<bool>,
+    ) {
+        let Self {
+            listener,
+            tls,
+            limits,
+            ..
+        } = self;
+        serve(listener, tls, router, limits, counts, closes).await;
+    }
+}
 
 /// What connections may use.
 ///
@@ -79,7 +184,7 @@ const BUFFER: usize = 16 << 10;
 const HEADERS: usize = 64;
 
 /// Listens on an address, with bounded buffers for all connections.
-pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -93,12 +198,12 @@ pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// Accepts connections until `closes` says so, then waits for requests that are being answered.
-pub(crate) async fn serve(
+async fn serve(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     router: Router,
     limits: ConnectionLimits,
-    metrics: Arc<Metrics>,
+    counts: ConnectionCounts,
     mut closes: watch::Receiver<bool>,
 ) {
     let permits = Arc::new(Semaphore::new(limits.n_connections));
@@ -121,7 +226,7 @@ pub(crate) async fn serve(
             }
         };
         if permits.available_permits() == 0 {
-            metrics.refused.inc();
+            counts.refused.inc();
             if !strangers.dismiss() {
                 drop(stream);
                 continue;
@@ -139,10 +244,10 @@ pub(crate) async fn serve(
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.answer_patience));
-        let (acceptor, router, metrics) = (acceptor.clone(), router.clone(), Arc::clone(&metrics));
+        let (acceptor, router, counts) = (acceptor.clone(), router.clone(), counts.clone());
         let closes = closes.clone();
         connections.spawn(async move {
-            metrics.connections.inc();
+            counts.open.inc();
             let service = Known {
                 router: TowerToHyperService::new(router),
                 standing: Arc::clone(&standing),
@@ -165,7 +270,7 @@ pub(crate) async fn serve(
                 () = served => {}
                 () = standing.leaves() => tracing::debug!("a connection made room for another"),
             }
-            metrics.connections.dec();
+            counts.open.dec();
             drop(permit);
         });
     }

@@ -11,6 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::listen::ConnectionCounts;
+
 type Labels = Vec<(&'static str, String)>;
 
 /// All metrics of a service.
@@ -22,10 +24,8 @@ pub(crate) struct Metrics {
     rounds: Family<Labels, Gauge<u64, AtomicU64>>,
     commits: Family<Labels, Histogram>,
     still: Family<Labels, Gauge<u64, AtomicU64>>,
-    /// Connections that are open.
-    pub(crate) connections: Gauge,
-    /// Connections that were refused because too many were open.
-    pub(crate) refused: Counter,
+    /// Connections of all kinds.
+    pub(crate) connections: ConnectionCounts,
 }
 
 /// Those of one study.
@@ -45,7 +45,7 @@ impl Metrics {
         let rounds = Family::<Labels, Gauge<u64, AtomicU64>>::default();
         let commits = Family::<Labels, Histogram>::new_with_constructor(histogram);
         let still = Family::<Labels, Gauge<u64, AtomicU64>>::default();
-        let (connections, refused) = (Gauge::default(), Counter::default());
+        let connections = ConnectionCounts::default();
         registry.register("requests", "Requests by route and status", requests.clone());
         registry.register(
             "request_seconds",
@@ -63,11 +63,11 @@ impl Metrics {
             "1 while a study that should run cannot; the log says why",
             still.clone(),
         );
-        registry.register("connections", "Open connections", connections.clone());
+        registry.register("connections", "Open connections", connections.open.clone());
         registry.register(
             "connections_refused",
             "Connections closed because too many were open",
-            refused.clone(),
+            connections.refused.clone(),
         );
         Self {
             registry,
@@ -77,7 +77,6 @@ impl Metrics {
             commits,
             still,
             connections,
-            refused,
         }
     }
 

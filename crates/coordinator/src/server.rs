@@ -9,10 +9,10 @@ use fedbo_wire::SigningKey;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::listen::{ConnectionLimits, closing, listen, serve};
+use crate::listen::{ConnectionLimits, ListenError, ListenSettings, Listening, closing};
 use crate::service::{Shared, router};
 use crate::store::{Store, StoreError};
-use crate::tls::{TlsFiles, TlsUnusable};
+use crate::tls::TlsFiles;
 
 /// How often the store is asked whether studies or agents have changed.
 const LOOK: Duration = Duration::from_millis(500);
@@ -42,26 +42,9 @@ pub struct ServiceSettings {
 /// Why a service does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {cause}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        cause: std::io::Error,
-    },
-    /// Plain HTTP would leave this machine.
-    #[error(
-        "without a certificate only this machine is served, and {address} is reached by others; give --tls-cert and --tls-key, \
-         or --plain-http if something in front of it speaks TLS"
-    )]
-    Plain {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// The certificate cannot be used.
+    /// Nobody can be listened to.
     #[error(transparent)]
-    Tls(#[from] TlsUnusable),
+    Listen(#[from] ListenError),
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -81,17 +64,13 @@ impl Service {
     /// # Errors
     /// If the address, the certificate or the store cannot be used.
     pub async fn start(settings: ServiceSettings) -> Result<Self, ServiceError> {
-        let asked = settings.listen;
-        if settings.tls.is_none() && !settings.plain_http && !asked.ip().is_loopback() {
-            return Err(ServiceError::Plain { address: asked });
-        }
-        let tls = settings.tls.as_ref().map(TlsFiles::config).transpose()?;
-        let refused = |cause| ServiceError::Listen {
-            address: asked,
-            cause,
-        };
-        let listener = listen(asked).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let listening = Listening::start(&ListenSettings {
+            address: settings.listen,
+            tls: settings.tls,
+            plain_http: settings.plain_http,
+            limits: settings.limits,
+        })?;
+        let address = listening.address();
         let shared = Arc::new(Shared::new(
             settings.store,
             settings.key,
@@ -103,14 +82,9 @@ impl Service {
         shared.refresh().await?;
         let (closes, ending) = watch::channel(false);
         let look = tokio::spawn(look(Arc::clone(&shared), ending.clone()));
-        let serving = tokio::spawn(serve(
-            listener,
-            tls,
-            router(Arc::clone(&shared)),
-            settings.limits,
-            Arc::clone(&shared.metrics),
-            ending,
-        ));
+        let connections = shared.metrics.connections.clone();
+        let router = router(Arc::clone(&shared));
+        let serving = tokio::spawn(listening.serve(router, connections, ending));
         Ok(Self {
             address,
             shared,

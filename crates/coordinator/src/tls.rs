@@ -1,4 +1,4 @@
-//! Certificates of a coordinator.
+//! Certificates of a service.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Where a coordinator's certificate lies.
+/// Where a service's certificate lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate and those between it and its authority, as PEM.

@@ -436,8 +436,8 @@ fn inbox_contract() {
     let study = create(&store);
     assert_eq!(
         post(inbox, &study, 0, 0, b"a"),
-        Posted::Late,
-        "the study has not begun"
+        Posted::BeforeTheFirst,
+        "nobody plays rounds yet"
     );
     let lead = lead(&store, &study, "a");
     store.begin_round(&lead, next(4)).unwrap();

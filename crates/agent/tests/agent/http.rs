@@ -107,6 +107,7 @@ const POLL: Poll = Poll {
     entries: 2,
     wait_s: 1,
     delivered: Some(3),
+    state: Some(StudyState::Waiting),
     bytes_max: 100,
 };
 
@@ -155,6 +156,7 @@ fn requests_are_signed_and_answers_read() {
     let first = Poll {
         after: None,
         delivered: None,
+        state: None,
         ..POLL
     };
     assert!(link.handouts(&key, "a b", first).unwrap() == Polled::Handout(b"FBHO".to_vec()));
@@ -169,7 +171,7 @@ fn requests_are_signed_and_answers_read() {
             "POST /v1/enrol",
             "GET /v1/studies/a%20b/config",
             "PUT /v1/studies/a%20b/rounds/3/slots/2",
-            "GET /v1/studies/a%20b/handouts?entries=2&wait=1&after=3&delivered=3",
+            "GET /v1/studies/a%20b/handouts?entries=2&wait=1&after=3&delivered=3&state=waiting",
             "GET /v1/studies/a%20b/handouts?entries=2&wait=1",
         ]
     );

@@ -11,13 +11,14 @@ use crate::store::StoreError;
 
 /// A request that is not done.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     code: ProblemCode,
     message: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(code: ProblemCode, message: impl Into<String>) -> Self {
+    /// A refusal in words that its reader can act on.
+    pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -92,14 +93,14 @@ impl IntoResponse for Refusal {
 }
 
 /// An answer in JSON.
-pub(crate) fn json(body: &impl serde::Serialize) -> Response {
+pub fn json(body: &impl serde::Serialize) -> Response {
     // Bodies are plain data, which always has a form in JSON.
     let bytes = serde_json::to_vec(body).unwrap_or_default();
     of_type("application/json", bytes)
 }
 
 /// An answer of this type.
-pub(crate) fn of_type(kind: &'static str, body: impl Into<Body>) -> Response {
+pub fn of_type(kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -35,6 +35,8 @@ pub(super) struct Known {
     wait: u64,
     /// A round for which it has delivered.
     delivered: Option<u64>,
+    /// The state that it knows; by default the one at the time of the poll.
+    state: Option<StudyState>,
 }
 
 /// `GET /v1/studies/{study}/handouts`
@@ -52,7 +54,7 @@ pub(super) async fn get(
     let (served, slot) = (asked.served, asked.slot);
     let until = Instant::now() + Duration::from_secs(known.wait);
     let mut published = served.published.clone();
-    let began = published.borrow().state;
+    let known_state = known.state.unwrap_or(published.borrow().state);
     loop {
         let now = Arc::clone(&published.borrow_and_update());
         // Round 0 is the exchange before the first handout.
@@ -66,7 +68,10 @@ pub(super) async fn get(
             return Ok(nothing(&now, Some(round)));
         }
         // Who waits for the study to begin, or to go on, hears of it at once.
-        if now.closes || now.state != began || (now.is_ready && now.state == StudyState::Finished) {
+        if now.closes
+            || now.state != known_state
+            || (now.is_ready && now.state == StudyState::Finished)
+        {
             return Ok(nothing(&now, None));
         }
         match tokio::time::timeout_at(until, published.changed()).await {

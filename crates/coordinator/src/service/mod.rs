@@ -8,8 +8,10 @@ mod request;
 mod routes;
 mod uploads;
 
+pub use answer::{Refusal, json, of_type};
 pub use openapi::OPENAPI;
 pub(crate) use registry::Registry;
+pub use request::{Length, Signed, claimed, read_known};
 pub(crate) use routes::router;
 
 use std::path::PathBuf;

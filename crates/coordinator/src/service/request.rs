@@ -20,9 +20,12 @@ use super::registry::Served;
 use crate::strangers::Standing;
 
 /// A request whose signature fits.
-pub(crate) struct Signed {
-    pub(crate) key: PublicKey,
-    pub(crate) body: Bytes,
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// Who signed it.
+    pub key: PublicKey,
+    /// Its body.
+    pub body: Bytes,
 }
 
 /// A signed request of an agent of a study.
@@ -34,7 +37,7 @@ pub(crate) struct OfAgent {
 
 /// Which length a body may have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Length {
+pub enum Length {
     /// None at all.
     Empty,
     /// So many bytes, no more and no less.
@@ -44,7 +47,7 @@ pub(crate) enum Length {
 }
 
 /// That a request speaks our version.
-pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     let supported = format!("supported: [{PROTOCOL_VERSION}]");
     match headers.get(HEADER_PROTOCOL).map(|value| value.to_str()) {
         Some(Ok(version)) if version == PROTOCOL_VERSION.to_string() => Ok(()),
@@ -68,7 +71,6 @@ pub(crate) async fn signed(
     request: Request,
     length: Length,
 ) -> Result<Signed, Refusal> {
-    check_version(request.headers())?;
     let signature = signature(request.headers())?;
     read(request, signature, length, shared.body_patience).await
 }
@@ -80,7 +82,6 @@ pub(crate) async fn of_agent(
     request: Request,
     length: impl FnOnce(&Served) -> Length,
 ) -> Result<OfAgent, Refusal> {
-    check_version(request.headers())?;
     let signature = signature(request.headers())?;
     let known = || {
         let served = shared.registry().studies.get(study).cloned()?;
@@ -101,11 +102,7 @@ pub(crate) async fn of_agent(
         return Err(Refusal::new(ProblemCode::Revoked, message));
     }
     let length = length(&served);
-    let standing = request.extensions().get::<Arc<Standing>>().cloned();
-    let Signed { body, .. } = read(request, signature, length, shared.body_patience).await?;
-    if let Some(standing) = standing {
-        standing.vouch();
-    }
+    let Signed { body, .. } = read_known(request, signature, length, shared.body_patience).await?;
     Ok(OfAgent { served, slot, body })
 }
 
@@ -116,20 +113,49 @@ pub(crate) fn unknown_agent() -> Refusal {
     Refusal::new(ProblemCode::UnknownStudy, message)
 }
 
+/// Who says to have signed a request of our version, at a time that is near.
 fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
-    let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let signature = RequestSignature::from_headers(
-        value(HEADER_KEY),
-        value(HEADER_TIME),
-        value(HEADER_SIGNATURE),
-    )
-    .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))?;
+    let signature = claimed(headers)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
     signature
         .check_time(now_ms)
         .map_err(|error| Refusal::new(ProblemCode::ClockDiffers, error.to_string()))?;
     Ok(signature)
+}
+
+/// Who says to have signed a request of our version; when is left to the caller. Nothing is verified before the body is read.
+///
+/// # Errors
+/// If the request is of another version or not signed.
+pub fn claimed(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
+    check_version(headers)?;
+    let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    RequestSignature::from_headers(
+        value(HEADER_KEY),
+        value(HEADER_TIME),
+        value(HEADER_SIGNATURE),
+    )
+    .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
+}
+
+/// Reads the rest of a request whose key may use the service: once its signature is verified, its connection keeps its place when
+/// connections run out.
+///
+/// # Errors
+/// If the body has another length than allowed or comes too slowly, or the signature does not fit.
+pub async fn read_known(
+    request: Request,
+    signature: RequestSignature,
+    length: Length,
+    patience: Duration,
+) -> Result<Signed, Refusal> {
+    let standing = request.extensions().get::<Arc<Standing>>().cloned();
+    let signed = read(request, signature, length, patience).await?;
+    if let Some(standing) = standing {
+        standing.vouch();
+    }
+    Ok(signed)
 }
 
 async fn read(

@@ -13,7 +13,7 @@ use super::answer::{Refusal, json};
 use super::registry::Served;
 use super::request::{Length, of_agent};
 use crate::host::UploadAnswer;
-use crate::intake::Intake;
+use crate::intake::{Intake, NotTaken};
 
 /// `PUT /v1/studies/{study}/rounds/{round}/slots/{slot}`
 pub(super) async fn put(
@@ -85,7 +85,11 @@ async fn post(
     };
     match posted {
         Ok(Ok(Ok(()))) => Ok(accepted()),
-        Ok(Ok(Err(rejected))) => {
+        Ok(Ok(Err(NotTaken::BeforeTheFirst))) => {
+            let message = "the first round is about to begin; send this again in a moment";
+            Err(Refusal::new(ProblemCode::Early, message))
+        }
+        Ok(Ok(Err(NotTaken::Rejected(rejected)))) => {
             // A study that ended or was paused meanwhile says so.
             check_state(served)?;
             Err(rejected.into())

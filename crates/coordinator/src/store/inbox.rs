@@ -29,6 +29,8 @@ pub enum Posted {
         /// The round that is being played.
         current: u64,
     },
+    /// No round has begun.
+    BeforeTheFirst,
     /// Its round takes no more.
     Late,
 }

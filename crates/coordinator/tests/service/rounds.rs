@@ -172,3 +172,20 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
     assert_eq!(agents[0].upload(0, one_hot(0, 3)).status, 200);
     world.end();
 }
+
+/// A poll of an agent that knows the study in another state is answered at once, however long it may wait: a study that began
+/// between an upload that came too soon and the poll would leave the agent waiting past its first round.
+#[test]
+fn a_poll_ends_at_once_when_the_study_is_in_another_state_than_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), &[&relayed(60.0)]);
+    let agents = world.enrol("relayed");
+    let since = std::time::Instant::now();
+    let answer = agents[0].poll("wait=30&state=waiting");
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    assert_eq!(answer.header("fedbo-state"), Some("running"));
+    assert!(since.elapsed() < std::time::Duration::from_secs(10));
+    let answer = agents[0].poll("wait=0&state=asleep");
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    world.end();
+}

@@ -14,7 +14,7 @@ impl Inbox for PostgresStore {
         // One statement is one transaction. The lock is shared among vectors; whoever shuts the inbox waits for them.
         let sql = "
             WITH here AS MATERIALIZED (
-                SELECT round, is_open FROM fedbo_coordinator.studies WHERE id = $1 FOR SHARE
+                SELECT round, is_open, began_ms FROM fedbo_coordinator.studies WHERE id = $1 FOR SHARE
             ), put AS (
                 INSERT INTO fedbo_coordinator.inbox AS known (study, slot, round, mark, sealed)
                 SELECT $1, $2, $3, $4, $5 FROM here WHERE here.round = $3 AND here.is_open
@@ -23,7 +23,7 @@ impl Inbox for PostgresStore {
                 WHERE known.round < excluded.round
                 RETURNING 1
             )
-            SELECT here.round, here.is_open, EXISTS (SELECT FROM put), known.round, known.mark
+            SELECT here.round, here.is_open, EXISTS (SELECT FROM put), known.round, known.mark, here.began_ms IS NOT NULL
             FROM here LEFT JOIN fedbo_coordinator.inbox AS known ON known.study = $1 AND known.slot = $2";
         let mark = posting.mark;
         for _ in 0..3 {
@@ -49,14 +49,17 @@ impl Inbox for PostgresStore {
                     row.try_get::<_, bool>(2)?,
                     row.try_get::<_, Option<i64>>(3)?,
                     row.try_get::<_, Option<&[u8]>>(4)?,
+                    row.try_get::<_, bool>(5)?,
                 ))
             };
-            let (current, is_open, is_put, known, known_mark) =
+            let (current, is_open, is_put, known, known_mark, has_begun) =
                 read().map_err(|ended| self.refusal(ended, Doing::Read))?;
             return Ok(match known {
                 _ if is_put => Posted::Taken,
                 Some(known) if known == round && known_mark != mark => Posted::Conflict,
                 Some(known) if known >= round => Posted::Taken,
+                // All agents are enrolled, and nobody plays the first round yet.
+                _ if !has_begun => Posted::BeforeTheFirst,
                 _ if round > current => Posted::Early {
                     current: unsigned(current),
                 },

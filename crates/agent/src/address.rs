@@ -1,0 +1,74 @@
+//! Addresses of services.
+
+use ureq::http::Uri;
+
+/// The address without a slash at its end, if it is one. `allow_plain_http` allows `http://` beyond this machine, where everybody
+/// on the way can read what is sent.
+///
+/// # Errors
+/// What is wrong with it, and the way out.
+pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'static str> {
+    const EXPECTED: &str = "expected https://HOST, with :PORT or /PATH behind it if need be";
+    let url = given.trim().trim_end_matches('/');
+    let uri: Uri = url.parse().map_err(|_| EXPECTED)?;
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Err(EXPECTED);
+    };
+    if authority.host().is_empty() || uri.query().is_some() || url.contains('#') {
+        return Err(EXPECTED);
+    }
+    if authority.as_str().contains('@') {
+        return Err(
+            "leave out what stands before the @: the agent signs its requests with its key",
+        );
+    }
+    match scheme {
+        "https" => Ok(url.to_owned()),
+        "http" if allow_plain_http || is_this_machine(authority.host()) => Ok(url.to_owned()),
+        "http" => Err(
+            "by http everybody on the way can read what is sent; use https, or say that this is meant with --plain-http",
+        ),
+        _ => Err(EXPECTED),
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let address = host.parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_https_or_of_this_machine() {
+        for (given, url) in [
+            ("https://fed.example.org", "https://fed.example.org"),
+            (
+                "https://fed.example.org:8443/a/b/",
+                "https://fed.example.org:8443/a/b",
+            ),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("http://[::1]:8080/", "http://[::1]:8080"),
+            ("http://localhost:1", "http://localhost:1"),
+        ] {
+            assert_eq!(checked_url(given, false).unwrap(), url);
+        }
+        for (given, part) in [
+            ("http://fed.example.org", "--plain-http"),
+            ("http://127.0.0.1.example.org", "--plain-http"),
+            ("fed.example.org", "expected https://HOST"),
+            ("ftp://fed.example.org", "expected https://HOST"),
+            ("https://fed.example.org?x=1", "expected https://HOST"),
+            ("https://me:pw@fed.example.org", "before the @"),
+            ("", "expected https://HOST"),
+            ("https://", "expected https://HOST"),
+        ] {
+            let error = checked_url(given, false).unwrap_err();
+            assert!(error.contains(part), "{given}: {error}");
+        }
+        assert!(checked_url("http://fed.example.org", true).is_ok());
+    }
+}

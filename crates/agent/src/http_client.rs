@@ -1,0 +1,321 @@
+//! Signed requests by HTTP, to whoever speaks our protocol.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use fedbo_wire::{
+    HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Problem,
+    SigningKey, sign_request,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::http::{HeaderMap, Method, Request};
+
+use crate::LinkError;
+use crate::authority::tls_config;
+use crate::clock::{Clock as _, SystemClock};
+
+/// Bytes of a JSON answer at most.
+pub(crate) const JSON_BYTES_MAX: u64 = 64 * 1024;
+/// Longest time until the stop flag is looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+const CONNECT: Duration = Duration::from_secs(15);
+const SEND_HEADERS: Duration = Duration::from_secs(20);
+const SEND_BODY: Duration = Duration::from_secs(120);
+/// Besides what who answers was allowed to take.
+const ANSWER: Duration = Duration::from_secs(30);
+const READ_BODY: Duration = Duration::from_secs(300);
+
+/// Signed requests to one address by HTTPS, or by HTTP where that was allowed. Proxies are those of the environment
+/// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`). A request is given up as soon as the stop flag is set.
+#[derive(Debug)]
+pub struct HttpClient {
+    /// Without a slash at its end.
+    url: String,
+    /// Who is asked, in words.
+    whom: &'static str,
+    client: ureq::Agent,
+    stop: Arc<AtomicBool>,
+}
+
+/// A request before it is signed.
+struct Ask<'a> {
+    method: Method,
+    target: &'a str,
+    body: Vec<u8>,
+    kind: &'static str,
+    /// What who is asked may take to answer.
+    wait: Duration,
+    bytes_max: u64,
+}
+
+/// An answer of this protocol that is no refusal.
+#[derive(Debug)]
+pub struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl HttpClient {
+    /// The way to `whom` (for messages: `the coordinator`) at `url`. Its certificate is checked against the system's authorities
+    /// and those in the PEM file `authority`.
+    ///
+    /// # Errors
+    /// If the file holds no certificates.
+    pub fn new(
+        url: &str,
+        authority: Option<&Path>,
+        stop: Arc<AtomicBool>,
+        whom: &'static str,
+    ) -> Result<Self, LinkError> {
+        let is_https = url.starts_with("https:");
+        let mut config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .https_only(is_https)
+            .max_redirects(0) // a signed request goes to whom it was signed for
+            .user_agent(concat!("fedbo-agent/", env!("CARGO_PKG_VERSION")))
+            .timeout_resolve(Some(CONNECT))
+            .timeout_connect(Some(CONNECT))
+            .timeout_send_request(Some(SEND_HEADERS))
+            .timeout_send_body(Some(SEND_BODY))
+            .timeout_recv_response(Some(ANSWER))
+            .timeout_recv_body(Some(READ_BODY));
+        if is_https {
+            config = config.tls_config(tls_config(authority)?);
+        }
+        Ok(Self {
+            url: url.trim_end_matches('/').to_owned(),
+            client: config.build().new_agent(),
+            whom,
+            stop,
+        })
+    }
+
+    /// Sends a request and waits for its answer, or for the stop flag: then the request is left to itself.
+    fn ask(&self, key: &SigningKey, ask: Ask<'_>) -> Result<Answer, LinkError> {
+        let Ask {
+            method,
+            target,
+            body,
+            kind,
+            wait,
+            bytes_max,
+        } = ask;
+        let signed = sign_request(key, method.as_str(), target, &body, SystemClock.now_ms());
+        let mut request = Request::builder()
+            .method(&method)
+            .uri(format!("{}{target}", self.url))
+            .header(HEADER_PROTOCOL, PROTOCOL_VERSION.to_string())
+            .header(HEADER_KEY, signed.key.to_string())
+            .header(HEADER_TIME, signed.time_ms.to_string())
+            .header(HEADER_SIGNATURE, signed.signature.to_string());
+        if method != Method::GET {
+            request = request.header("content-type", kind);
+        }
+        let unusable =
+            |error: ureq::http::Error| LinkError::Setting(format!("{}: {error}", self.url));
+        let (client, whom) = (self.client.clone(), self.whom);
+        let (sender, receiver) = sync_channel(1);
+        let timeout = ANSWER + wait;
+        let exchange: Box<dyn FnOnce() -> Result<Answer, LinkError> + Send> =
+            if method == Method::GET {
+                let request = request.body(()).map_err(unusable)?;
+                Box::new(move || {
+                    let request = client.configure_request(request);
+                    let request = request.timeout_recv_response(Some(timeout)).build();
+                    answer(client.run(request), bytes_max, whom)
+                })
+            } else {
+                let request = request.body(body).map_err(unusable)?;
+                Box::new(move || {
+                    let request = client.configure_request(request);
+                    let request = request.timeout_recv_response(Some(timeout)).build();
+                    answer(client.run(request), bytes_max, whom)
+                })
+            };
+        let spawned = std::thread::Builder::new()
+            .name("fedbo-agent-link".to_owned())
+            .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
+        spawned
+            .map_err(|error| unreachable_by(whom, &format!("no thread can be started: {error}")))?;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(LinkError::Stopped);
+            }
+            match receiver.recv_timeout(TICK) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(unreachable_by(whom, "the request was given up"));
+                }
+            }
+        }
+    }
+
+    /// Asks for something that may take `wait` and has at most so many bytes.
+    ///
+    /// # Errors
+    /// If it is refused, or there is no usable answer.
+    pub fn get(
+        &self,
+        key: &SigningKey,
+        target: &str,
+        wait: Duration,
+        bytes_max: u64,
+    ) -> Result<Answer, LinkError> {
+        let ask = Ask {
+            method: Method::GET,
+            target,
+            body: Vec::new(),
+            kind: "",
+            wait,
+            bytes_max,
+        };
+        self.ask(key, ask)
+    }
+
+    /// Puts bytes somewhere; the answer is in JSON.
+    ///
+    /// # Errors
+    /// As for [`HttpClient::get`].
+    pub fn put(&self, key: &SigningKey, target: &str, body: &[u8]) -> Result<Answer, LinkError> {
+        let ask = Ask {
+            method: Method::PUT,
+            target,
+            body: body.to_vec(),
+            kind: "application/octet-stream",
+            wait: Duration::ZERO,
+            bytes_max: JSON_BYTES_MAX,
+        };
+        self.ask(key, ask)
+    }
+
+    /// Asks for something to be done, in JSON.
+    ///
+    /// # Errors
+    /// As for [`HttpClient::get`].
+    pub(crate) fn post(
+        &self,
+        key: &SigningKey,
+        target: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer, LinkError> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| LinkError::Setting(format!("the request has no form: {error}")))?;
+        let ask = Ask {
+            method: Method::POST,
+            target,
+            body,
+            kind: "application/json",
+            wait: Duration::ZERO,
+            bytes_max: JSON_BYTES_MAX,
+        };
+        self.ask(key, ask)
+    }
+}
+
+impl Answer {
+    pub(crate) fn has_status(&self, expected: u16) -> Result<(), LinkError> {
+        if self.status == expected {
+            return Ok(());
+        }
+        let reason = format!(
+            "the answer has the status {}, expected {expected}",
+            self.status
+        );
+        Err(LinkError::Unusable { reason })
+    }
+
+    /// The answer in JSON.
+    ///
+    /// # Errors
+    /// If it is none, or of another form.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, LinkError> {
+        if !(200..300).contains(&self.status) {
+            self.has_status(200)?;
+        }
+        serde_json::from_slice(&self.body).map_err(|error| LinkError::Unusable {
+            reason: format!("the answer has another form than expected ({error})"),
+        })
+    }
+
+    pub(crate) fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
+        let value = self.headers.get(name).and_then(|value| value.to_str().ok());
+        let parsed = value.and_then(|value| value.parse().ok());
+        parsed.ok_or_else(|| LinkError::Unusable {
+            reason: format!("the answer's header {name} is missing or unreadable"),
+        })
+    }
+}
+
+/// Sorts what came: an answer, a refusal by who was asked, or something else in its place.
+fn answer(
+    result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    bytes_max: u64,
+    whom: &'static str,
+) -> Result<Answer, LinkError> {
+    let response = result.map_err(|error| unreachable_by(whom, &error.to_string()))?;
+    let status = response.status().as_u16();
+    let (head, mut body) = response.into_parts();
+    let is_success = (200..300).contains(&status);
+    let limit = if is_success {
+        bytes_max
+    } else {
+        JSON_BYTES_MAX
+    };
+    // The limit is that of what is read before an error: one byte more than is allowed.
+    let read = body
+        .with_config()
+        .limit(limit.saturating_add(1))
+        .read_to_vec();
+    let body = read.map_err(|error| match error {
+        ureq::Error::BodyExceedsLimit(_) => LinkError::Unusable {
+            reason: format!("the answer is longer than {limit} bytes"),
+        },
+        error => unreachable_by(whom, &format!("the answer was cut off: {error}")),
+    })?;
+    let version = PROTOCOL_VERSION.to_string();
+    let is_ours = head
+        .headers
+        .get(HEADER_PROTOCOL)
+        .is_some_and(|found| found.as_bytes() == version.as_bytes());
+    match (is_success, is_ours) {
+        (true, true) => Ok(Answer {
+            status,
+            headers: head.headers,
+            body,
+        }),
+        (false, _) if let Ok(problem) = serde_json::from_slice::<Problem>(&body) => {
+            let after = head.headers.get("retry-after");
+            let seconds = after.and_then(|after| after.to_str().ok()?.parse().ok());
+            Err(LinkError::Refused {
+                problem,
+                retry_after: seconds.map(Duration::from_secs),
+            })
+        }
+        (_, is_ours) => {
+            let reason = match is_ours {
+                true => format!("{whom} answers with status {status}"),
+                false => format!(
+                    "something that is not {whom} of this version answers with status {status}"
+                ),
+            };
+            // What stands before a service answers so while it is away.
+            match matches!(status, 408 | 429 | 500..=599) {
+                true => Err(LinkError::Unreachable { reason }),
+                false => Err(LinkError::Unusable { reason }),
+            }
+        }
+    }
+}
+
+fn unreachable_by(whom: &str, reason: &str) -> LinkError {
+    LinkError::Unreachable {
+        reason: format!("{whom} cannot be reached: {reason}"),
+    }
+}

@@ -1,0 +1,10 @@
+//! What agents of other kinds of federations are built of too: what they keep in their folder, and how they ask others.
+
+pub use crate::address::checked_url;
+pub use crate::clock::{Backoff, Clock, SystemClock};
+pub use crate::database::{Database, fixed};
+pub use crate::home::make_folder;
+pub use crate::http_client::{Answer, HttpClient};
+pub use crate::identity::Identity;
+pub use crate::lock::Lock;
+pub use crate::trials::{Standing, TRIALS_FILE, Trials, look, told};
