@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes docs/protocol-vectors.json: examples of everything that docs/protocol.md lays down.
+"""Makes docs/protocol-vectors.json: examples of everything that docs/protocol.md and, of
+peers, docs/peers.md lay down.
 
 Uses the standard library only and shares no code with fedbo, so that the two can contradict each other. Ed25519 is
 written out below (RFC 8032, section 5.1): good for test vectors, not for keys that protect anything.
@@ -161,6 +162,21 @@ def entry(seq, round_, event, release, n_event=None, n_release=None):
 
 def releases(items, n=None):
     return struct.pack("<Q", len(items) if n is None else n) + b"".join(items)
+
+
+def observation(value, unit, succeeded=None):
+    succeeded = value is not None if succeeded is None else succeeded
+    return struct.pack("<B", succeeded) + weights(value or 0.0) + unit
+
+
+def report(sender, round_, last, federation, dim, observations, magic=b"FBRP", version=1, count=None):
+    count = len(observations) if count is None else count
+    head = struct.pack("<4sHHIIQ", magic, version, last, sender, dim, round_)
+    return head + federation + struct.pack("<I", count) + b"".join(observations)
+
+
+def signed_report(data):
+    return data + sign(AGENT, "fedbo report, version 1", data)
 
 
 NO_HEAD = (0, bytes(32))
@@ -333,6 +349,47 @@ def good():
         content = {"releases": [shown_entry(*e) for e in items]}
         handouts.append(shown_handout(round_, collects, head, content, data))
     yield "handouts", handouts
+
+    reports = []
+    for sender, round_, last, dim, observations in [
+        (3, 7, 0, 2, [(0.5, weights(0.0, 1.0))]),
+        (0, 0, 0, 2, [(-1.25, weights(0.25, 0.75)), (None, ODD_WEIGHTS[:16]), (1e300, weights(1.0, 0.5))]),
+        (2**32 - 1, U64_MAX, 1, 1, []),
+    ]:
+        data = report(sender, round_, last, MAP, dim, [observation(*each) for each in observations])
+        shown = [{"value": value, "unit": unit.hex()} for value, unit in observations]
+        about = {"sender": sender, "round": str(round_), "last": last == 1, "federation": MAP.hex(), "dim": dim}
+        signed_by = {"seed": AGENT.hex(), "bytes": signed_report(data).hex()}
+        reports.append({**about, "observations": shown, **signed_by})
+    yield "reports", reports
+
+    yield "receipts", [
+        {
+            "seed": AGENT.hex(),
+            "federation": MAP.hex(),
+            "sender": sender,
+            "received_from": str(received),
+            "proof": sign(
+                AGENT, "fedbo receipt, version 1", MAP, struct.pack("<I", sender), struct.pack("<Q", received)
+            ).hex(),
+        }
+        for sender, received in [(0, 0), (2**32 - 1, U64_MAX)]
+    ]
+
+    challenge = some("challenge", 32)
+    yield "identities", [
+        {
+            "seed": AGENT.hex(),
+            "challenge": challenge.hex(),
+            "name": name,
+            "slot": slot,
+            "federation": MAP.hex(),
+            "proof": sign(
+                AGENT, "fedbo peer, version 1", challenge, name.encode(), struct.pack("<I", slot), MAP
+            ).hex(),
+        }
+        for name, slot in [("east", 1), ("größer", 2**32 - 1)]
+    ]
 
 
 def shown_entry(seq, round_, event, release):
@@ -526,9 +583,35 @@ def bad():
         {"signer": COORDINATOR_KEY.hex(), "limits": LIMITS, "bytes": data.hex(), "error": error} for data, error in cases
     ]
 
+    two = [observation(0.5, weights(0.0, 1.0)), observation(None, weights(0.5, 0.5))]
+    sound = signed_report(report(3, 7, 0, MAP, 2, two))
+    flipped = bytearray(sound)
+    flipped[70] ^= 1
+    yield "reports", [
+        {"signer": public(AGENT).hex(), "dim": 2, "bytes": data.hex(), "error": error}
+        for data, error in [
+            (b"", "other-kind"),
+            (b"FBR", "other-kind"),
+            (signed_report(report(3, 7, 0, MAP, 2, two, magic=b"FBUP")), "other-kind"),
+            (signed_report(report(3, 7, 0, MAP, 2, two, version=2)), "version"),
+            (signed_report(report(3, 7, 2, MAP, 2, two)), "field"),
+            (signed_report(report(3, 7, 0, MAP, 2, [observation(0.5, weights(0.0, 1.0), succeeded=0)])), "field"),
+            (signed_report(report(3, 7, 0, MAP, 2, [observation(0.5, weights(0.0, 1.0), succeeded=2)])), "field"),
+            (signed_report(report(3, 7, 0, MAP, 3, two)), "dim"),
+            (signed_report(report(3, 7, 0, MAP, 2, two, count=1)), "size"),
+            (signed_report(report(3, 7, 0, MAP, 2, two, count=2**32 - 1)), "size"),
+            (sound[:-1], "size"),
+            (sound[:59], "size"),
+            (sound + b"\0", "size"),
+            (bytes(flipped), "signature"),
+            (report(3, 7, 0, MAP, 2, two) + sign(COORDINATOR, "fedbo report, version 1", sound[:-64]), "signature"),
+            (report(3, 7, 0, MAP, 2, two) + sign(AGENT, "fedbo handout, version 1", sound[:-64]), "signature"),
+        ]
+    ]
+
 
 ABOUT = (
-    "Examples for docs/protocol.md, made by docs/protocol-vectors.py. Bytes are hexadecimal; numbers of 64 bits are "
+    "Examples for docs/protocol.md and docs/peers.md, made by docs/protocol-vectors.py. Bytes are hexadecimal; numbers of 64 bits are "
     "decimal texts; weights are the bytes of IEEE 754 binary64, little end first. What is under 'good' is made and read; "
     "what is under 'bad' is refused, for the reason that 'error' names."
 )

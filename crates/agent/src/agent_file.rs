@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_config::{Check, CommandKeys, FileError, TomlFile};
+use fedbo_config::{FileError, TomlFile};
 use fedbo_objective::CommandSpec;
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_space::Space;
 use serde::Deserialize;
+
+use crate::objective_table::ObjectiveTable;
 
 /// The folder of an agent, unless its file says otherwise.
 pub const HOME: &str = "fedbo-agent";
@@ -31,14 +33,6 @@ struct AgentTable {
     study: Option<String>,
     seed: Option<u64>,
     ca: Option<PathBuf>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct ObjectiveTable {
-    command: Option<Vec<String>>,
-    timeout_s: Option<f64>,
-    directory: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -103,20 +97,8 @@ impl AgentFile {
     /// # Errors
     /// If there is none, its program is not there, or a placeholder names no parameter.
     pub fn command(&self, space: &Space) -> Result<CommandSpec, FileError> {
-        let command = self
-            .objective
-            .as_ref()
-            .and_then(|table| table.command.as_ref());
-        let (Some(table), Some(command)) = (&self.objective, command) else {
-            let remedy = "add [objective] with command = [\"program\", \"argument\", ..], whose last line of output is the value";
-            return Err(self.file.missing_error(&["objective", "command"], remedy));
-        };
-        let keys = CommandKeys {
-            command,
-            directory: table.directory.as_deref(),
-            timeout_s: table.timeout_s,
-        };
-        Check::new(&self.file).command(&["objective"], "", keys, space)
+        let table = self.objective.clone().unwrap_or_default();
+        table.command(&self.file, space)
     }
 }
 

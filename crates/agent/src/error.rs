@@ -10,6 +10,7 @@ use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
 use fedbo_wire::ProblemCode;
 
+use crate::play::PlayError;
 use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced};
 
 /// Why an agent's home cannot be used.
@@ -190,6 +191,9 @@ pub enum RunError {
     /// No point of the agent's region was found.
     #[error("no initial point of the agent's region was found; ask the study's operator")]
     NoStart,
+    /// The study's agents have no coordinator.
+    #[error("the study's agents share with neighbours and have no coordinator; use `fedbo peer`")]
+    Neighbours,
     /// The agent's slot is not in the configuration.
     #[error("slot {slot} is none of the study's {n_agents} slots: the agent's memory is damaged")]
     NoSlot {
@@ -254,6 +258,15 @@ pub enum RunError {
     /// There is no usable answer, and none is to be expected.
     #[error("{0}")]
     Link(LinkError),
+}
+
+impl From<PlayError> for RunError {
+    fn from(error: PlayError) -> Self {
+        match error {
+            PlayError::Trials(error) => Self::Trials(error),
+            PlayError::Objective { message } => Self::Objective { message },
+        }
+    }
 }
 
 /// Why trials cannot be read or written.

@@ -25,6 +25,9 @@ pub enum NotFollowed {
         "the study has simulate = true, and this program is built without simulation: nothing is promised of its releases"
     )]
     Simulation,
+    /// Its agents share with neighbours.
+    #[error("the study's agents share with neighbours and have no coordinator; use `fedbo peer`")]
+    Neighbours,
 }
 
 /// What may be used of a handout.
@@ -103,6 +106,7 @@ impl Follower {
                 };
                 (Some(plan), head)
             }
+            Collaboration::Neighbours(_) => return Err(NotFollowed::Neighbours),
         };
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX); // checked to be far below when the text was read
         Ok(Self {

@@ -42,6 +42,7 @@ pub(crate) fn machine(
             let strategy = own.dp_fts_de(distributed, arm, &map, seed)?;
             playing(&own, slot, strategy, aggregate)?
         }
+        Collaboration::Neighbours(_) => return Err(RunError::Neighbours),
     };
     Ok((machine, Digest(hash.0)))
 }

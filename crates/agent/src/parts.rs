@@ -7,4 +7,6 @@ pub use crate::home::make_folder;
 pub use crate::http_client::{Answer, HttpClient};
 pub use crate::identity::Identity;
 pub use crate::lock::Lock;
-pub use crate::trials::{Standing, TRIALS_FILE, Trials, look, told};
+pub use crate::objective_table::ObjectiveTable;
+pub use crate::play::{PlayError, Played, play};
+pub use crate::trials::{TRIALS_FILE, Trials, look};

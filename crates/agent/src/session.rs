@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
-use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
+use fedbo_objective::Objective;
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_storage::Told;
@@ -23,8 +22,9 @@ use crate::identity::Identity;
 use crate::lock::Lock;
 use crate::log::Log;
 use crate::machine::{Machine, machine};
+use crate::play::{Played, play};
 use crate::purse::Purse;
-use crate::trials::{Standing, Trials, told};
+use crate::trials::Trials;
 use crate::{Clock, Home, HomeError, Link, Membership, Misconduct, Observer, RunError};
 
 /// What a session is made of.
@@ -255,32 +255,26 @@ impl<'a> Session<'a> {
 
     fn evaluate(&mut self, trial: Trial) -> Result<Step, RunError> {
         let point = self.federation.space.decode(&trial.unit);
-        let told = match self.trials.begin(&trial, &point, self.ask_seconds)? {
-            Standing::Told(told) => told,
-            Standing::Begun => {
-                self.observer.trial_started(&trial, &point);
-                pass("agent: a trial is begun");
-                let id = TrialId {
-                    agent: u64::from(self.membership.slot),
-                    trial: trial.index,
-                };
-                let outcome = evaluate_guarded(self.objective.as_ref(), &point, id);
-                let Some(told) = told(&outcome) else {
-                    self.trials.give_back(trial.index)?;
-                    self.queue.push_front(AgentEffect::Evaluate(trial));
-                    return Ok(Step::Ended(Ended::Interrupted));
-                };
-                if let Outcome::Failed(failure @ Failure::Spawn { .. }) = &outcome {
-                    // No property of the point: the same would happen to every other.
-                    self.trials.give_back(trial.index)?;
-                    let message = failure.to_string();
-                    return Err(RunError::Objective { message });
-                }
-                pass("agent: a trial is evaluated");
-                self.trials.tell(trial.index, &told)?;
-                pass("agent: a trial is told");
+        let (objective, slot) = (self.objective.as_ref(), self.membership.slot);
+        let started = || self.observer.trial_started(&trial, &point);
+        let asked = (&trial, &point);
+        let played = play(
+            &self.trials,
+            objective,
+            slot,
+            asked,
+            self.ask_seconds,
+            started,
+        );
+        let told = match played? {
+            Played::Before(told) => told,
+            Played::Now(told) => {
                 self.observer.trial_ended(&trial, &point, &told);
                 told
+            }
+            Played::Interrupted => {
+                self.queue.push_front(AgentEffect::Evaluate(trial));
+                return Ok(Step::Ended(Ended::Interrupted));
             }
         };
         let value = match told {

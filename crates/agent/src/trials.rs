@@ -36,7 +36,7 @@ impl fmt::Debug for Trials {
 }
 
 /// Where a trial stands that the agent asks for.
-pub enum Standing {
+pub(crate) enum Standing {
     /// It ended before.
     Told(Told),
     /// It is to be evaluated now.
@@ -69,10 +69,7 @@ impl Trials {
     }
 
     /// Stores a trial as running, unless it is stored already; one that ran when its process ended runs again.
-    ///
-    /// # Errors
-    /// If it cannot be stored, or another trial stands in its place.
-    pub fn begin(
+    pub(crate) fn begin(
         &self,
         trial: &Trial,
         point: &Point,
@@ -145,20 +142,14 @@ impl Trials {
     }
 
     /// Ends a trial; durable when this returns.
-    ///
-    /// # Errors
-    /// If it cannot be stored.
-    pub fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
+    pub(crate) fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
         let teller = Teller::Worker(&self.worker.id);
         self.storage.finish(self.study, number, teller, told)?;
         Ok(())
     }
 
     /// Lets a trial wait that was not evaluated to its end.
-    ///
-    /// # Errors
-    /// If that cannot be stored.
-    pub fn give_back(&self, number: u64) -> Result<(), TrialsError> {
+    pub(crate) fn give_back(&self, number: u64) -> Result<(), TrialsError> {
         let teller = Teller::Worker(&self.worker.id);
         self.storage.give_back(self.study, number, teller)?;
         Ok(())
@@ -166,7 +157,7 @@ impl Trials {
 }
 
 /// How a trial is told that ended so; none if it was interrupted.
-pub fn told(outcome: &Outcome) -> Option<Told> {
+pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
         Outcome::Failed(failure) => Some(Told::Failed {

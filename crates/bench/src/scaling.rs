@@ -25,6 +25,7 @@ pub(crate) fn rows(largest: usize, limits: &Limits) -> Result<Vec<Value>> {
         Curve::new("own query, from scratch", "t"),
         Curve::new("append of one observation", "t"),
         Curve::new("conditioning from scratch", "t"),
+        Curve::new("append of seven observations", "t"),
     ];
     for &t in &sizes {
         for (curve, timing) in curves.iter_mut().zip(own(t, limits)?) {
@@ -44,8 +45,9 @@ pub(crate) fn rows(largest: usize, limits: &Limits) -> Result<Vec<Value>> {
     Ok(curves.iter().flat_map(Curve::rows).collect())
 }
 
-/// With t observations: query with the last one appended, query from scratch, the append alone, conditioning alone.
-fn own(t: usize, limits: &Limits) -> Result<[Timing; 4]> {
+/// With t observations: query with the last one appended, query from scratch, the append alone, conditioning alone, and seven
+/// appended at once, as those of a peer and its neighbours are.
+fn own(t: usize, limits: &Limits) -> Result<[Timing; 5]> {
     let kernel = kernel(OWN_DIM)?;
     let (inputs, y) = smooth(t, OWN_DIM);
     let mut before = Points::new(OWN_DIM);
@@ -81,7 +83,21 @@ fn own(t: usize, limits: &Limits) -> Result<[Timing; 4]> {
         |_| Ok(()),
         |()| Ok(condition(&inputs, &y)?.alpha()[0]),
     )?;
-    Ok([appended, from_scratch, append, conditioning])
+    let n_before = t.saturating_sub(7);
+    let share = |range: std::ops::Range<usize>| {
+        let mut points = Points::new(OWN_DIM);
+        range.clone().for_each(|i| points.push(inputs.row(i)));
+        (points, y[range].to_vec())
+    };
+    let (known, values) = share(0..n_before);
+    let known = condition(&known, &values)?;
+    let (new, values) = share(n_before..t);
+    let (of_neighbours, _) = measure(
+        limits,
+        |_| Ok(known.clone()),
+        |posterior| Ok(posterior.clone().extended(&new, &values)?.alpha()[0]),
+    )?;
+    Ok([appended, from_scratch, append, conditioning, of_neighbours])
 }
 
 /// With M features: a message drawn from scratch, and its maximisation.

@@ -9,6 +9,7 @@ use fedbo_coordinator::{BackupError, HomeError, ServiceError};
 use fedbo_experiments::federation::RunError;
 use fedbo_ledger::LedgerError;
 use fedbo_objective::CommandError;
+use fedbo_peer::PeerError;
 use fedbo_problems::{DataError, ProblemError};
 use fedbo_report::ReportError;
 use fedbo_space::SpaceError;
@@ -26,7 +27,7 @@ Exit codes:
   3    a privacy budget is spent
   4    results cannot be written: read-only folder, disk full
   5    every trial failed
-  6    a coordinator cannot be reached, refuses, or is not to be trusted
+  6    a coordinator or neighbour cannot be reached, refuses, or is not to be trusted
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept";
 
 /// How the program ends.
@@ -44,7 +45,7 @@ pub(crate) enum Exit {
     Output = 4,
     /// Every trial failed.
     NoTrial = 5,
-    /// A coordinator cannot be reached, refuses, or is not to be trusted.
+    /// A coordinator or neighbour cannot be reached, refuses, or is not to be trusted.
     Coordinator = 6,
     /// Interrupted by a signal.
     Interrupted = 130,
@@ -124,6 +125,9 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<fedbo_agent::RunError>() {
             return Self::of_agent(error);
         }
+        if let Some(error) = cause.downcast_ref::<PeerError>() {
+            return Some(Self::of_peer(error));
+        }
         if let Some(error) = cause.downcast_ref::<StudyError>() {
             return Some(Self::of_study(error));
         }
@@ -174,6 +178,31 @@ impl Exit {
             RunError::NoRandomness { .. } | RunError::Agent(_) => Self::Internal,
             _ => Self::Input,
         })
+    }
+
+    fn of_peer(error: &PeerError) -> Self {
+        use fedbo_agent::TrialsError;
+        use fedbo_agent::parts::PlayError;
+        use fedbo_peer::OtherHome;
+        match error {
+            PeerError::Home(OtherHome::Home(error)) => Self::of_agent_home(error),
+            PeerError::Memory(_) => Self::Output,
+            PeerError::Trials(error) | PeerError::Play(PlayError::Trials(error)) => match error {
+                TrialsError::Storage(error) => Self::of_storage(error),
+                TrialsError::Study(error) => Self::of_study(error),
+                _ => Self::Input,
+            },
+            PeerError::Impostor { .. }
+            | PeerError::Stranger { .. }
+            | PeerError::OtherFile { .. }
+            | PeerError::Refused { .. }
+            | PeerError::SetBack { .. }
+            | PeerError::Link { .. } => Self::Coordinator,
+            PeerError::Threads(_) | PeerError::NoRandomness(_) | PeerError::Machine(_) => {
+                Self::Internal
+            }
+            _ => Self::Input,
+        }
     }
 
     fn of_agent_home(error: &fedbo_agent::HomeError) -> Self {

@@ -131,13 +131,8 @@ fn a_value_of_the_wrong_type_or_out_of_range_is_shown_with_what_is_expected() {
     );
     value(
         "\"fts\"",
-        "\"distributed-ts\"",
-        "federation.algorithm = \"distributed-ts\" is not available in this version",
-    );
-    value(
-        "\"fts\"",
         "\"bo\"",
-        "federation.algorithm = \"bo\", expected \"fts\", \"ts\" or \"dp-fts-de\"",
+        "federation.algorithm = \"bo\", expected \"fts\", \"ts\", \"dp-fts-de\" or \"distributed-ts\"",
     );
     value(
         "name = \"test\"",

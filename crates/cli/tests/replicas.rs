@@ -7,6 +7,9 @@
 
 #[path = "replicas/cluster.rs"]
 mod cluster;
+#[path = "network/proxy.rs"]
+#[allow(dead_code, reason = "each test uses its own part")]
+mod proxy;
 #[path = "network/world.rs"]
 #[allow(dead_code, reason = "each test uses its own part")]
 mod world;

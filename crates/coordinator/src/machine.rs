@@ -144,6 +144,9 @@ pub(crate) enum NoMachine {
         "the study has simulate = true, and this program is built without simulation: nothing would be promised of its releases"
     )]
     Simulation,
+    /// Its agents share with neighbours.
+    #[error("the study's agents share with neighbours and have no coordinator")]
+    Neighbours,
     /// Its instants contradict each other.
     #[error(transparent)]
     Instants(#[from] InvalidParameter),
@@ -179,6 +182,7 @@ pub(crate) fn machine(
                 aggregator(study, distributed, round, SecureNoise::new())
             }
         },
+        Collaboration::Neighbours(_) => Err(NoMachine::Neighbours),
     }
 }
 

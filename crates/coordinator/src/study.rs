@@ -46,6 +46,11 @@ pub enum StudyUnusable {
          \"dp-fts-de\""
     )]
     Alone,
+    /// Its agents have no coordinator.
+    #[error(
+        "federation.algorithm = \"distributed-ts\" has no coordinator: neighbours share with each other; use `fedbo peer`"
+    )]
+    Neighbours,
     /// There are more of something than messages can count.
     #[error("{what} = {found}, at most 4294967295 can be served")]
     TooMany {
@@ -64,8 +69,10 @@ impl Study {
     pub fn of(record: &StudyRecord, key: &SigningKey) -> Result<Self, StudyUnusable> {
         let federation = Federation::thaw(&record.config)?;
         let config = record.config.clone();
-        if federation.algorithm == Algorithm::Ts {
-            return Err(StudyUnusable::Alone);
+        match federation.algorithm {
+            Algorithm::Ts => return Err(StudyUnusable::Alone),
+            Algorithm::DistributedTs => return Err(StudyUnusable::Neighbours),
+            Algorithm::Fts | Algorithm::DpFtsDe => {}
         }
         let count = |what, found: usize| {
             u32::try_from(found).map_err(|_| StudyUnusable::TooMany { what, found })
@@ -98,6 +105,7 @@ impl Study {
         match &self.federation.collaboration {
             Collaboration::Fts(_) => true,
             Collaboration::Distributed(distributed) => distributed.schedule().releases(round),
+            Collaboration::Neighbours(_) => false, // no study is made of such a federation
         }
     }
 

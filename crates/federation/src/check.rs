@@ -16,13 +16,13 @@ use fedbo_space::Direction;
 use crate::checked::{
     AgentObjective, Algorithm, Collaboration, Federation, FederationAgent, Objectives,
 };
+use crate::distributed_ts::Neighbours;
 use crate::dp_fts_de::{Around, Distributed};
 use crate::file::{AgentTable, FeaturesTable, FederationFile, FtsTable};
 use crate::network::Network;
 use crate::public_config::PublicConfig;
+use crate::topology::Topology;
 
-/// Algorithms of other versions, so that their names get an honest answer.
-const TO_COME: [&str; 1] = ["distributed-ts"];
 const N_ROUNDS_MAX: u64 = 1_000_000;
 const N_INITIAL_MAX: usize = 10_000;
 const N_FEATURES_MAX: usize = 100_000;
@@ -109,6 +109,11 @@ impl FederationFile {
             (Algorithm::DpFtsDe, Some(table)) => {
                 check.ucb_multiplier(&["dp-fts-de", "ucb_multiplier"], table.ucb_multiplier)?
             }
+            (Algorithm::DistributedTs, _) => {
+                let given = self.distributed_ts.as_ref();
+                let given = given.and_then(|table| table.ucb_multiplier);
+                check.ucb_multiplier(&["distributed-ts", "ucb_multiplier"], given)?
+            }
             _ => check.ucb_multiplier(&["fts", "ucb_multiplier"], self.fts.ucb_multiplier)?,
         };
         let ts_ucb = ["ts", "ucb_multiplier"];
@@ -151,6 +156,12 @@ impl FederationFile {
                 objectives,
             };
             Collaboration::Distributed(Box::new(Distributed::of(self, around)?))
+        } else if algorithm == Algorithm::DistributedTs {
+            let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+            let table = self.topology.clone().unwrap_or_default();
+            let topology = Topology::of(&table, check, &names, seed)?;
+            let table = self.distributed_ts.clone().unwrap_or_default();
+            Collaboration::Neighbours(Box::new(Neighbours::of(&table, check, topology, own)?))
         } else {
             Collaboration::Fts(Box::new(FtsSettings {
                 own,
@@ -186,20 +197,15 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn algorithm(&self, given: Option<&str>) -> Result<Algorithm, FileError> {
         let path = ["federation", "algorithm"];
-        if let Some(known) = given.filter(|given| TO_COME.contains(given)) {
-            let message = format!(
-                "federation.algorithm = {known:?} is not available in this version; it has \"fts\", \"dp-fts-de\" and \"ts\""
-            );
-            return Err(self.file.error(&path, message));
-        }
         let known = [
             ("fts", Algorithm::Fts),
             ("ts", Algorithm::Ts),
             ("dp-fts-de", Algorithm::DpFtsDe),
+            ("distributed-ts", Algorithm::DistributedTs),
         ];
         self.check.word(&path, given, &known)?.ok_or_else(|| {
             let remedy = "add algorithm = \"fts\" (agents learn from each other), \"dp-fts-de\" (the same with differential \
-                          privacy) or \"ts\" (each alone)";
+                          privacy), \"distributed-ts\" (neighbours share observations) or \"ts\" (each alone)";
             self.file.missing_error(&path, remedy)
         })
     }
@@ -211,6 +217,7 @@ impl Parts<'_> {
         algorithm: Algorithm,
     ) -> Result<(), FileError> {
         let of_dp = algorithm == Algorithm::DpFtsDe;
+        let of_neighbours = algorithm == Algorithm::DistributedTs;
         let tables = [
             ("privacy", !of_dp && file.privacy.is_some(), "\"dp-fts-de\""),
             (
@@ -225,8 +232,23 @@ impl Parts<'_> {
             ),
             (
                 "fts",
-                of_dp && file.fts != FtsTable::default(),
+                (of_dp || of_neighbours) && file.fts != FtsTable::default(),
                 "\"fts\" or \"ts\"",
+            ),
+            (
+                "features",
+                of_neighbours && file.features != FeaturesTable::default(),
+                "\"fts\", \"ts\" or \"dp-fts-de\"",
+            ),
+            (
+                "distributed-ts",
+                !of_neighbours && file.distributed_ts.is_some(),
+                "\"distributed-ts\"",
+            ),
+            (
+                "topology",
+                !of_neighbours && file.topology.is_some(),
+                "\"distributed-ts\"",
             ),
         ];
         match tables.iter().find(|(_, is_idle, _)| *is_idle) {
@@ -248,8 +270,8 @@ impl Parts<'_> {
         n_features: usize,
     ) -> Result<(), FileError> {
         const BYTES_MAX: f64 = 4.0e9;
-        if algorithm == Algorithm::DpFtsDe {
-            return Ok(()); // an agent keeps one sum a region
+        if matches!(algorithm, Algorithm::DpFtsDe | Algorithm::DistributedTs) {
+            return Ok(()); // an agent keeps one sum a region, or observations
         }
         // Measured: the broadcast being taken in adds about half of what the inboxes hold.
         let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * n_features as f64 + 80.0);
@@ -273,6 +295,7 @@ impl Parts<'_> {
         if agents.len() == 1 && algorithm != Algorithm::Ts {
             let word = match algorithm {
                 Algorithm::DpFtsDe => "dp-fts-de",
+                Algorithm::DistributedTs => "distributed-ts",
                 _ => "fts",
             };
             let message = format!(

@@ -14,14 +14,16 @@ use fedbo_config::{FileError, TomlFile};
 use fedbo_gp::{FeatureDescription, FeatureMap, GpError};
 use fedbo_objective::{CommandObjective, CommandSpec, Objective};
 use fedbo_problems::Problem;
-use fedbo_protocol::AgentPlan;
+use fedbo_protocol::{AgentPlan, Peer};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
+use crate::distributed_ts::Neighbours;
 use crate::dp_fts_de::Distributed;
 use crate::file::FederationFile;
 use crate::network::Network;
 use crate::privacy::PrivacyPlan;
+use crate::topology::Topology;
 
 /// What a federation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum Algorithm {
     Ts,
     /// Federated Thompson sampling with distributed exploration, differentially private unless that is switched off.
     DpFtsDe,
+    /// Distributed Thompson sampling: neighbours on a graph share raw observations.
+    DistributedTs,
 }
 
 /// Where the agents' objectives are.
@@ -50,19 +54,23 @@ pub enum Arm {
     Fts,
     /// Each agent alone: p_t = 1.
     Ts,
-    /// The file's algorithm with messages that hold no information: draws of the prior, or zeros where releases are noisy.
+    /// The file's algorithm with messages that hold no information: draws of the prior, zeros where releases are noisy, values
+    /// at random points where observations are shared.
     Placebo,
     /// Federated Thompson sampling with distributed exploration, with noise.
     DpFtsDe,
     /// The same without noise.
     FtsDe,
+    /// Distributed Thompson sampling.
+    DistributedTs,
 }
 
 impl Arm {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Fts,
         Self::DpFtsDe,
         Self::FtsDe,
+        Self::DistributedTs,
         Self::Ts,
         Self::Placebo,
     ];
@@ -76,6 +84,7 @@ impl Arm {
             Self::Placebo => "placebo",
             Self::DpFtsDe => "dp-fts-de",
             Self::FtsDe => "fts-de",
+            Self::DistributedTs => "distributed-ts",
         }
     }
 
@@ -148,6 +157,8 @@ pub enum Collaboration {
     Fts(Box<FtsSettings>),
     /// By releases of sums.
     Distributed(Box<Distributed>),
+    /// By observations that neighbours share.
+    Neighbours(Box<Neighbours>),
 }
 
 /// An agent with its objective.
@@ -212,6 +223,7 @@ impl Federation {
     pub fn own_arm(&self) -> Arm {
         match (&self.collaboration, self.algorithm) {
             (Collaboration::Distributed(distributed), _) => distributed.own_arm(),
+            (Collaboration::Neighbours(_), _) => Arm::DistributedTs,
             (Collaboration::Fts(_), Algorithm::Ts) => Arm::Ts,
             (Collaboration::Fts(_), _) => Arm::Fts,
         }
@@ -222,6 +234,7 @@ impl Federation {
     pub fn arms(&self) -> [Arm; 3] {
         let own = match &self.collaboration {
             Collaboration::Distributed(distributed) => distributed.own_arm(),
+            Collaboration::Neighbours(_) => Arm::DistributedTs,
             Collaboration::Fts(_) => Arm::Fts,
         };
         [own, Arm::Ts, Arm::Placebo]
@@ -232,7 +245,7 @@ impl Federation {
     pub fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.collaboration {
             Collaboration::Distributed(distributed) => distributed.plan(),
-            Collaboration::Fts(_) => None,
+            Collaboration::Fts(_) | Collaboration::Neighbours(_) => None,
         }
     }
 
@@ -241,7 +254,7 @@ impl Federation {
     pub fn is_simulation(&self) -> bool {
         match &self.collaboration {
             Collaboration::Distributed(distributed) => distributed.is_simulation(),
-            Collaboration::Fts(_) => false,
+            Collaboration::Fts(_) | Collaboration::Neighbours(_) => false,
         }
     }
 
@@ -279,6 +292,32 @@ impl Federation {
         distributed.strategy(arm, self.ts_ucb_multiplier, &self.space, map, seed)
     }
 
+    /// The machine of an agent among neighbours in an arm. None if no point was found to begin with.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    pub fn peer(
+        &self,
+        neighbours: &Neighbours,
+        arm: Arm,
+        id: u32,
+    ) -> Result<Option<Peer>, StrategyError> {
+        let seed = Seed::new(self.seed);
+        let strategy = neighbours.strategy(arm, self.ts_ucb_multiplier, &self.space, seed)?;
+        let initial = self.initial_points(u64::from(id));
+        let plan = initial.map(|initial| neighbours.plan(arm, id, initial, self.rounds));
+        Ok(plan.map(|plan| Peer::new(strategy, plan, seed)))
+    }
+
+    /// Who is whose neighbour; none where agents do not share with neighbours.
+    #[must_use]
+    pub fn topology(&self) -> Option<&Topology> {
+        match &self.collaboration {
+            Collaboration::Neighbours(neighbours) => Some(&neighbours.topology),
+            Collaboration::Fts(_) | Collaboration::Distributed(_) => None,
+        }
+    }
+
     /// How an agent of federated Thompson sampling works in an arm.
     fn fts_settings(&self, settings: &FtsSettings, arm: Arm) -> FtsSettings {
         let mut settings = settings.clone();
@@ -288,7 +327,7 @@ impl Federation {
                 settings.own.ucb_multiplier = self.ts_ucb_multiplier;
             }
             Arm::Placebo => settings.message.content = MessageContent::Placebo,
-            Arm::Fts | Arm::DpFtsDe | Arm::FtsDe => {}
+            Arm::Fts | Arm::DpFtsDe | Arm::FtsDe | Arm::DistributedTs => {}
         }
         settings
     }
@@ -301,7 +340,9 @@ impl Federation {
         let domain = Domain::Space(self.space.clone());
         let mut stream = Seed::new(self.seed).stream(Purpose::InitialDesign, agent, 0);
         let mut draw = || match &self.collaboration {
-            Collaboration::Fts(_) => Some(domain.random(&mut stream)),
+            Collaboration::Fts(_) | Collaboration::Neighbours(_) => {
+                Some(domain.random(&mut stream))
+            }
             Collaboration::Distributed(distributed) => {
                 let agent = usize::try_from(agent).unwrap_or(usize::MAX);
                 distributed

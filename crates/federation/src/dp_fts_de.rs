@@ -167,7 +167,7 @@ impl Distributed {
             }
             Arm::Placebo if self.is_noisy() => settings.message.content = MessageContent::Zero,
             Arm::Placebo => settings.message.content = MessageContent::Placebo,
-            Arm::Fts | Arm::FtsDe | Arm::DpFtsDe => {}
+            Arm::Fts | Arm::FtsDe | Arm::DpFtsDe | Arm::DistributedTs => {}
         }
         DpFtsDe::new(
             Domain::Space(space.clone()),

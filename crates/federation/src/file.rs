@@ -7,7 +7,9 @@ use fedbo_config::{LengthscaleEntry, SurrogateTable, UcbEntry, WordOrNumbers};
 use fedbo_space::ParameterSpec;
 use serde::Deserialize;
 
+use crate::distributed_ts::DistributedTsTable;
 use crate::network::NetworkTable;
+use crate::topology::TopologyTable;
 
 /// A whole file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -35,6 +37,12 @@ pub struct FederationFile {
     /// `[exploration]`: who explores where, of `dp-fts-de`.
     #[serde(default)]
     pub exploration: Option<ExplorationTable>,
+    /// `[distributed-ts]`: options of distributed Thompson sampling.
+    #[serde(default, rename = "distributed-ts")]
+    pub distributed_ts: Option<DistributedTsTable>,
+    /// `[topology]`: who is whose neighbour, of `distributed-ts`.
+    #[serde(default)]
+    pub topology: Option<TopologyTable>,
     /// `[privacy]`: what is promised of releases and what they may cost, of `dp-fts-de`.
     #[serde(default)]
     pub privacy: Option<PrivacyTable>,
@@ -57,7 +65,7 @@ pub struct FederationTable {
     pub name: Option<String>,
     /// `maximize` (default) or `minimize`.
     pub direction: Option<String>,
-    /// `fts`, `ts` or `dp-fts-de`.
+    /// `fts`, `ts`, `dp-fts-de` or `distributed-ts`.
     pub algorithm: Option<String>,
     /// Queries of each agent after its initial points.
     pub rounds: Option<u64>,

@@ -5,6 +5,7 @@
 
 mod check;
 mod checked;
+mod distributed_ts;
 mod dp_fts_de;
 mod exploration;
 mod file;
@@ -14,10 +15,13 @@ mod privacy;
 mod public_config;
 mod public_text;
 mod release_mechanism;
+mod topology;
+mod topology_changes;
 
 pub use checked::{
     AgentObjective, Algorithm, Arm, Collaboration, Federation, FederationAgent, Objectives, names,
 };
+pub use distributed_ts::{DistributedTsTable, Neighbours, VirtualNetwork};
 pub use dp_fts_de::Distributed;
 pub use exploration::Exploration;
 pub use file::{
@@ -27,3 +31,5 @@ pub use file::{
 pub use network::{Network, NetworkTable};
 pub use privacy::{PrivacyPlan, Protection, Releases};
 pub use release_mechanism::ReleaseMechanism;
+pub use topology::{Topology, TopologyTable};
+pub use topology_changes::{Change, ChangeTable};

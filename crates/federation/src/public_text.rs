@@ -60,6 +60,18 @@ impl Federation {
         read.validate(&file, Objectives::Elsewhere)
     }
 
+    /// What peers without a coordinator all have to agree on: the text of the file that the federation was read from, without what
+    /// each peer alone needs to know.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn text_of_peers(&self, file: &TomlFile) -> Result<String, FileError> {
+        let mut root: Table = file.parse()?;
+        root.insert("version".to_owned(), Value::Integer(1));
+        self.describe(&mut root);
+        written(&root, file)
+    }
+
     fn public_text(&self, file: &TomlFile, coordinator: &str) -> Result<String, FileError> {
         let mut root: Table = file.parse()?;
         root.insert("version".to_owned(), Value::Integer(1));
@@ -67,14 +79,7 @@ impl Federation {
             let key = Value::String(coordinator.to_owned());
             network.insert("coordinator".to_owned(), key);
         }
-        let space = root.entry("space").or_insert_with(table);
-        *space = space_table(&self.space);
-        let agents = self.agents.iter().map(|agent| {
-            let mut named = Table::new();
-            named.insert("name".to_owned(), Value::String(agent.name.clone()));
-            Value::Table(named)
-        });
-        root.insert("agents".to_owned(), Value::Array(agents.collect()));
+        self.describe(&mut root);
         if let Collaboration::Distributed(distributed) = &self.collaboration {
             let releases = &distributed.releases;
             let (max_norm, noise_multiplier) = releases.mechanism.norm_and_noise();
@@ -100,11 +105,27 @@ impl Federation {
                 }
             }
         }
-        toml::to_string(&root).map_err(|error| {
-            let message = format!("its public part cannot be written: {error}");
-            file.error(&[], message)
-        })
+        written(&root, file)
     }
+
+    /// Puts the space and the roster in, and takes out what agents alone know.
+    fn describe(&self, root: &mut Table) {
+        let space = root.entry("space").or_insert_with(table);
+        *space = space_table(&self.space);
+        let agents = self.agents.iter().map(|agent| {
+            let mut named = Table::new();
+            named.insert("name".to_owned(), Value::String(agent.name.clone()));
+            Value::Table(named)
+        });
+        root.insert("agents".to_owned(), Value::Array(agents.collect()));
+    }
+}
+
+fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
+    toml::to_string(root).map_err(|error| {
+        let message = format!("its public part cannot be written: {error}");
+        file.error(&[], message)
+    })
 }
 
 /// What agents tune is known to them alone. Whoever writes a configuration for others makes them build no problems, read no

@@ -14,6 +14,7 @@ mod keys;
 mod ledger;
 mod ledger_file;
 mod pieces;
+mod report;
 mod scratch;
 mod served;
 mod service;
@@ -29,6 +30,7 @@ pub use database::database;
 pub use http::http;
 pub use ledger::ledger;
 pub use ledger_file::ledger_file;
+pub use report::report;
 pub use scratch::SCRATCH;
 pub use service::service;
 pub use upload::upload;
@@ -45,7 +47,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     target("broadcast", broadcast, broadcast::seeds),
     target("checkpoint", checkpoint, checkpoint::seeds),
     target("cli", cli, cli::seeds),
@@ -54,6 +56,7 @@ pub const TARGETS: [Target; 10] = [
     target("http", http, http::seeds),
     target("ledger", ledger, ledger::seeds),
     target("ledger_file", ledger_file, ledger_file::seeds),
+    target("report", report, report::seeds),
     target("service", service, service::seeds),
     target("upload", upload, upload::seeds),
 ];

@@ -81,6 +81,7 @@ impl Frozen {
                 };
                 (content, LedgerHead::NONE)
             }
+            Collaboration::Neighbours(_) => unreachable!("these studies have a coordinator"),
             Collaboration::Distributed(_) => {
                 let genesis = self.genesis();
                 let head = genesis

@@ -112,6 +112,7 @@ replayed!(
     http,
     ledger,
     ledger_file,
+    report,
     service,
     upload
 );

@@ -2,23 +2,26 @@
 //!
 //! Decides how results are written, summarised and drawn. Knows nothing of algorithms: it sees rows only.
 //! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`], [`Tradeoff`] and [`closing_table`]. The pictures of a study of
-//! one party stand apart, in [`study`].
+//! one party stand apart, in [`study`]; that of a graph of agents is a [`GraphPicture`].
 
 mod curves;
 mod error;
 mod folder;
+mod graph;
 mod metric;
 mod plot;
 mod row;
 pub mod study;
 mod summary;
 mod table;
+mod team_regret;
 mod trace;
 mod tradeoff;
 
 pub use curves::{Curve, CurvePoint, curves};
 pub use error::ReportError;
 pub use folder::{FolderLock, write_whole};
+pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};
 pub use metric::Metric;
 pub use plot::{Figure, FigureSpec, Panel, PanelBy, Reference, Scale};
 pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
@@ -27,6 +30,7 @@ pub use summary::{
     SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,
 };
 pub use table::{closing_table, closing_table_markdown};
+pub use team_regret::{TEAM_REGRET_FILE, TeamRegret, TeamRun, write_team_regret};
 pub use tradeoff::{
     ArmRef, TRADEOFF_FILES, Tradeoff, TradeoffPanel, TradeoffPoint, TradeoffSeries, TradeoffSpec,
 };

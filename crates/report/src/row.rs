@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::ReportError;
 use super::summary::SUMMARY_FILE;
+use super::team_regret::TEAM_REGRET_FILE;
 use super::tradeoff::TRADEOFF_FILES;
 
 /// Name of the results file in its folder.
@@ -109,7 +110,7 @@ impl ResultsWriter {
             let pictures = ["curves.svg", "curves.png"]
                 .into_iter()
                 .chain(TRADEOFF_FILES);
-            for stale in pictures.chain([SUMMARY_FILE]) {
+            for stale in pictures.chain([SUMMARY_FILE, TEAM_REGRET_FILE]) {
                 let stale = folder.join(stale);
                 match std::fs::remove_file(&stale) {
                     Err(cause) if cause.kind() != io::ErrorKind::NotFound => {

@@ -36,6 +36,8 @@ pub enum Purpose {
     SimulatedNoise,
     /// How long trials and messages take in a simulated network, and which messages are lost.
     Network,
+    /// The edges of a random graph of agents, and where agents stand in a picture.
+    Topology,
     /// Draws inside a test or a benchmark.
     Test,
 }
@@ -57,6 +59,7 @@ impl Purpose {
             Self::Sensitivity => "sensitivity",
             Self::SimulatedNoise => "simulated-noise",
             Self::Network => "network",
+            Self::Topology => "topology",
             Self::Test => "test",
         }
     }

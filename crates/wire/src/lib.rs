@@ -1,4 +1,4 @@
-//! What travels between agents and their coordinator, as bytes, and who signed it.
+//! What travels between agents and their coordinator, or between peers, as bytes, and who signed it.
 //!
 //! Decides the layout of every message, the names of headers and problems, what a signature covers, and which bytes are
 //! refused. Every message has one form: what is accepted encodes back to the same bytes. `docs/protocol.md` says the same
@@ -9,7 +9,8 @@
 //! at hand do not pay for, never panic, and refuse what trails (INV-19). `Debug` of a message prints lengths, of a key its
 //! public half, of a token nothing.
 //!
-//! Start at [`SigningKey`], then [`RequestSignature`]; [`Upload`] goes up, [`Handout`] comes down.
+//! Start at [`SigningKey`], then [`RequestSignature`]; [`Upload`] goes up, [`Handout`] comes down; [`PeerReport`]
+//! goes to neighbours.
 
 mod body;
 mod config;
@@ -19,6 +20,7 @@ mod handout;
 mod hex;
 mod keys;
 mod ledger_head;
+mod report;
 mod request;
 mod token;
 mod upload;
@@ -33,6 +35,7 @@ pub use handout::{HEADER_RESEND, HEADER_ROUND, HEADER_STATE, Handout, HandoutUnr
 pub use hex::HexUnreadable;
 pub use keys::{BadSignature, Digest, KeyUnreadable, PublicKey, Signature, SigningKey, digest};
 pub use ledger_head::{ChainBroken, CharterParts, LedgerHead};
+pub use report::{PeerIdentity, PeerReport, Receipt, ReportUnreadable, SharedObservation};
 pub use request::{
     CLOCK_TOLERANCE_MS, ClockDiffers, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME,
     HeadersUnreadable, RequestSignature, sign_request,

@@ -7,9 +7,10 @@
 
 use fedbo_wire::{
     CharterParts, Content, Digest, EnrolmentToken, Handout, HandoutUnreadable, HeadersUnreadable,
-    KeyUnreadable, LedgerEntry, LedgerHead, Limits, PublicKey, RelayedMessage, RequestSignature,
-    RotateRequest, SigningKey, TokenUnreadable, Upload, UploadUnreadable, config_digest, digest,
-    sign_config, sign_request, verify_config,
+    KeyUnreadable, LedgerEntry, LedgerHead, Limits, PeerIdentity, PeerReport, PublicKey, Receipt,
+    RelayedMessage, ReportUnreadable, RequestSignature, RotateRequest, SharedObservation,
+    SigningKey, TokenUnreadable, Upload, UploadUnreadable, config_digest, digest, sign_config,
+    sign_request, verify_config,
 };
 use serde_json::Value;
 
@@ -240,6 +241,73 @@ fn uploads() {
             UploadUnreadable::Size { .. } => "size",
         };
         assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+#[test]
+fn reports_of_peers() {
+    for case in cases("good", "reports") {
+        let observation = |case: &Value| SharedObservation {
+            unit: bytes(case, "unit")
+                .as_chunks()
+                .0
+                .iter()
+                .map(|number| f64::from_le_bytes(*number))
+                .collect(),
+            value: case["value"].as_f64(),
+        };
+        let observations = case["observations"].as_array().unwrap().iter();
+        let report = PeerReport {
+            federation: Digest(array(&case, "federation")),
+            sender: short(&case, "sender"),
+            round: long(&case, "round"),
+            is_last: case["last"].as_bool().unwrap(),
+            observations: observations.map(observation).collect(),
+        };
+        let (signing, encoded) = (key(&case, "seed"), bytes(&case, "bytes"));
+        let dim = short(&case, "dim");
+        assert_eq!(report.to_bytes(dim as usize, &signing), encoded);
+        let read = PeerReport::from_bytes(&encoded, dim).unwrap();
+        assert_eq!(read.to_bytes(dim as usize, &signing), encoded);
+        assert_eq!(PeerReport::verify(&encoded, &signing.public()), Ok(()));
+    }
+    for case in cases("bad", "reports") {
+        let signer: PublicKey = text(&case, "signer").parse().unwrap();
+        let encoded = bytes(&case, "bytes");
+        let error = match PeerReport::from_bytes(&encoded, short(&case, "dim")) {
+            Err(ReportUnreadable::OtherKind) => "other-kind",
+            Err(ReportUnreadable::Version { .. }) => "version",
+            Err(ReportUnreadable::Field { .. }) => "field",
+            Err(ReportUnreadable::Dim { .. }) => "dim",
+            Err(ReportUnreadable::Size { .. }) => "size",
+            Ok(_) => match PeerReport::verify(&encoded, &signer) {
+                Err(_) => "signature",
+                Ok(()) => panic!("{case} is accepted"),
+            },
+        };
+        assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+#[test]
+fn receipts_and_identities() {
+    for case in cases("good", "receipts") {
+        let (signing, federation) = (key(&case, "seed"), Digest(array(&case, "federation")));
+        let sender = short(&case, "sender");
+        let receipt = Receipt::new(&signing, &federation, sender, long(&case, "received_from"));
+        assert_eq!(receipt.proof.to_string(), text(&case, "proof"));
+        assert_eq!(
+            receipt.verify(&signing.public(), &federation, sender),
+            Ok(())
+        );
+    }
+    for case in cases("good", "identities") {
+        let (signing, federation) = (key(&case, "seed"), Digest(array(&case, "federation")));
+        let challenge = Digest(array(&case, "challenge"));
+        let (name, slot) = (text(&case, "name"), short(&case, "slot"));
+        let identity = PeerIdentity::new(&signing, name, slot, federation, &challenge);
+        assert_eq!(identity.proof.to_string(), text(&case, "proof"));
+        assert_eq!(identity.verify(&challenge), Ok(()));
     }
 }
 

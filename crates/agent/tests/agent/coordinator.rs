@@ -76,6 +76,7 @@ impl Desk {
                     0,
                 ))
             }
+            Collaboration::Neighbours(_) => panic!("it has no coordinator"),
             Collaboration::Distributed(distributed) => match &distributed.releases.protection {
                 Protection::Charged(plan) => {
                     head = plan.charter.genesis();

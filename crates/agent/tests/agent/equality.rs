@@ -50,6 +50,7 @@ fn in_one_process(federation: &Federation) -> Trials {
             let (n_features, hash) = (map.n_features(), map.hash());
             run_fts(&mut all, Vec::new(), n_features, hash, &mut scribe, &stop).unwrap();
         }
+        Collaboration::Neighbours(_) => panic!("it has no coordinator"),
         Collaboration::Distributed(distributed) => {
             let strategy = |seed| federation.dp_fts_de(distributed, arm, &map, seed).unwrap();
             let mut all = all(federation, strategy);

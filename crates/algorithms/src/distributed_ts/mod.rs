@@ -4,6 +4,7 @@
 //! what one agent does with what has arrived.
 
 mod independent_draws;
+pub mod regret_bound;
 
 pub use independent_draws::IndependentDraws;
 
@@ -118,5 +119,60 @@ impl Strategy for DistributedTs {
 
     fn surrogate(&self) -> Option<&Surrogate> {
         Some(self.own())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_gp::{Family, Hyperparameters, Kernel};
+    use fedbo_space::{ParameterSpec, Space};
+    use fedbo_streams::Purpose;
+
+    use super::*;
+    use crate::HyperparameterPolicy;
+
+    fn agent() -> DistributedTs {
+        let spec = ParameterSpec::float(0.0, 1.0);
+        let space = Space::from_specs([("x", &spec), ("y", &spec)]).unwrap();
+        let mut own = ThompsonSettings::default_for(2);
+        own.surrogate.hyperparameters = HyperparameterPolicy::Fixed(Hyperparameters {
+            kernel: Kernel::isotropic(Family::Matern52, 2, 0.3, 1.0).unwrap(),
+            noise_variance: 1e-2,
+        });
+        let query = Query::Sample;
+        let settings = DistributedTsSettings { own, query };
+        DistributedTs::new(Domain::Space(space), settings, Seed::new(1)).unwrap()
+    }
+
+    fn observations(n: usize) -> Vec<Observation> {
+        let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
+        (0..n)
+            .map(|_| Observation {
+                unit: vec![stream.uniform(), stream.uniform()],
+                value: Some(stream.normal()),
+                source: Source::Own,
+            })
+            .collect()
+    }
+
+    /// What several neighbours report at once extends the posterior to the bit as if it had come one by one.
+    #[test]
+    fn a_batch_is_one_observation_after_the_other() {
+        let all = observations(40);
+        let (mut batched, mut single) = (agent(), agent());
+        for n in [0..12, 12..15, 15..22, 22..40] {
+            batched.tell(&all[n]).unwrap();
+        }
+        // The first are conditioned on together in both.
+        single.tell(&all[..12]).unwrap();
+        for observation in &all[12..] {
+            single.tell(std::slice::from_ref(observation)).unwrap();
+        }
+        let bits = |agent: &DistributedTs| -> Vec<u64> {
+            let alpha = agent.own().posterior().alpha();
+            alpha.iter().map(|a| a.to_bits()).collect()
+        };
+        assert_eq!(bits(&batched), bits(&single));
+        assert_eq!(batched.own().len(), 40);
     }
 }

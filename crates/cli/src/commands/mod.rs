@@ -8,12 +8,14 @@ mod dev;
 mod enqueue;
 mod experiment;
 mod export;
+mod peer;
 mod plot;
 mod privacy;
 mod release;
 mod run;
 mod storage;
 mod tell;
+mod topology;
 mod trials;
 mod tune;
 
@@ -50,6 +52,9 @@ pub(crate) enum Command {
     Coordinator(coordinator::Coordinator),
     #[command(subcommand)]
     Agent(agent::Agent),
+    Peer(peer::Peer),
+    #[command(subcommand)]
+    Topology(topology::Topology),
     #[command(subcommand)]
     Dev(dev::Dev),
 }
@@ -72,6 +77,8 @@ impl Command {
             Self::Privacy(command) => command.run(),
             Self::Coordinator(command) => command.run(),
             Self::Agent(command) => command.run(),
+            Self::Peer(command) => command.run(),
+            Self::Topology(command) => command.run(),
             Self::Dev(command) => command.run(),
         }
     }

@@ -166,6 +166,11 @@ fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<&'static str> {
             "fts: messages are weight samples that every agent can read; no differential privacy is applied",
         );
     }
+    if arms.contains(&Arm::DistributedTs) {
+        return Some(
+            "distributed-ts: neighbours share raw observations, points and values; no differential privacy is applied",
+        );
+    }
     if arms.contains(&Arm::FtsDe) {
         return Some(
             "fts-de: releases are exact averages of weight samples; no differential privacy is applied",

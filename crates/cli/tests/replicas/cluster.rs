@@ -1,17 +1,14 @@
 //! Coordinators on one database, behind a proxy.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{sleep, spawn};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fedbo_testkit::postgres::Server;
 use rustix::process::Signal;
 
+use crate::proxy::Proxy;
 use crate::world::{PATIENCE, Process, Setup, World};
 
 /// Seconds.
@@ -73,7 +70,7 @@ impl Cluster {
         let mut process = Process::start(&mut self.service("fedbo.key"));
         let line = process.wait_for("http://");
         let port = line.rsplit(':').next().unwrap().trim().parse().unwrap();
-        self.proxy.backends.lock().unwrap()[replica].port = Some(port);
+        self.proxy.lead_to(replica, port);
         process
     }
 
@@ -85,21 +82,16 @@ impl Cluster {
 
     /// Enrols and starts all agents, which know the proxy alone.
     pub(crate) fn start_agents(&self) -> Vec<Process> {
-        self.world.start_agents(&self.tokens, self.proxy.port)
+        self.world.start_agents(&self.tokens, self.proxy.port())
     }
 
     /// Sends a signal. What watches a real proxy's backends would notice soon: connections to one that does not answer end, and
     /// new ones go to others.
     pub(crate) fn signal(&mut self, replica: usize, signal: Signal) {
         self.replicas[replica].signal(signal);
-        let mut backends = self.proxy.backends.lock().unwrap();
-        backends[replica].is_away = signal != Signal::CONT;
-        for stream in backends[replica].streams.drain(..) {
-            // It may have ended already.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        self.proxy.set_away(replica, signal != Signal::CONT);
         if signal == Signal::KILL {
-            backends[replica] = Backend::default();
+            self.proxy.forget(replica);
         }
     }
 
@@ -233,63 +225,4 @@ impl Cluster {
             "INV-16"
         );
     }
-}
-
-#[derive(Default)]
-struct Backend {
-    port: Option<u16>,
-    is_away: bool,
-    streams: Vec<TcpStream>,
-}
-
-/// Passes connections on, each to the next backend that lives.
-struct Proxy {
-    port: u16,
-    backends: Arc<Mutex<Vec<Backend>>>,
-}
-
-impl Proxy {
-    fn start(n: usize) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let backends: Arc<Mutex<Vec<Backend>>> = Arc::default();
-        backends.lock().unwrap().resize_with(n, Backend::default);
-        let shared = Arc::clone(&backends);
-        let turn = AtomicUsize::new(0);
-        spawn(move || {
-            for client in listener.incoming() {
-                let Ok(client) = client else { return };
-                let mut backends = shared.lock().unwrap();
-                let first = turn.fetch_add(1, Ordering::Relaxed);
-                for offset in 0..n {
-                    let backend = &mut backends[(first + offset) % n];
-                    let Some(port) = backend.port.filter(|_| !backend.is_away) else {
-                        continue;
-                    };
-                    if let Ok(server) = TcpStream::connect(("127.0.0.1", port)) {
-                        let copies = [client.try_clone().unwrap(), server.try_clone().unwrap()];
-                        backend.streams.extend(copies);
-                        pass(&client, &server);
-                        pass(&server, &client);
-                        break;
-                    }
-                }
-            }
-        });
-        Self { port, backends }
-    }
-}
-
-/// Copies what comes from one side to the other until it ends.
-fn pass(from: &TcpStream, to: &TcpStream) {
-    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-    spawn(move || {
-        let mut buffer = [0; 16 << 10];
-        while let Ok(n @ 1..) = from.read(&mut buffer) {
-            if to.write_all(&buffer[..n]).is_err() {
-                break;
-            }
-        }
-        let _ = to.shutdown(Shutdown::Write); // it may have ended already
-    });
 }

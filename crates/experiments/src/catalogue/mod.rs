@@ -3,6 +3,7 @@
 mod crowd;
 mod dp_landmine;
 mod dp_synthetic;
+mod dts;
 mod fts_landmine;
 mod fts_synthetic;
 mod fts_wine;
@@ -118,6 +119,27 @@ pub fn catalogue() -> &'static [Experiment] {
             needs_data: true,
             default_runs: 10,
             run: dp_landmine::run,
+        },
+        Experiment {
+            name: "dts-star",
+            about: "Distributed TS Fig. 1: stars of 1, 3, 5 and 7 agents on Ackley and Rosenbrock, by the text and as in the authors' code",
+            needs_data: false,
+            default_runs: 20,
+            run: dts::star,
+        },
+        Experiment {
+            name: "dts-connectivity",
+            about: "Distributed TS: 20 agents on random graphs with edge probability 0.2, 0.4, 0.6",
+            needs_data: false,
+            default_runs: 20,
+            run: dts::connectivity,
+        },
+        Experiment {
+            name: "dts-topologies",
+            about: "Distributed TS: 12 agents on seven graphs, from nobody joined to everybody",
+            needs_data: false,
+            default_runs: 20,
+            run: dts::topologies,
         },
         Experiment {
             name: "single-party",

@@ -5,8 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::StrategyError;
 use fedbo_gp::FeatureMap;
+use fedbo_objective::Objective;
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
-use fedbo_protocol::{Agent, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, Takes};
+use fedbo_protocol::{
+    Agent, AgentError, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, Takes,
+};
 use fedbo_streams::Seed;
 
 use super::book::{Book, Scribe};
@@ -14,6 +17,7 @@ use super::replay::Replayed;
 use super::run::RunProgress;
 use super::run_error::RunError;
 use super::study_ledger::StudyLedger;
+use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
 use crate::release_store::{Forgetful, ReleaseStore};
 use crate::session::{Ended, Member, run_fts, run_session};
 use crate::tally::{Tally, Unit};
@@ -21,6 +25,7 @@ use fedbo_federation::Distributed;
 use fedbo_federation::Protection;
 use fedbo_federation::ReleaseMechanism;
 use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent};
+use fedbo_federation::{Neighbours, VirtualNetwork};
 
 /// An arm that is about to run.
 pub(super) struct Run<'a> {
@@ -56,7 +61,39 @@ impl Run<'_> {
                 Ok(ended)
             }
             Collaboration::Distributed(distributed) => self.distributed(distributed, &map),
+            Collaboration::Neighbours(neighbours) => self.neighbours(neighbours),
         }
+    }
+
+    /// An arm of distributed Thompson sampling, in virtual time.
+    fn neighbours(mut self, neighbours: &Neighbours) -> Result<Ended, RunError> {
+        let federation = self.federation;
+        let mut members = Vec::with_capacity(federation.agents.len());
+        for (id, agent) in (0_u32..).zip(&federation.agents) {
+            let name = || agent.name.clone();
+            let peer = federation.peer(neighbours, self.arm, id);
+            let peer = peer.map_err(|source| AgentError::Strategy { agent: id, source })?;
+            let space = federation.space.clone();
+            members.push(PeerMember {
+                peer: peer.ok_or_else(|| RunError::NoStart { agent: name() })?,
+                objective: self.objective(agent)?,
+                decoder: Arc::new(move |unit| space.decode(unit)),
+                direction: federation.direction,
+            });
+        }
+        let VirtualNetwork {
+            spread,
+            delay,
+            loss,
+        } = neighbours.network;
+        let network = SimulatedNetwork {
+            spread,
+            delay,
+            loss,
+        };
+        let (seed, stop) = (Seed::new(federation.seed), self.stop);
+        let ended = run_peers(&mut members, network, seed, &mut self.scribe(), stop)?;
+        Ok(ended)
     }
 
     /// An arm of DP-FTS-DE. What is charged has noise of the operating system, all else has noise from the seed (INV-10).
@@ -136,33 +173,37 @@ impl Run<'_> {
         let mut members = Vec::with_capacity(federation.agents.len());
         for (id, agent) in (0_u32..).zip(&federation.agents) {
             let name = || agent.name.clone();
-            let objective = federation.objective(agent, self.stop);
-            let objective = objective
-                .map_err(|source| RunError::Command {
-                    agent: name(),
-                    source,
-                })?
-                .ok_or_else(|| RunError::NoObjective { agent: name() })?;
-            let recorded = self.book.recorded.as_ref();
-            let values =
-                recorded.map(|rows| rows.values(self.arm, &agent.name, federation.n_initial));
             let strategy = strategy(federation.agent_seed(id))?;
             let plan = federation.agent_plan(id);
             let plan = plan.ok_or_else(|| RunError::NoStart { agent: name() })?;
             let space = federation.space.clone();
             members.push(Member {
                 agent: Agent::new(strategy, plan, seed)?,
-                objective: match values {
-                    Some(values) if !values.is_empty() => {
-                        Arc::new(Replayed::new(objective, values))
-                    }
-                    _ => objective,
-                },
+                objective: self.objective(agent)?,
                 decoder: Arc::new(move |unit| space.decode(unit)),
                 direction: federation.direction,
             });
         }
         Ok(members)
+    }
+
+    /// What an agent tunes; recorded values stand in for it.
+    fn objective(&self, agent: &FederationAgent) -> Result<Arc<dyn Objective>, RunError> {
+        let name = || agent.name.clone();
+        let objective = self.federation.objective(agent, self.stop);
+        let objective = objective
+            .map_err(|source| RunError::Command {
+                agent: name(),
+                source,
+            })?
+            .ok_or_else(|| RunError::NoObjective { agent: name() })?;
+        let recorded = self.book.recorded.as_ref();
+        let n_initial = self.federation.n_initial;
+        let values = recorded.map(|rows| rows.values(self.arm, &agent.name, n_initial));
+        Ok(match values {
+            Some(values) if !values.is_empty() => Arc::new(Replayed::new(objective, values)),
+            _ => objective,
+        })
     }
 
     /// Who writes down what the agents do.
@@ -180,6 +221,7 @@ impl Run<'_> {
         };
         Scribe {
             federation,
+            arm: self.arm,
             tallies: federation.agents.iter().map(tally).collect(),
             book: self.book,
             progress: self.progress,

@@ -1,9 +1,10 @@
 //! The results file of a run while it is being written.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fedbo_protocol::UpdateRejected;
-use fedbo_report::{ResultsWriter, Row, check_folder};
+use fedbo_report::{ResultsWriter, Row, TeamRegret, TeamRun, check_folder};
 
 use super::replay::{Recorded, Staging};
 use super::run::{Existing, RunOptions, RunProgress};
@@ -21,6 +22,8 @@ pub(super) struct Book {
     /// Rows of an earlier run that this one has not come to yet.
     pub(super) recorded: Option<Recorded>,
     staging: Option<Staging>,
+    /// f* − f(x) of each query, by arm and round, of agents whose optimum is known.
+    instants: BTreeMap<&'static str, Vec<Vec<f64>>>,
 }
 
 impl Book {
@@ -71,6 +74,7 @@ impl Book {
             rows: Vec::new(),
             recorded,
             staging,
+            instants: BTreeMap::new(),
         })
     }
 
@@ -93,6 +97,35 @@ impl Book {
         Ok(())
     }
 
+    /// Notes the regret of a query.
+    fn regret(&mut self, arm: Arm, round: u64, regret: f64) {
+        let rounds = self.instants.entry(arm.name()).or_default();
+        let Some(index) = round.checked_sub(1).and_then(|r| usize::try_from(r).ok()) else {
+            return; // an initial point
+        };
+        if rounds.len() <= index {
+            rounds.resize(index + 1, Vec::new());
+        }
+        rounds[index].push(regret);
+    }
+
+    /// The regret of the agents as a team, by arm; none while a run is replayed.
+    pub(super) fn team_runs(&self, experiment: &str) -> Vec<TeamRun> {
+        if self.staging.is_some() {
+            return Vec::new();
+        }
+        let arms = self.instants.iter();
+        arms.filter_map(|(arm, rounds)| {
+            Some(TeamRun {
+                experiment: experiment.to_owned(),
+                arm: (*arm).to_owned(),
+                run: 0,
+                regret: TeamRegret::of(rounds)?,
+            })
+        })
+        .collect()
+    }
+
     /// All rows that are in the folder now. Where the replay was interrupted, those are the old ones.
     pub(super) fn close(self, folder: &Path) -> Result<Vec<Row>, RunError> {
         if self.staging.is_some() {
@@ -106,6 +139,7 @@ impl Book {
 /// Writes the trials of an arm into the book.
 pub(super) struct Scribe<'a> {
     pub(super) federation: &'a Federation,
+    pub(super) arm: Arm,
     pub(super) tallies: Vec<Tally>,
     pub(super) book: &'a mut Book,
     pub(super) progress: &'a dyn RunProgress,
@@ -123,6 +157,10 @@ impl Observer for Scribe<'_> {
             let index = record.agent as usize;
             let agent = &self.federation.agents[index];
             let truth = agent.objective.truth(&record.point);
+            if let (Some(truth), Some(optimum)) = (truth, agent.objective.optimum()) {
+                let regret = self.federation.direction.to_maximize(optimum - truth);
+                self.book.regret(self.arm, record.trial.round, regret);
+            }
             let name_of = |sender: u32| self.federation.agents[sender as usize].name.clone();
             let mut row = self.tallies[index].row(record, truth, name_of);
             if let Some(recorded) = &mut self.book.recorded {

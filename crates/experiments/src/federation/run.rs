@@ -9,7 +9,7 @@ use std::time::Instant;
 use fedbo_ledger::Statement;
 use fedbo_objective::Outcome;
 use fedbo_protocol::UpdateRejected;
-use fedbo_report::{FolderLock, PrivacySpent, Row, Summary};
+use fedbo_report::{FolderLock, PrivacySpent, Row, Summary, write_team_regret};
 use fedbo_space::Direction;
 
 use super::arm;
@@ -224,6 +224,12 @@ pub fn run_federation(
         }
         if ended == Ended::Interrupted {
             break;
+        }
+    }
+    if federation.topology().is_some() && federation.knows_regret() {
+        let runs = book.team_runs(&federation.name);
+        if !runs.is_empty() {
+            write_team_regret(&options.out, &runs)?;
         }
     }
     let rows = book.close(&options.out)?;

@@ -1,0 +1,73 @@
+//! One trial of an agent, from its beginning to its end.
+
+use fedbo_failpoints::pass;
+use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
+use fedbo_protocol::Trial;
+use fedbo_space::Point;
+use fedbo_storage::Told;
+
+use crate::TrialsError;
+use crate::trials::{Standing, Trials, told};
+
+/// What became of a trial.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Played {
+    /// It had ended before.
+    Before(Told),
+    /// It has ended now; durable.
+    Now(Told),
+    /// It was interrupted, and waits to be evaluated again.
+    Interrupted,
+}
+
+/// Why a trial cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    /// Trials cannot be read or written.
+    #[error(transparent)]
+    Trials(#[from] TrialsError),
+    /// The objective cannot be evaluated at all, whatever the point.
+    #[error("{message}; the trial was given back, mend the command and start again")]
+    Objective {
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// Evaluates a trial of an agent, unless it has ended before; `started` is called in between where it is evaluated.
+///
+/// # Errors
+/// If it cannot be stored, or the objective cannot be evaluated whatever the point.
+pub fn play(
+    trials: &Trials,
+    objective: &dyn Objective,
+    agent: u32,
+    (trial, point): (&Trial, &Point),
+    ask_seconds: f64,
+    started: impl FnOnce(),
+) -> Result<Played, PlayError> {
+    if let Standing::Told(told) = trials.begin(trial, point, ask_seconds)? {
+        return Ok(Played::Before(told));
+    }
+    started();
+    pass("agent: a trial is begun");
+    let id = TrialId {
+        agent: u64::from(agent),
+        trial: trial.index,
+    };
+    let outcome = evaluate_guarded(objective, point, id);
+    let Some(told) = told(&outcome) else {
+        trials.give_back(trial.index)?;
+        return Ok(Played::Interrupted);
+    };
+    if let Outcome::Failed(failure @ Failure::Spawn { .. }) = &outcome {
+        // No property of the point: the same would happen to every other.
+        trials.give_back(trial.index)?;
+        let message = failure.to_string();
+        return Err(PlayError::Objective { message });
+    }
+    pass("agent: a trial is evaluated");
+    trials.tell(trial.index, &told)?;
+    pass("agent: a trial is told");
+    Ok(Played::Now(told))
+}

@@ -1,0 +1,303 @@
+//! `fedbo peer`: one party of a federation of neighbours, without a coordinator.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fedbo_peer::{Ended, Observer, Overrides, PeerFile};
+use fedbo_protocol::{ReportRejected, Trial};
+use fedbo_space::Point;
+use fedbo_storage::Told;
+use fedbo_wire::PublicKey;
+use serde::Serialize;
+
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::interrupt;
+use crate::table::{self, Column};
+
+/// Take part in a federation of neighbours, which share what they observe and need no coordinator
+///
+/// Nothing is private: every neighbour sees all points that this peer tries, and their values. All peers have the same federation
+/// file, with algorithm = "distributed-ts". Interrupted in any way, a peer goes on where it was when it is run again; it ends when all
+/// its neighbours have all that it shares, and it has all of theirs.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Peer {
+    #[command(subcommand)]
+    command: Option<Look>,
+    #[command(flatten)]
+    place: Place,
+    /// Address and port to listen on, in place of the file's
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Where a neighbour is, once for each: URL, or NAME=URL
+    #[arg(long, value_name = "URL")]
+    neighbour: Vec<String>,
+    /// Speak plain HTTP also beyond this machine: everybody on the way can read what is sent
+    #[arg(long)]
+    plain_http: bool,
+    /// End after the last round without waiting for neighbours that are away or not done
+    #[arg(long)]
+    leave: bool,
+    /// Say less
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Look {
+    Status(Status),
+}
+
+/// Show where a peer stands with its neighbours; asks nobody
+#[derive(clap::Args)]
+struct Status {
+    #[command(flatten)]
+    place: Place,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct Place {
+    /// The peer's file
+    #[arg(default_value = "peer.toml")]
+    file: PathBuf,
+    /// Which agent of the federation's file this is, in place of the file's
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The peer's folder, in place of the file's
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+}
+
+impl Place {
+    fn overrides(&self) -> Overrides {
+        Overrides {
+            name: self.name.clone(),
+            home: self.home.clone(),
+            ..Overrides::default()
+        }
+    }
+}
+
+impl Peer {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match &self.command {
+            Some(Look::Status(status)) => status.run(),
+            None => self.take_part(),
+        }
+    }
+
+    fn take_part(&self) -> anyhow::Result<Exit> {
+        let overrides = Overrides {
+            listen: self.listen,
+            neighbours: self.neighbour.clone(),
+            plain_http: self.plain_http,
+            leaves: self.leave,
+            ..self.place.overrides()
+        };
+        let file = PeerFile::load(&self.place.file, overrides)?;
+        let watcher = Arc::new(Watcher {
+            quiet: self.quiet,
+            n_trials: AtomicU64::new(0),
+            n_failed: AtomicU64::new(0),
+        });
+        let stop = interrupt::stop_flag(
+            "stopping: the running trial is abandoned and runs again next time (once more to exit at once)",
+        );
+        let observer: Arc<dyn Observer> = Arc::<Watcher>::clone(&watcher);
+        let parts = file.parts(observer, stop)?;
+        console::note(
+            "nothing is private here: neighbours see every point that is tried, and its value",
+        );
+        let ended = fedbo_peer::run(parts)?;
+        let home = file.home.display();
+        console::result(&match ended {
+            Ended::Complete => format!("done; the trials are in sqlite:{home}/trials.db"),
+            Ended::Left => format!(
+                "done, though some neighbours lack reports of this peer or have not ended; run it again to go on sharing; the trials \
+                 are in sqlite:{home}/trials.db"
+            ),
+            Ended::Interrupted => "interrupted; run it again to go on".to_owned(),
+        })?;
+        let n_trials = watcher.n_trials.load(Ordering::Relaxed);
+        let n_failed = watcher.n_failed.load(Ordering::Relaxed);
+        Ok(match ended {
+            Ended::Interrupted => Exit::Interrupted,
+            _ if n_trials > 0 && n_failed == n_trials => Exit::NoTrial,
+            _ => Exit::Done,
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct StatusDocument {
+    federation: String,
+    peer: String,
+    key: PublicKey,
+    reports: u64,
+    rounds: u64,
+    trials: u64,
+    best: Option<f64>,
+    conflicts: u64,
+    neighbours: Vec<NeighbourDocument>,
+}
+
+#[derive(Serialize)]
+struct NeighbourDocument {
+    name: String,
+    url: String,
+    key: Option<PublicKey>,
+    confirmed: u64,
+    received: u64,
+    contact_at_ms: Option<u64>,
+}
+
+impl Status {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let file = PeerFile::load(&self.place.file, self.place.overrides())?;
+        let home = file.home.display();
+        let Some(status) = fedbo_peer::status(&file.home)? else {
+            let message = format!("{home}: no peer has begun here; run it with `fedbo peer`");
+            return Err(BadInput(message).into());
+        };
+        let neighbours = status
+            .neighbours
+            .into_iter()
+            .map(|known| NeighbourDocument {
+                name: known.name,
+                url: known.url,
+                key: known.key,
+                confirmed: known.confirmed,
+                received: known.received,
+                contact_at_ms: known.contact_at_ms,
+            });
+        let document = StatusDocument {
+            neighbours: neighbours.collect(),
+            federation: status.federation,
+            peer: status.name,
+            key: status.key,
+            reports: status.reports,
+            rounds: status.rounds,
+            trials: status.n_trials,
+            best: status.best,
+            conflicts: status.n_conflicts,
+        };
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+            return Ok(Exit::Done);
+        }
+        let best = document.best.map_or_else(
+            || "no value yet".to_owned(),
+            |best| format!("best {best:?}"),
+        );
+        let round = match document.reports {
+            0 => "initial points".to_owned(),
+            reports if reports > document.rounds => "all rounds are done".to_owned(),
+            reports => format!("round {reports} of {}", document.rounds),
+        };
+        console::result(&format!(
+            "{:?} of {}: {round}; {} trials, {best}\nkey {}\n",
+            document.peer, document.federation, document.trials, document.key
+        ))?;
+        if document.conflicts > 0 {
+            console::note(&format!(
+                "warning: of {} rounds a neighbour has signed two reports; both are in {home}/peer.db",
+                document.conflicts
+            ));
+        }
+        let texts =
+            |of: fn(&NeighbourDocument) -> String| document.neighbours.iter().map(of).collect();
+        let columns = vec![
+            Column::words("neighbour", texts(|known| known.name.clone()), 0),
+            Column::numbers("confirmed", texts(|known| known.confirmed.to_string()), 0),
+            Column::numbers("received", texts(|known| known.received.to_string()), 0),
+            Column::words("address", texts(|known| known.url.clone()), 1),
+        ];
+        let (table, _) = table::fit(columns, console::width());
+        console::result(&table)?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Says on standard error what happens.
+struct Watcher {
+    quiet: bool,
+    n_trials: AtomicU64,
+    n_failed: AtomicU64,
+}
+
+impl Watcher {
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            console::note(text);
+        }
+    }
+}
+
+impl Observer for Watcher {
+    fn listens(&self, url: &str) {
+        console::note(&format!("peer on {url}"));
+    }
+
+    fn trial_ended(&self, trial: &Trial, _point: &Point, told: &Told) {
+        self.n_trials.fetch_add(1, Ordering::Relaxed);
+        let (round, index) = (trial.round, trial.index);
+        match told {
+            Told::Value(value) => self.say(&format!("round {round}: trial {index}: {value:?}")),
+            Told::Failed { kind, message } => {
+                self.n_failed.fetch_add(1, Ordering::Relaxed);
+                console::note(&format!(
+                    "round {round}: trial {index} failed ({kind}): {message}"
+                ));
+            }
+        }
+    }
+
+    fn waits_for(&self, round: u64, neighbours: &[&str]) {
+        self.say(&format!(
+            "round {round} waits for {}",
+            neighbours.join(", ")
+        ));
+    }
+
+    fn went_on_without(&self, round: u64, neighbours: &[&str]) {
+        console::note(&format!(
+            "round {round} goes on without {}",
+            neighbours.join(", ")
+        ));
+    }
+
+    fn stays_for(&self, neighbours: &[&str]) {
+        console::note(&format!(
+            "all rounds are done; it stays until the rest is shared with {} (Ctrl-C ends it)",
+            neighbours.join(", ")
+        ));
+    }
+
+    fn away(&self, neighbour: &str, why: &str) {
+        console::note(&format!("{neighbour} is away: {why}"));
+    }
+
+    fn is_back(&self, neighbour: &str) {
+        console::note(&format!("{neighbour} is back"));
+    }
+
+    fn trusts(&self, neighbour: &str, key: &PublicKey) {
+        console::note(&format!(
+            "{neighbour} has the key {key}, which is believed from now on; its owner sees it in `fedbo peer status`"
+        ));
+    }
+
+    fn rejected(&self, rejected: &ReportRejected) {
+        console::note(&format!("warning: {rejected}; it is not used"));
+    }
+
+    fn misconduct(&self, what: &str) {
+        console::note(&format!("warning: {what}"));
+    }
+}

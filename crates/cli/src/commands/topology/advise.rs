@@ -1,0 +1,419 @@
+//! `fedbo topology advise`: what the graph is worth in the regret bound, and which edge would raise it.
+
+use fedbo_algorithms::distributed_ts::regret_bound::{
+    N_POINTS_MAX, RegretBound, RegretBoundError, RegretPrior,
+};
+use fedbo_config::{NumberOrList, default_lengthscale};
+use fedbo_gp::{Family, Kernel};
+use fedbo_topology::{Clique, Edge, Graph};
+use serde::Serialize;
+
+use super::source::{Place, Source};
+use super::{CliqueRecord, listed, size_in_words};
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::table::{self, Column};
+use crate::text::number;
+
+/// Edges among which the one that connects best is looked for.
+const N_CANDIDATES: usize = 1_000;
+const N_DIM_MAX: u32 = 100;
+const N_ROUNDS_MAX: u64 = 1_000_000;
+
+/// Bound the regret of a graph of neighbours, and name the edge that would make its largest clique larger
+///
+/// The bound on Bayesian simple regret of distributed Thompson sampling (Zerefa et al., corollary 3.2) rests on the largest
+/// clique: agents of whom every two are neighbours. It is printed after a number of rounds, beside that of one agent alone and
+/// that with the edge that makes the clique larger, for an objective drawn from a Gaussian process on points that cover the unit
+/// cube. Of several such edges the one with the largest algebraic connectivity is named. Bounds are in units of the objective's
+/// standard deviation; they are far above what is seen in practice, and for comparison. A larger clique lowers the bound only
+/// where there is enough noise: docs/topology.md says why.
+#[derive(clap::Args)]
+#[command(allow_negative_numbers = true)] // so that one is refused by its own flag
+pub(crate) struct Advise {
+    #[command(flatten)]
+    place: Place,
+    /// Rounds after which regret is bounded [default: those of the federation, else 100]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=N_ROUNDS_MAX))]
+    rounds: Option<u64>,
+    /// Kernel: matern-5/2, matern-3/2 or squared-exponential [default: the federation's, else matern-5/2]
+    #[arg(long, value_name = "NAME", value_parser = parse_family)]
+    kernel: Option<Family>,
+    /// Length scale in the unit cube [default: the federation's, else 0.3 √dim]
+    #[arg(long, value_name = "L", value_parser = parse_positive)]
+    lengthscale: Option<f64>,
+    /// Standard deviation of the noise, in units of the objective's [default: the federation's, else 0.1]
+    #[arg(long, value_name = "S", value_parser = parse_positive)]
+    noise_std: Option<f64>,
+    /// Points that cover the unit cube: |X|
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=N_POINTS_MAX as i64))]
+    points: u32,
+    /// Parameters of the objective [default: the federation's, else 2]
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=i64::from(N_DIM_MAX)))]
+    dim: Option<u32>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The objective that bounds are about.
+#[derive(Serialize)]
+struct Prior {
+    rounds: u64,
+    kernel: &'static str,
+    lengthscales: Vec<f64>,
+    /// In units of the objective's standard deviation.
+    noise_std: f64,
+    points: u32,
+    dim: usize,
+    #[serde(skip)]
+    family: Family,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    name: &'a str,
+    agents: u32,
+    prior: Prior,
+    largest_clique: CliqueRecord<'a>,
+    bound_alone: BoundRecord,
+    bound: BoundRecord,
+    /// The number of agents of the largest clique, with the edge if there is one, whose bound is least: it holds for fewer too.
+    best_clique_size: u64,
+    /// Null if no single edge raises the largest clique, or none was found.
+    edge: Option<EdgeRecord<'a>>,
+    /// How many edges raise it; a lower bound unless all were found.
+    raising_edges: usize,
+    raising_edges_all_found: bool,
+    /// What would be needed where no single edge is enough.
+    extension: Option<ExtensionRecord<'a>>,
+}
+
+/// A bound with its ingredients; null where a number is too large.
+#[derive(Serialize)]
+struct BoundRecord {
+    clique_size: u64,
+    simple_regret: f64,
+    beta: f64,
+    information_gain: f64,
+    log_price: f64,
+}
+
+#[derive(Serialize)]
+struct EdgeRecord<'a> {
+    from: &'a str,
+    to: &'a str,
+    /// Null for graphs that are too large.
+    algebraic_connectivity: Option<f64>,
+    algebraic_connectivity_before: Option<f64>,
+    bound: BoundRecord,
+}
+
+#[derive(Serialize)]
+struct ExtensionRecord<'a> {
+    agent: &'a str,
+    edges: Vec<[&'a str; 2]>,
+}
+
+impl BoundRecord {
+    fn of(bound: RegretBound<'_>, rounds: u64) -> Self {
+        Self {
+            clique_size: bound.clique_size(),
+            simple_regret: bound.at(rounds),
+            beta: bound.beta(rounds),
+            information_gain: bound.information_gain(rounds),
+            log_price: bound.log_price(),
+        }
+    }
+}
+
+impl Advise {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let source = self.place.read()?;
+        let prior = self.prior(&source)?;
+        let graph = &source.graph;
+        let clique = graph.max_clique();
+        let raising = graph.edges_that_raise(&clique, N_CANDIDATES);
+        let best = best_edge(graph, &raising.edges);
+
+        let largest = clique.size() + usize::from(best.is_some());
+        let regret = prior.regret(largest)?;
+        let record = |size| BoundRecord::of(regret.bound(size), prior.rounds);
+        let edge = best.map(|best| EdgeRecord {
+            from: source.agent(best.edge.0),
+            to: source.agent(best.edge.1),
+            algebraic_connectivity: best.after,
+            algebraic_connectivity_before: best.before,
+            bound: record(largest),
+        });
+        let extension = match edge {
+            Some(_) => None,
+            None => graph
+                .nearest_extension(&clique)
+                .map(|found| ExtensionRecord {
+                    agent: source.agent(found.agent),
+                    edges: found
+                        .edges
+                        .iter()
+                        .map(|(a, b)| [source.agent(*a), source.agent(*b)])
+                        .collect(),
+                }),
+        };
+        let document = Document {
+            name: &source.name,
+            agents: graph.n_agents(),
+            largest_clique: CliqueRecord::of(&clique, &source),
+            bound_alone: record(1),
+            bound: record(clique.size()),
+            best_clique_size: regret.best_size(largest, prior.rounds) as u64,
+            edge,
+            raising_edges: raising.edges.len(),
+            raising_edges_all_found: raising.is_complete,
+            extension,
+            prior,
+        };
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+        } else {
+            print(&document, &clique)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// What flags say, then the federation, then defaults.
+    fn prior(&self, source: &Source) -> anyhow::Result<Prior> {
+        let federation = source.federation.as_ref();
+        let surrogate = federation.map(|federation| &federation.file().surrogate);
+        let dim = match (self.dim, federation) {
+            (Some(dim), None) => dim as usize,
+            (None, None) => 2,
+            (None, Some(federation)) => federation.space.dim(),
+            (Some(dim), Some(federation)) if dim as usize == federation.space.dim() => dim as usize,
+            (Some(dim), Some(federation)) => {
+                let found = federation.space.dim();
+                return Err(BadInput(format!(
+                    "--dim {dim}, but agents of this federation tune {found} parameters; leave --dim out"
+                ))
+                .into());
+            }
+        };
+        let family = match (
+            self.kernel,
+            surrogate.and_then(|table| table.kernel.as_deref()),
+        ) {
+            (Some(family), _) => family,
+            (None, Some(word)) => parse_family(word).map_err(BadInput)?,
+            (None, None) => Family::Matern52,
+        };
+        let lengthscales = match (
+            self.lengthscale,
+            surrogate.and_then(|table| table.lengthscale.as_ref()),
+        ) {
+            (Some(one), _) => vec![one; dim],
+            (None, Some(NumberOrList::Number(one))) => vec![*one; dim],
+            (None, Some(NumberOrList::List(list))) => list.clone(),
+            (None, None) => vec![default_lengthscale(dim); dim],
+        };
+        let of_federation = surrogate
+            .filter(|table| table.lengthscale.is_some())
+            .map(|table| {
+                let noise = table.noise_variance.unwrap_or(1e-4);
+                (noise / table.outputscale.unwrap_or(1.0)).sqrt()
+            });
+        Ok(Prior {
+            rounds: self
+                .rounds
+                .or(federation.map(|federation| federation.rounds))
+                .unwrap_or(100),
+            kernel: family_name(family),
+            lengthscales,
+            noise_std: self.noise_std.or(of_federation).unwrap_or(0.1),
+            points: self.points,
+            dim,
+            family,
+        })
+    }
+}
+
+impl Prior {
+    fn regret(&self, clique_size: usize) -> anyhow::Result<RegretPrior> {
+        let kernel = Kernel::new(self.family, self.lengthscales.clone(), 1.0)
+            .map_err(|error| BadInput(format!("the kernel cannot be used: {error}")))?;
+        let n_observations = usize::try_from(self.rounds)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(clique_size);
+        let variance = self.noise_std * self.noise_std;
+        let regret =
+            RegretPrior::on_unit_cube(&kernel, variance, self.points as usize, n_observations);
+        regret.map_err(|error| {
+            let message = match error {
+                RegretBoundError::Noise { .. } => format!(
+                    "--noise-std {}: expected a number from 1e-6 to 1e150; without noise the bound says nothing",
+                    number(self.noise_std)
+                ),
+                other => other.to_string(),
+            };
+            BadInput(message).into()
+        })
+    }
+
+    fn in_words(&self) -> String {
+        let mut lengthscales: Vec<String> = self.lengthscales.iter().map(|l| number(*l)).collect();
+        lengthscales.dedup();
+        format!(
+            "after {} rounds; prior {} with length scale {} and noise {} on {} points of {} dimensions",
+            self.rounds,
+            self.kernel,
+            lengthscales.join(", "),
+            number(self.noise_std),
+            self.points,
+            self.dim
+        )
+    }
+}
+
+/// The edge that is advised.
+struct Best {
+    edge: Edge,
+    before: Option<f64>,
+    after: Option<f64>,
+}
+
+/// Of these edges the one with the largest algebraic connectivity, the first of equal ones; of too large a graph the first.
+fn best_edge(graph: &Graph, edges: &[Edge]) -> Option<Best> {
+    let first = *edges.first()?;
+    let Some(spectrum) = graph.spectrum() else {
+        return Some(Best {
+            edge: first,
+            before: None,
+            after: None,
+        });
+    };
+    let (mut edge, mut most) = (first, spectrum.algebraic_connectivity_with(first));
+    for &other in &edges[1..] {
+        let after = spectrum.algebraic_connectivity_with(other);
+        if after > most * (1.0 + 1e-9) + 1e-12 {
+            (edge, most) = (other, after);
+        }
+    }
+    Some(Best {
+        edge,
+        before: Some(spectrum.algebraic_connectivity()),
+        after: Some(most),
+    })
+}
+
+fn print(document: &Document<'_>, clique: &Clique) -> anyhow::Result<()> {
+    let mut rows = vec![("one agent alone", &document.bound_alone)];
+    rows.push(("largest clique", &document.bound));
+    if let Some(edge) = &document.edge {
+        rows.push(("with one more edge", &edge.bound));
+    }
+    let numbers = |head: &str, of: fn(&BoundRecord) -> f64, spare| {
+        let cells = rows.iter().map(|(_, bound)| number(of(bound))).collect();
+        Column::numbers(head, cells, spare)
+    };
+    let sizes = rows.iter().map(|(_, bound)| bound.clique_size.to_string());
+    let columns = vec![
+        Column::words("", rows.iter().map(|row| row.0.to_owned()).collect(), 0),
+        Column::numbers("agents", sizes.collect(), 0),
+        numbers("regret at most", |bound| bound.simple_regret, 0),
+        numbers("β", |bound| bound.beta, 2),
+        numbers("Ψ", |bound| bound.information_gain, 2),
+        numbers("ln ξ", |bound| bound.log_price, 1),
+    ];
+    let (table, _) = table::fit(columns, console::width());
+    let members = listed(&document.largest_clique.members);
+    console::result(&format!(
+        "largest clique of {}: {} ({members})\n{}\n\n{table}\n\n{}",
+        document.name,
+        size_in_words(clique),
+        document.prior.in_words(),
+        advice(document)
+    ))?;
+    let largest = rows.iter().map(|(_, bound)| bound.clique_size).max();
+    let largest = largest.unwrap_or(1);
+    if document.best_clique_size < largest {
+        console::note(&format!(
+            "note: the lowest bound is that of {} of the {largest} agents, which holds too (theorem 3.1): ξ, the price of agents not \
+             seeing each other's queries of a round, grows with the clique, and the faster the less noise there is",
+            document.best_clique_size
+        ));
+    }
+    Ok(())
+}
+
+fn advice(document: &Document<'_>) -> String {
+    let size = document.largest_clique.size;
+    if let Some(edge) = &document.edge {
+        let others = match (document.raising_edges, document.raising_edges_all_found) {
+            (1, true) => "no other edge does".to_owned(),
+            (2, true) => "1 other edge does too".to_owned(),
+            (n, true) => format!("{} other edges do too", n - 1),
+            (n, false) => format!("at least {} other edges do too", n - 1),
+        };
+        let connectivity = match (
+            edge.algebraic_connectivity_before,
+            edge.algebraic_connectivity,
+        ) {
+            (Some(before), Some(after)) => format!(
+                " and the algebraic connectivity from {} to {}",
+                number(before),
+                number(after)
+            ),
+            _ => String::new(),
+        };
+        return format!(
+            "join {} and {}: this raises the largest clique from {size} to {}{connectivity}; {others}",
+            edge.from,
+            edge.to,
+            size + 1
+        );
+    }
+    let Some(extension) = &document.extension else {
+        return "every two agents are neighbours: only more agents would make the clique larger"
+            .to_owned();
+    };
+    let found = match document.raising_edges_all_found {
+        true => "no single edge raises the largest clique",
+        false => "no edge that raises the largest clique was found before the search was given up",
+    };
+    let pairs: Vec<String> = extension
+        .edges
+        .iter()
+        .map(|[a, b]| format!("{a} and {b}"))
+        .collect();
+    let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
+    format!(
+        "{found}; {} edges would let {} join it: {}",
+        extension.edges.len(),
+        extension.agent,
+        listed(&pairs)
+    )
+}
+
+const FAMILIES: [(&str, Family); 3] = [
+    ("matern-5/2", Family::Matern52),
+    ("matern-3/2", Family::Matern32),
+    ("squared-exponential", Family::SquaredExponential),
+];
+
+fn family_name(family: Family) -> &'static str {
+    let known = FAMILIES.iter().find(|(_, known)| *known == family);
+    known.map_or("", |(name, _)| name)
+}
+
+fn parse_family(text: &str) -> Result<Family, String> {
+    let known = FAMILIES.iter().find(|(name, _)| *name == text);
+    known.map(|(_, family)| *family).ok_or_else(|| {
+        let names = FAMILIES.map(|(name, _)| name);
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+fn parse_positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_normal() && value > 0.0 => Ok(value),
+        _ => Err("expected a finite number above 0".to_owned()),
+    }
+}

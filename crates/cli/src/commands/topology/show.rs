@@ -1,0 +1,152 @@
+//! `fedbo topology show`: a graph in numbers and as a picture.
+
+use std::path::PathBuf;
+
+use fedbo_report::ReportError;
+use fedbo_topology::{Clique, Graph, N_SPECTRUM_MAX};
+use serde::Serialize;
+
+use super::picture;
+use super::source::{Place, Source};
+use super::{CliqueRecord, listed, size_in_words};
+use crate::console;
+use crate::exit::Exit;
+use crate::table::{self, Column};
+use crate::text::number;
+
+/// Agents times edges up to which the diameter is computed: seconds.
+const DIAMETER_WORK_MAX: u64 = 1_000_000_000;
+
+/// Show a graph of neighbours: its numbers, and a picture
+///
+/// Prints how many agents and edges there are, how far apart agents are (diameter), how quickly neighbours agree (algebraic
+/// connectivity) and the largest clique, agents of whom every two are neighbours, on whose size the regret bound rests. Writes
+/// topology.svg and topology.png.
+#[derive(clap::Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    place: Place,
+    /// Where the pictures are written [default: results/NAME, with the name of the federation or list]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    name: &'a str,
+    graph: &'a str,
+    agents: u32,
+    edges: usize,
+    degree_min: usize,
+    degree_max: usize,
+    components: usize,
+    /// Null where the graph is not connected, or too large.
+    diameter: Option<u32>,
+    /// Null with one agent, or too many.
+    algebraic_connectivity: Option<f64>,
+    largest_clique: CliqueRecord<'a>,
+    files: Vec<String>,
+}
+
+impl Show {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let source = self.place.read()?;
+        let graph = &source.graph;
+        let clique = graph.max_clique();
+        let degrees = || graph.agents().map(|agent| graph.degree(agent));
+        let files = self.draw(&source, &clique)?;
+        let document = Document {
+            name: &source.name,
+            graph: &source.words,
+            agents: graph.n_agents(),
+            edges: graph.n_edges(),
+            degree_min: degrees().min().unwrap_or(0),
+            degree_max: degrees().max().unwrap_or(0),
+            components: graph.components().len(),
+            diameter: is_measured(graph).then(|| graph.diameter()).flatten(),
+            algebraic_connectivity: graph.algebraic_connectivity(),
+            largest_clique: CliqueRecord::of(&clique, &source),
+            files,
+        };
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+        } else {
+            print(&document, &clique, graph)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Writes the pictures and returns their paths; of too large a graph there are none, which is said.
+    fn draw(&self, source: &Source, clique: &Clique) -> anyhow::Result<Vec<String>> {
+        if let Some(why) = picture::too_large(&source.graph) {
+            console::note(&format!("note: no picture is drawn: {why}"));
+            return Ok(Vec::new());
+        }
+        let folder = match &self.out {
+            Some(out) => out.clone(),
+            None => PathBuf::from("results").join(&source.name),
+        };
+        std::fs::create_dir_all(&folder).map_err(|cause| ReportError::CreateFolder {
+            path: folder.clone(),
+            cause,
+        })?;
+        let paths = picture::of(source, clique).write(&folder)?;
+        Ok(paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect())
+    }
+}
+
+fn is_measured(graph: &Graph) -> bool {
+    let work = u64::from(graph.n_agents()).saturating_mul(graph.n_edges() as u64);
+    work <= DIAMETER_WORK_MAX
+}
+
+fn print(document: &Document<'_>, clique: &Clique, graph: &Graph) -> anyhow::Result<()> {
+    let too_large = "not computed for so large a graph".to_owned();
+    let range = match document.degree_min == document.degree_max {
+        true => document.degree_min.to_string(),
+        false => format!("{} to {}", document.degree_min, document.degree_max),
+    };
+    let diameter = match document.diameter {
+        Some(diameter) => diameter.to_string(),
+        None if document.components > 1 => "none: not everybody is reached".to_owned(),
+        None => too_large.clone(),
+    };
+    let connectivity = match document.algebraic_connectivity {
+        Some(value) => number(value),
+        None if graph.n_agents() == 1 => "none: there is one agent".to_owned(),
+        None if graph.n_agents() > N_SPECTRUM_MAX => too_large,
+        None => "not computed: the decomposition did not converge".to_owned(),
+    };
+    let rows = [
+        ("graph", document.graph.to_owned()),
+        ("agents", document.agents.to_string()),
+        ("edges", document.edges.to_string()),
+        ("neighbours of an agent", range),
+        ("components", document.components.to_string()),
+        ("diameter", diameter),
+        ("algebraic connectivity", connectivity),
+        ("largest clique", size_in_words(clique)),
+        ("its agents", listed(&document.largest_clique.members)),
+    ];
+    let (heads, cells): (Vec<&str>, Vec<String>) = rows.into_iter().unzip();
+    let columns = vec![
+        Column::words(
+            "topology",
+            heads.into_iter().map(str::to_owned).collect(),
+            0,
+        ),
+        Column::words(document.name, cells, 0),
+    ];
+    let (table, _) = table::fit(columns, console::width());
+    console::result(&table)?;
+    if !document.files.is_empty() {
+        console::result(&format!("\n{}", document.files.join("\n")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Where a graph comes from: a list of edges, or a federation of neighbours.
+
+use std::path::{Path, PathBuf};
+
+use fedbo_config::{FileError, TomlFile};
+use fedbo_federation::{Federation, FederationFile, Objectives};
+use fedbo_topology::{Clique, EdgeList, Graph};
+
+use crate::exit::BadInput;
+
+/// Which graph.
+#[derive(clap::Args)]
+pub(super) struct Place {
+    /// A list of edges (FILE.csv: the header from,to, then two names a line), or a federation.toml with algorithm =
+    /// "distributed-ts"
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// A graph of agents with names.
+pub(super) struct Source {
+    /// Its name, also that of its results folder.
+    pub(super) name: String,
+    /// What kind of graph it is.
+    pub(super) words: String,
+    pub(super) names: Vec<String>,
+    pub(super) graph: Graph,
+    /// The federation that it is part of.
+    pub(super) federation: Option<Federation>,
+}
+
+impl Place {
+    pub(super) fn read(&self) -> anyhow::Result<Source> {
+        let is_list = self.file.extension().is_some_and(|ending| ending == "csv");
+        if is_list {
+            Ok(edge_list(&self.file)?)
+        } else {
+            federation(&self.file)
+        }
+    }
+}
+
+impl Source {
+    pub(super) fn agent(&self, agent: u32) -> &str {
+        &self.names[agent as usize]
+    }
+
+    pub(super) fn members(&self, clique: &Clique) -> Vec<&str> {
+        let members = clique.members().iter();
+        members.map(|agent| self.agent(*agent)).collect()
+    }
+}
+
+fn edge_list(path: &Path) -> Result<Source, BadInput> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| BadInput(format!("cannot read {shown}: {error}")))?;
+    let list = EdgeList::parse(&text).map_err(|error| BadInput(format!("{shown}, {error}")))?;
+    let graph = list
+        .graph()
+        .map_err(|error| BadInput(format!("{shown}: {error}")))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    Ok(Source {
+        name: name.into_owned(),
+        words: "list of edges".to_owned(),
+        names: list.names,
+        graph,
+        federation: None,
+    })
+}
+
+fn federation(path: &Path) -> anyhow::Result<Source> {
+    let file = TomlFile::read(path)?;
+    let read: Result<FederationFile, FileError> = file.parse();
+    let federation = read?.validate(&file, Objectives::Elsewhere)?;
+    let Some(topology) = federation.topology() else {
+        return Err(BadInput(format!(
+            "{}: agents of this federation have no neighbours; set federation.algorithm = \"distributed-ts\", or name a list of \
+             edges, FILE.csv",
+            path.display()
+        ))
+        .into());
+    };
+    let agents = federation.agents.iter();
+    Ok(Source {
+        name: federation.name.clone(),
+        words: topology.words.clone(),
+        names: agents.map(|agent| agent.name.clone()).collect(),
+        graph: topology.graph.clone(),
+        federation: Some(federation),
+    })
+}

@@ -1,0 +1,89 @@
+//! The authors' figures, as they were read off.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+/// A value that was read from a curve.
+#[derive(Clone, Debug)]
+struct Reading {
+    objective: String,
+    graph: String,
+    series: String,
+    metric: String,
+    iteration: u64,
+    value: f64,
+}
+
+/// All readings.
+#[derive(Clone, Debug)]
+pub(super) struct AuthorsFigures(Vec<Reading>);
+
+impl AuthorsFigures {
+    /// Reads `official-results/distributed_ts_from_figures.csv` of the data folder.
+    pub(super) fn read(data: &Path) -> anyhow::Result<Self> {
+        let path = data.join("official-results/distributed_ts_from_figures.csv");
+        let mut reader =
+            csv::Reader::from_path(&path).with_context(|| path.display().to_string())?;
+        let mut readings = Vec::new();
+        for record in reader.records() {
+            let record = record.with_context(|| path.display().to_string())?;
+            let cell = |index: usize| record.get(index).unwrap_or_default();
+            let place = || format!("{}: {record:?}", path.display());
+            if cell(6).is_empty() {
+                continue; // hidden under another curve
+            }
+            readings.push(Reading {
+                objective: cell(1).to_owned(),
+                graph: cell(2).to_owned(),
+                series: cell(3).to_owned(),
+                metric: cell(4).to_owned(),
+                iteration: cell(5).parse().with_context(place)?,
+                value: cell(6).parse().with_context(place)?,
+            });
+        }
+        anyhow::ensure!(!readings.is_empty(), "{}: no values", path.display());
+        Ok(Self(readings))
+    }
+
+    /// The last reading of a curve, with its iteration.
+    pub(super) fn last(
+        &self,
+        objective: &str,
+        graph: &str,
+        series: &str,
+        metric: &str,
+    ) -> Option<(u64, f64)> {
+        let of_curve = self.0.iter().filter(|reading| {
+            reading.objective == objective
+                && reading.graph.starts_with(graph)
+                && reading.series == series
+                && reading.metric == metric
+        });
+        let last = of_curve.max_by_key(|reading| reading.iteration)?;
+        Some((last.iteration, last.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs the data folder: `FEDBO_DATA`, by default `../shared/data` beside the workspace. Without it this test fails.
+    #[test]
+    fn readings_are_found_by_curve() {
+        let data = std::env::var_os("FEDBO_DATA").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+            std::path::PathBuf::from,
+        );
+        let figures = AuthorsFigures::read(&data).unwrap();
+        let last = |graph, series, metric| figures.last("ackley", graph, series, metric).unwrap();
+        let (round, value) = last("star", "7", "cumulative_best_regret");
+        assert_eq!(round, 99);
+        assert!((value - 7.7141).abs() < 1e-12);
+        let (round, value) = last("Erdos-Renyi", "p=0.6", "cumulative_simple_regret");
+        assert_eq!(round, 49);
+        assert!((value - 2.7222).abs() < 1e-12);
+        assert!(figures.last("ackley", "star", "9", "x").is_none());
+    }
+}

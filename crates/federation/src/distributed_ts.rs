@@ -1,0 +1,236 @@
+//! A federation of neighbours on a graph: `[distributed-ts]`, and what its arms differ in.
+
+use fedbo_algorithms::distributed_ts::{
+    DistributedTs, DistributedTsSettings, IndependentDraws, Query,
+};
+use fedbo_algorithms::{Domain, StrategyError, ThompsonSettings, UcbMultiplier};
+use fedbo_config::{Check, FileError};
+use fedbo_protocol::{InitialSharing, Neighbourhood, Pace, PeerPlan, ReportContent};
+use fedbo_space::Space;
+use fedbo_streams::Seed;
+use serde::Deserialize;
+
+use crate::checked::Arm;
+use crate::topology::Topology;
+
+/// `[distributed-ts]`: how an agent works with its neighbours' observations.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DistributedTsTable {
+    /// `synchronous` (default): a round begins when all neighbours have reported the one before; `asynchronous`: as soon as the own
+    /// trial has ended.
+    pub pace: Option<String>,
+    /// Seconds that a peer on a network waits for a neighbour in a synchronous round, after its own trial; default as long as it
+    /// takes. In one process nobody is late.
+    pub patience_s: Option<f64>,
+    /// What is shared of the initial points: `all` (default), `best` (as in the authors' code) or `none`.
+    pub share_initial: Option<String>,
+    /// β_t: a number (default 1), or the bound of FTS's theorem 1.
+    pub ucb_multiplier: Option<fedbo_config::UcbEntry>,
+    /// How a query is found: `sample` (default), the maximizer of a function drawn from the posterior; `independent`, as in the
+    /// authors' code: the largest of draws that are independent from candidate to candidate.
+    pub query: Option<String>,
+    /// Points of the grid of candidates in each dimension, of `query = "independent"`; default 100.
+    pub grid: Option<usize>,
+    /// How far a query may be from the agent's last point, in the unit cube, of `query = "independent"`.
+    pub radius: Option<f64>,
+    /// In one process: a trial takes from 1 − spread to 1 + spread of the usual time, in `[0, 1)`; default 0.5 at an asynchronous
+    /// pace. Virtual time alone: nothing depends on how long trials really take.
+    pub spread: Option<f64>,
+    /// In one process: a report takes up to twice this, in times of a usual trial; default 0.
+    pub delay: Option<f64>,
+    /// In one process: the probability that a report is lost and sent again after the time of a trial, in `[0, 1)`; default 0.
+    pub loss: Option<f64>,
+}
+
+/// How long trials and reports take in one process, in times of a usual trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VirtualNetwork {
+    /// A trial takes from 1 − spread to 1 + spread.
+    pub spread: f64,
+    /// A report takes up to twice this.
+    pub delay: f64,
+    /// Probability that a report is lost, and sent again after the time of a trial.
+    pub loss: f64,
+}
+
+/// How neighbours work together.
+#[derive(Clone, Debug)]
+pub struct Neighbours {
+    /// Who is whose neighbour.
+    pub topology: Topology,
+    /// When rounds begin.
+    pub pace: Pace,
+    /// How long things take in one process.
+    pub network: VirtualNetwork,
+    initial_sharing: InitialSharing,
+    settings: DistributedTsSettings,
+}
+
+/// Points of a grid in each dimension by default: that of the paper's figure.
+const GRID: usize = 100;
+/// Seconds of patience at most: a month.
+const PATIENCE_S_MAX: f64 = 2_678_400.0;
+/// Times of a trial that a report may take.
+const DELAY_MAX: f64 = 1000.0;
+
+impl Neighbours {
+    /// Checks `[distributed-ts]`.
+    pub(crate) fn of(
+        table: &DistributedTsTable,
+        check: Check<'_>,
+        topology: Topology,
+        own: ThompsonSettings,
+    ) -> Result<Self, FileError> {
+        let words = [("synchronous", false), ("asynchronous", true)];
+        let asynchronous = check.word(&at("pace"), table.pace.as_deref(), &words)?;
+        let asynchronous = asynchronous.unwrap_or(false);
+        let words = [
+            ("all", InitialSharing::All),
+            ("best", InitialSharing::Best),
+            ("none", InitialSharing::Nothing),
+        ];
+        let path = at("share_initial");
+        let initial_sharing = check.word(&path, table.share_initial.as_deref(), &words)?;
+        Ok(Self {
+            topology,
+            pace: pace(table, check, asynchronous)?,
+            network: network(table, check, asynchronous)?,
+            initial_sharing: initial_sharing.unwrap_or_default(),
+            settings: DistributedTsSettings {
+                own,
+                query: query(table, check)?,
+            },
+        })
+    }
+
+    /// The strategy of an agent in an arm. Fits of equal data are equal: `seed` is the federation's.
+    pub(crate) fn strategy(
+        &self,
+        arm: Arm,
+        ts_ucb_multiplier: UcbMultiplier,
+        space: &Space,
+        seed: Seed,
+    ) -> Result<DistributedTs, StrategyError> {
+        let mut settings = self.settings.clone();
+        if arm == Arm::Ts {
+            settings.own.ucb_multiplier = ts_ucb_multiplier;
+        }
+        DistributedTs::new(Domain::Space(space.clone()), settings, seed)
+    }
+
+    /// What an agent is going to do in an arm: alone, its graph has no edges.
+    pub(crate) fn plan(
+        &self,
+        arm: Arm,
+        id: u32,
+        initial: Vec<Vec<f64>>,
+        n_rounds: u64,
+    ) -> PeerPlan {
+        PeerPlan {
+            id,
+            initial,
+            n_rounds,
+            neighbourhood: match arm {
+                Arm::Ts => Neighbourhood::fixed([]),
+                _ => self.topology.neighbourhood(id),
+            },
+            pace: self.pace,
+            initial_sharing: self.initial_sharing,
+            content: match arm {
+                Arm::Placebo => ReportContent::Placebo,
+                _ => ReportContent::Observed,
+            },
+        }
+    }
+}
+
+fn at(key: &str) -> [&str; 2] {
+    ["distributed-ts", key]
+}
+
+fn pace(
+    table: &DistributedTsTable,
+    check: Check<'_>,
+    asynchronous: bool,
+) -> Result<Pace, FileError> {
+    let path = at("patience_s");
+    if asynchronous {
+        if table.patience_s.is_some() {
+            let message =
+                "distributed-ts.patience_s has no effect unless pace = \"synchronous\"; remove it";
+            return Err(check.file.error(&path, message));
+        }
+        return Ok(Pace::Asynchronous);
+    }
+    let patience = table.patience_s.map(|seconds| {
+        let fits = (0.001..=PATIENCE_S_MAX).contains(&seconds);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked to be between 1 ms and a month"
+        )]
+        match fits {
+            true => Ok((seconds * 1e3).round() as u64),
+            false => {
+                let expected = format!("seconds from 0.001 to {PATIENCE_S_MAX}");
+                Err(check.file.value_error(&path, expected))
+            }
+        }
+    });
+    Ok(Pace::Synchronous {
+        patience: patience.transpose()?,
+    })
+}
+
+fn network(
+    table: &DistributedTsTable,
+    check: Check<'_>,
+    asynchronous: bool,
+) -> Result<VirtualNetwork, FileError> {
+    let within = |key: &str, given: Option<f64>, standard: f64, below: f64| {
+        let value = given.unwrap_or(standard);
+        match (0.0..below).contains(&value) {
+            true => Ok(value),
+            false => {
+                let expected = format!("a number of at least 0 and below {below}");
+                Err(check.file.value_error(&at(key), expected))
+            }
+        }
+    };
+    let standard = if asynchronous { 0.5 } else { 0.0 };
+    Ok(VirtualNetwork {
+        spread: within("spread", table.spread, standard, 1.0)?,
+        delay: within("delay", table.delay, 0.0, DELAY_MAX)?,
+        loss: within("loss", table.loss, 0.0, 1.0)?,
+    })
+}
+
+fn query(table: &DistributedTsTable, check: Check<'_>) -> Result<Query, FileError> {
+    let words = [("sample", false), ("independent", true)];
+    let independent = check.word(&at("query"), table.query.as_deref(), &words)?;
+    if independent != Some(true) {
+        let idle = [
+            ("grid", table.grid.is_some()),
+            ("radius", table.radius.is_some()),
+        ];
+        return match idle.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(Query::Sample),
+            Some((key, _)) => {
+                let message = format!(
+                    "distributed-ts.{key} has no effect unless query = \"independent\"; remove it"
+                );
+                Err(check.file.error(&at(key), message))
+            }
+        };
+    }
+    let Some(radius) = table.radius else {
+        let remedy =
+            "add radius = .., how far a query may be from the agent's last point in the unit cube";
+        return Err(check.file.missing_error(&at("radius"), remedy));
+    };
+    Ok(Query::IndependentDraws(IndependentDraws {
+        n_per_dim: check.count(&at("grid"), table.grid.unwrap_or(GRID), 1000)?,
+        radius: check.positive(&at("radius"), radius)?,
+    }))
+}

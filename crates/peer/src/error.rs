@@ -1,0 +1,156 @@
+//! Why a peer cannot go on.
+
+use std::path::PathBuf;
+
+use fedbo_agent::parts::PlayError;
+use fedbo_agent::{HomeError, KeyError, LinkError, TrialsError};
+use fedbo_config::FileError;
+use fedbo_coordinator::http::ListenError;
+use fedbo_protocol::AgentError;
+use fedbo_wire::PublicKey;
+
+/// Why a home cannot be a peer's.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OtherHome {
+    /// It cannot be used at all.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// It belongs to another peer.
+    #[error(
+        "{}: this folder is of the peer {name:?}, begun with another {what}; name another home, or go on with what was there \
+         when it was begun", path.display()
+    )]
+    Differs {
+        /// The home.
+        path: PathBuf,
+        /// What differs: federation, name or key.
+        what: &'static str,
+        /// Whose it is.
+        name: String,
+    },
+}
+
+/// Why a peer cannot go on. What it has measured and received is kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerError {
+    /// Its file, or the federation's.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Its home.
+    #[error(transparent)]
+    Home(#[from] OtherHome),
+    /// Its key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Its trials cannot be read or written.
+    #[error(transparent)]
+    Trials(#[from] TrialsError),
+    /// What happens cannot be stored.
+    #[error("{0}; all that was confirmed before is kept, start again to go on")]
+    Memory(HomeError),
+    /// A trial cannot be evaluated.
+    #[error(transparent)]
+    Play(#[from] PlayError),
+    /// Nobody can be listened to.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Threads cannot be started.
+    #[error("no threads can be started: {0}")]
+    Threads(std::io::Error),
+    /// There are no random numbers.
+    #[error("the operating system gives no random numbers: {0}")]
+    NoRandomness(String),
+    /// The machine failed.
+    #[error(transparent)]
+    Machine(#[from] AgentError),
+    /// What is remembered cannot have happened.
+    #[error(
+        "the peer's memory does not fit its federation or its trials: {0}; restore its home from a copy"
+    )]
+    Log(String),
+    /// What the peer would report is not what it kept.
+    #[error(
+        "round {round}: what the peer reported is not what it would report now; its trials, its file or this program have changed: \
+         put back what was there"
+    )]
+    ReportDiffers {
+        /// The round.
+        round: u64,
+    },
+    /// The federation's file is not what this peer needs.
+    #[error("{0}")]
+    Unfit(String),
+    /// Addresses of neighbours are missing, or too many.
+    #[error("{0}")]
+    Addresses(String),
+    /// A way to a neighbour cannot be tried.
+    #[error("{neighbour}: {source}")]
+    Link {
+        /// Whom, in words.
+        neighbour: String,
+        /// Why.
+        source: LinkError,
+    },
+    /// Who answers where a neighbour was has another key.
+    #[error(
+        "who answers at {url} as {neighbour:?} has the key {found}, known is {known}: either somebody else is in its place, or its home \
+         was made anew; nothing was sent to it. Ask its owner; if the key is right, name it as key of this neighbour in the \
+         peer's file"
+    )]
+    Impostor {
+        /// The neighbour.
+        neighbour: String,
+        /// Where.
+        url: String,
+        /// Its key, as it was.
+        known: PublicKey,
+        /// What the other has.
+        found: PublicKey,
+    },
+    /// Who answers is somebody else, or cannot show its key.
+    #[error("{url}: {message}")]
+    Stranger {
+        /// Where.
+        url: String,
+        /// Who it is, and the way out.
+        message: String,
+    },
+    /// A neighbour has another file.
+    #[error(
+        "{neighbour:?} at {url} has another federation file than this peer ({path}): give all peers the same, with the same \
+         [topology]; what each tunes, its command, may differ"
+    )]
+    OtherFile {
+        /// The neighbour.
+        neighbour: String,
+        /// Where.
+        url: String,
+        /// This peer's file.
+        path: String,
+    },
+    /// A neighbour refuses for good.
+    #[error("{neighbour:?} refuses {what}: {message}")]
+    Refused {
+        /// The neighbour.
+        neighbour: String,
+        /// What it refuses.
+        what: String,
+        /// Why, and the way out.
+        message: String,
+    },
+    /// A neighbour has more of this peer's reports than this peer.
+    #[error(
+        "{neighbour:?} has {theirs} reports of this peer, whose home holds {ours}: the home was set back to an older copy. Restore \
+         the newest one: values that were shared cannot be measured anew"
+    )]
+    SetBack {
+        /// The neighbour.
+        neighbour: String,
+        /// Reports that it has.
+        theirs: u64,
+        /// Reports that are here.
+        ours: u64,
+    },
+}

@@ -1,0 +1,336 @@
+//! What the threads of a peer tell each other: the session, a link for each neighbour, the service.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fedbo_wire::PublicKey;
+
+use crate::PeerError;
+
+/// Longest time until the stop flag is looked at, which nobody tells.
+const TICK: Duration = Duration::from_millis(100);
+/// Requests that are not by a known key end a pause only so often.
+const STRANGERS: Duration = Duration::from_secs(1);
+/// That somebody else speaks in a neighbour's name is said only so often.
+const IMPOSTORS: Duration = Duration::from_secs(60);
+
+/// The state that threads share, and their way to wait for its change.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    state: Mutex<State>,
+    changed: Condvar,
+    stop: Arc<AtomicBool>,
+    /// Ends requests when the session ends, for whatever reason.
+    over: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct State {
+    links: BTreeMap<u32, LinkState>,
+    /// Reports of the peer's own that are kept.
+    n_outgoing: u64,
+    /// Counts reports that have come.
+    n_came: u64,
+    /// Counts requests by whom no link is known yet.
+    strangers: (u64, Option<Instant>),
+    is_over: bool,
+    failure: Option<PeerError>,
+}
+
+/// Where the peer stands with one neighbour.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkState {
+    /// Its key, once it is known.
+    pub(crate) key: Option<PublicKey>,
+    /// A link serves it.
+    pub(crate) is_claimed: bool,
+    /// It has shown who it is, and said what it has, since this process or its own began.
+    pub(crate) is_introduced: bool,
+    /// Reports that it has confirmed.
+    pub(crate) confirmed: u64,
+    /// The last attempt to reach it failed.
+    pub(crate) is_away: bool,
+    /// Requests that it has sent.
+    pub(crate) n_contacts: u64,
+    /// Each has all that the other will ever report.
+    pub(crate) is_complete: bool,
+    /// It knows that this peer needs nothing more, or has said so itself.
+    pub(crate) is_done: bool,
+    /// Attempts to tell it so that failed.
+    pub(crate) n_farewells_failed: u32,
+    /// When it was last said that somebody else speaks in its name.
+    pub(crate) said_impostor: Option<Instant>,
+}
+
+/// What a link does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Ask who the neighbour is and what it has.
+    Introduce,
+    /// Send the report of this round.
+    Push(u64),
+    /// Say that this peer needs nothing more.
+    Farewell,
+    /// The process ends.
+    Over,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        links: BTreeMap<u32, LinkState>,
+        n_outgoing: u64,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let state = State {
+            links,
+            n_outgoing,
+            n_came: 0,
+            strangers: (0, None),
+            is_over: false,
+            failure: None,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            stop,
+            over: Arc::default(),
+        }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Where the peer stands with a neighbour.
+    pub(crate) fn link(&self, slot: u32) -> LinkState {
+        self.lock().links.get(&slot).cloned().unwrap_or_default()
+    }
+
+    /// Where it stands with all.
+    pub(crate) fn links(&self) -> BTreeMap<u32, LinkState> {
+        self.lock().links.clone()
+    }
+
+    /// Changes where the peer stands with a neighbour; what the change returns.
+    pub(crate) fn change<R>(&self, slot: u32, change: impl FnOnce(&mut LinkState) -> R) -> R {
+        let mut state = self.lock();
+        let result = change(state.links.entry(slot).or_default());
+        drop(state);
+        self.changed.notify_all();
+        result
+    }
+
+    /// Ends the session with an error; the first one counts.
+    pub(crate) fn fail(&self, error: PeerError) {
+        self.lock().failure.get_or_insert(error);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn take_failure(&self) -> Option<PeerError> {
+        self.lock().failure.take()
+    }
+
+    /// Reports of the peer's own.
+    pub(crate) fn n_outgoing(&self) -> u64 {
+        self.lock().n_outgoing
+    }
+
+    /// The peer has made one more report.
+    pub(crate) fn made(&self, n_outgoing: u64) {
+        self.lock().n_outgoing = n_outgoing;
+        self.changed.notify_all();
+    }
+
+    /// A report has come.
+    pub(crate) fn came(&self) {
+        self.lock().n_came += 1;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn n_came(&self) -> u64 {
+        self.lock().n_came
+    }
+
+    /// Is set when the session ends.
+    pub(crate) fn over(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.over)
+    }
+
+    /// Ends all links.
+    pub(crate) fn end(&self) {
+        self.lock().is_over = true;
+        self.over.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    /// A neighbour has sent a request: a link that waits to try again does so now.
+    pub(crate) fn contact(&self, slot: u32) {
+        self.change(slot, |link| link.n_contacts += 1);
+    }
+
+    /// Somebody has sent a request as this neighbour whose key is not known yet: perhaps it is there now.
+    pub(crate) fn contact_by_stranger(&self, slot: u32) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let (count, last) = &mut state.strangers;
+        if last.is_some_and(|last| now.duration_since(last) < STRANGERS) {
+            return;
+        }
+        *last = Some(now);
+        *count += 1;
+        if let Some(link) = state.links.get_mut(&slot) {
+            link.n_contacts += 1;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Whether it is worth saying that somebody else speaks as this neighbour: whoever does so must not fill logs.
+    pub(crate) fn may_say_impostor(&self, slot: u32) -> bool {
+        self.change(slot, |link| {
+            let now = Instant::now();
+            let is_due = link
+                .said_impostor
+                .is_none_or(|last| now.duration_since(last) >= IMPOSTORS);
+            if is_due {
+                link.said_impostor = Some(now);
+            }
+            is_due
+        })
+    }
+
+    /// Waits until there is something to do for a neighbour.
+    pub(crate) fn work(&self, slot: u32) -> Work {
+        let mut state = self.lock();
+        loop {
+            if state.is_over || self.is_stopped() {
+                return Work::Over;
+            }
+            let n_outgoing = state.n_outgoing;
+            match state.links.get(&slot) {
+                Some(link) if !link.is_introduced => return Work::Introduce,
+                Some(link) if link.confirmed < n_outgoing => return Work::Push(link.confirmed),
+                Some(link) if link.is_complete && !link.is_done => return Work::Farewell,
+                _ => state = self.wait(state, TICK),
+            }
+        }
+    }
+
+    /// Waits before another attempt, no longer than until the neighbour sends a request; a link that serves none yet, until
+    /// anybody unknown does. `false` if the process ends.
+    pub(crate) fn pause(&self, slot: Option<u32>, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut state = self.lock();
+        let n_contacts = |state: &State| match slot {
+            Some(slot) => state.links.get(&slot).map_or(0, |link| link.n_contacts),
+            None => state.strangers.0,
+        };
+        let before = n_contacts(&state);
+        loop {
+            if state.is_over || self.is_stopped() {
+                return false;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || n_contacts(&state) != before {
+                return true;
+            }
+            state = self.wait(state, left.min(TICK));
+        }
+    }
+
+    /// Waits for a change, for a moment at most.
+    pub(crate) fn idle(&self, n_came: u64, time: Duration) {
+        let state = self.lock();
+        if state.n_came == n_came && state.failure.is_none() && !self.is_stopped() {
+            drop(self.wait(state, time.min(TICK)));
+        }
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+        let waited = self.changed.wait_timeout(state, time);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hub() -> Hub {
+        let link = LinkState {
+            is_introduced: true,
+            confirmed: 1,
+            ..LinkState::default()
+        };
+        let links = BTreeMap::from([(1, link.clone()), (2, link)]);
+        Hub::new(links, 2, Arc::new(AtomicBool::new(false)))
+    }
+
+    #[test]
+    fn a_link_introduces_itself_then_sends_then_takes_its_leave() {
+        let hub = hub();
+        assert_eq!(hub.work(1), Work::Push(1));
+        hub.change(1, |link| link.is_introduced = false);
+        assert_eq!(hub.work(1), Work::Introduce);
+        hub.change(1, |link| {
+            link.is_introduced = true;
+            link.confirmed = 2;
+            link.is_complete = true;
+        });
+        assert_eq!(hub.work(1), Work::Farewell);
+        assert_eq!(hub.work(2), Work::Push(1));
+        hub.end();
+        assert_eq!(hub.work(1), Work::Over);
+    }
+
+    #[test]
+    fn a_pause_ends_when_the_neighbour_comes_and_no_other() {
+        let hub = hub();
+        let pause = |slot, time: Duration| {
+            std::thread::scope(|scope| {
+                let since = Instant::now();
+                let paused = scope.spawn(|| hub.pause(slot, time));
+                std::thread::sleep(Duration::from_millis(20));
+                hub.contact(2);
+                assert!(paused.join().unwrap());
+                since.elapsed()
+            })
+        };
+        let short = Duration::from_millis(300);
+        assert!(pause(Some(1), short) >= short);
+        assert!(pause(Some(2), Duration::from_secs(60)) < Duration::from_secs(30));
+        hub.stop.store(true, Ordering::Relaxed);
+        assert!(!hub.pause(Some(1), Duration::from_secs(60)));
+    }
+
+    /// Who is not known ends pauses only so often: nobody makes this peer knock without a rest.
+    #[test]
+    fn strangers_end_few_pauses() {
+        let hub = hub();
+        for _ in 0..1000 {
+            hub.contact_by_stranger(1);
+        }
+        assert_eq!(hub.link(1).n_contacts, 1);
+        let said = (0..1000).filter(|_| hub.may_say_impostor(1)).count();
+        assert_eq!((said, hub.may_say_impostor(2)), (1, true));
+    }
+
+    #[test]
+    fn the_first_failure_counts() {
+        let hub = hub();
+        hub.fail(PeerError::ReportDiffers { round: 1 });
+        hub.fail(PeerError::ReportDiffers { round: 2 });
+        let failure = hub.take_failure();
+        assert!(matches!(
+            failure,
+            Some(PeerError::ReportDiffers { round: 1 })
+        ));
+        assert!(hub.take_failure().is_none());
+    }
+}

@@ -1,0 +1,319 @@
+//! What a peer remembers: the events that its machine takes, in their order, and what it has made of them.
+//!
+//! The log is also the queue: a report is answered once it is in it, and the machine takes what is in it. So there is one order of
+//! events, and a peer that begins again takes the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use fedbo_agent::HomeError;
+use fedbo_agent::parts::Database;
+use fedbo_database::{Failure, Mode};
+use fedbo_protocol::Tick;
+use fedbo_wire::{PeerReport, PublicKey};
+use rusqlite::{Transaction, params};
+
+use crate::Member;
+use crate::error::OtherHome;
+use crate::records::{
+    Log, MEMORY_FILE, NeighbourMemory, Sender, begin, n_outgoing, outgoing, read_event, read_log,
+    read_neighbours,
+};
+use crate::schema::FORMAT;
+
+/// A peer's memory, shared by all threads of its process.
+#[derive(Debug)]
+pub struct Memory {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: Database,
+    /// Reports of each sender.
+    senders: BTreeMap<u32, Sender>,
+    /// Number of the last event, and its time.
+    last: (u64, Tick),
+    /// The time of the last event when this process began, and when that was.
+    since: (Tick, Instant),
+}
+
+/// An event with its place in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logged {
+    /// Its number, from 1 on.
+    pub seq: u64,
+    /// When it happened: milliseconds in which the peer ran.
+    pub at: Tick,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happens to a peer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A trial of its own has ended.
+    Evaluated {
+        /// Which.
+        trial: u64,
+        /// Its value, to be maximized; none if it failed.
+        value: Option<f64>,
+    },
+    /// A report has come; its bytes, as they were signed.
+    Report(Vec<u8>),
+    /// Its patience has ended.
+    Tick,
+}
+
+/// What became of a report that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is new, and durable now.
+    New,
+    /// It had come before.
+    Again,
+    /// Another report of this round had come before.
+    Conflict {
+        /// It is the first such of its round, which is kept as evidence.
+        is_new: bool,
+    },
+}
+
+impl Memory {
+    /// Opens the memory in a home, or begins it for this member and key.
+    ///
+    /// # Errors
+    /// If it cannot be read or written, or belongs to another peer.
+    pub fn open(home: &Path, member: &Member, key: PublicKey) -> Result<Self, OtherHome> {
+        let database = Database::open(&home.join(MEMORY_FILE), Mode::Create, &FORMAT)?;
+        let stored = database.write(|tx| begin(tx, member, key))?;
+        let differs = [
+            ("federation", stored.digest != member.digest),
+            ("name", stored.slot != member.slot),
+            ("key", stored.key != key),
+        ];
+        if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
+            return Err(OtherHome::Differs {
+                path: home.to_owned(),
+                what,
+                name: stored.name,
+            });
+        }
+        let Log { senders, last } = database.read(read_log)?;
+        Ok(Self {
+            inner: Mutex::new(Inner {
+                database,
+                senders,
+                last,
+                since: (last.1, Instant::now()),
+            }),
+        })
+    }
+
+    /// Milliseconds in which the peer has run, now. They go on where they were when it last noted something.
+    pub fn now(&self) -> Tick {
+        self.lock().now()
+    }
+
+    /// The events after this one, some at a time.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn events_after(&self, seq: u64) -> Result<Vec<Logged>, HomeError> {
+        const SOME: u32 = 256;
+        let sql = "SELECT seq, at_ms, kind, trial, value, bytes FROM events WHERE seq > ? ORDER BY seq LIMIT ?";
+        let inner = self.lock();
+        if seq >= inner.last.0 {
+            return Ok(Vec::new());
+        }
+        inner.database.read(|tx| {
+            let mut statement = tx.prepare_cached(sql)?;
+            let mut rows = statement.query(params![seq, SOME])?;
+            let mut events = Vec::new();
+            while let Some(row) = rows.next()? {
+                events.push(read_event(row)?);
+            }
+            Ok(events)
+        })
+    }
+
+    /// Notes that a trial has ended. Durable when this returns.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn note_evaluated(&self, trial: u64, value: Option<f64>) -> Result<(), HomeError> {
+        let sql =
+            "INSERT INTO events (seq, at_ms, kind, trial, value) VALUES (?, ?, 'evaluated', ?, ?)";
+        let value = value.map(f64::to_le_bytes);
+        self.lock().append(|tx, seq, at| {
+            tx.execute(sql, params![seq, at, trial, value])?;
+            Ok(())
+        })
+    }
+
+    /// Notes that the peer's patience has ended.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn note_tick(&self) -> Result<(), HomeError> {
+        let sql = "INSERT INTO events (seq, at_ms, kind) VALUES (?, ?, 'tick')";
+        self.lock().append(|tx, seq, at| {
+            tx.execute(sql, params![seq, at])?;
+            Ok(())
+        })
+    }
+
+    /// Takes a report that has been looked at. Durable when this returns.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn take(&self, sender: u32, round: u64, bytes: &[u8]) -> Result<Taken, HomeError> {
+        let mut inner = self.lock();
+        let has_come = inner
+            .senders
+            .get(&sender)
+            .is_some_and(|known| round < known.next || known.early.contains(&round));
+        if has_come {
+            return inner.compare(sender, round, bytes);
+        }
+        let sql = "INSERT INTO events (seq, at_ms, kind, sender, round, bytes) VALUES (?, ?, 'report', ?, ?, ?)";
+        inner.append(|tx, seq, at| {
+            tx.execute(sql, params![seq, at, sender, round, bytes])?;
+            Ok(())
+        })?;
+        inner.senders.entry(sender).or_default().add(round);
+        Ok(Taken::New)
+    }
+
+    /// Reports of a sender that have come without a gap.
+    pub fn received_from(&self, sender: u32) -> u64 {
+        let inner = self.lock();
+        inner.senders.get(&sender).map_or(0, |known| known.next)
+    }
+
+    /// Keeps a report of the peer's own before it leaves; `false` if another one of its round is kept.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn keep(&self, round: u64, bytes: &[u8]) -> Result<bool, HomeError> {
+        let inner = self.lock();
+        if let Some(kept) = inner.database.read(|tx| outgoing(tx, round))? {
+            return Ok(kept == bytes);
+        }
+        let sql = "INSERT INTO outbox (round, bytes) VALUES (?, ?)";
+        inner.database.write(|tx| {
+            tx.execute(sql, params![round, bytes])?;
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    /// The peer's own report of a round, once it is kept.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn outgoing(&self, round: u64) -> Result<Option<Vec<u8>>, HomeError> {
+        self.lock().database.read(|tx| outgoing(tx, round))
+    }
+
+    /// Reports of the peer's own that are kept.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn n_outgoing(&self) -> Result<u64, HomeError> {
+        self.lock().database.read(n_outgoing)
+    }
+
+    /// What is remembered of neighbours, by place.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn neighbours(&self) -> Result<Vec<NeighbourMemory>, HomeError> {
+        self.lock().database.read(read_neighbours)
+    }
+
+    /// Keeps where a neighbour is found, and its key where the user has named one.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn meet(
+        &self,
+        slot: u32,
+        name: &str,
+        url: &str,
+        key: Option<PublicKey>,
+    ) -> Result<(), HomeError> {
+        let sql = "INSERT INTO neighbours (slot, name, url, key) VALUES (?, ?, ?, ?)
+                   ON CONFLICT (slot) DO UPDATE SET url = excluded.url, key = coalesce(excluded.key, key)";
+        self.lock().database.write(|tx| {
+            tx.execute(sql, params![slot, name, url, key.map(|key| key.0)])?;
+            Ok(())
+        })
+    }
+
+    /// Keeps a neighbour's key, if none is known.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn pin(&self, slot: u32, key: PublicKey) -> Result<(), HomeError> {
+        let sql = "UPDATE neighbours SET key = ? WHERE slot = ? AND key IS NULL";
+        self.lock().database.write(|tx| {
+            tx.execute(sql, params![key.0, slot])?;
+            Ok(())
+        })
+    }
+
+    /// Keeps how many reports a neighbour has confirmed, and when.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn confirm(&self, slot: u32, confirmed: u64, now_ms: u64) -> Result<(), HomeError> {
+        let sql = "UPDATE neighbours SET confirmed = ?, contact_at_ms = ? WHERE slot = ?";
+        self.lock().database.write(|tx| {
+            tx.execute(sql, params![confirmed, now_ms, slot])?;
+            Ok(())
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // What is in memory changes only after what is stored has.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn now(&self) -> Tick {
+        let (before, began) = self.since;
+        let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        before.saturating_add(elapsed).max(self.last.1)
+    }
+
+    fn append(
+        &mut self,
+        insert: impl FnOnce(&Transaction<'_>, u64, Tick) -> Result<(), Failure>,
+    ) -> Result<(), HomeError> {
+        let (seq, at) = (self.last.0 + 1, self.now());
+        self.database.write(|tx| insert(tx, seq, at))?;
+        self.last = (seq, at);
+        Ok(())
+    }
+
+    /// What a report is to the one of its round that came before.
+    fn compare(&self, sender: u32, round: u64, bytes: &[u8]) -> Result<Taken, HomeError> {
+        let sql = "SELECT bytes FROM events WHERE kind = 'report' AND sender = ? AND round = ?";
+        let known: Vec<u8> = self.database.read(|tx| {
+            let mut statement = tx.prepare_cached(sql)?;
+            Ok(statement.query_row(params![sender, round], |row| row.get(0))?)
+        })?;
+        if PeerReport::content_of(&known) == PeerReport::content_of(bytes) {
+            return Ok(Taken::Again);
+        }
+        let sql = "INSERT OR IGNORE INTO conflicts (sender, round, bytes) VALUES (?, ?, ?)";
+        let n_kept = self
+            .database
+            .write(|tx| Ok(tx.execute(sql, params![sender, round, bytes])?))?;
+        Ok(Taken::Conflict { is_new: n_kept > 0 })
+    }
+}

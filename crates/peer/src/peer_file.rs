@@ -1,0 +1,330 @@
+//! `peer.toml`: a peer as its owner writes it, and its check.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_agent::parts::{ObjectiveTable, PlayError, checked_url};
+use fedbo_config::TomlFile;
+use fedbo_coordinator::TlsFiles;
+use fedbo_coordinator::http::{ConnectionLimits, ListenSettings};
+use fedbo_objective::{CommandObjective, Failure, Objective};
+use fedbo_wire::PublicKey;
+use serde::Deserialize;
+
+use crate::federation_file::SharedFile;
+use crate::{Address, Member, Observer, Parts, PeerError};
+
+/// The folder of a peer, unless its file says otherwise.
+pub const HOME: &str = "fedbo-peer";
+/// Where a peer listens, unless that is said otherwise.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7434);
+/// Connections of strangers; a peer has few neighbours.
+const N_STRANGERS: usize = 256;
+
+/// A whole file: plain data, not yet checked.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PeerToml {
+    /// Version of the file's layout; 1, also by default.
+    version: Option<u64>,
+    peer: PeerTable,
+    objective: Option<ObjectiveTable>,
+    neighbours: Vec<NeighbourTable>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PeerTable {
+    federation: Option<PathBuf>,
+    name: Option<String>,
+    home: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    ca: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NeighbourTable {
+    name: Option<String>,
+    url: Option<String>,
+    key: Option<String>,
+}
+
+/// What is said beside the file, in place of what it says.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// The peer's name on the roster.
+    pub name: Option<String>,
+    /// Its folder.
+    pub home: Option<PathBuf>,
+    /// Where it listens.
+    pub listen: Option<SocketAddr>,
+    /// Neighbours, each `URL` or `NAME=URL`; those of the file with the same name are found there.
+    pub neighbours: Vec<String>,
+    /// Plain HTTP also beyond this machine, in both directions.
+    pub plain_http: bool,
+    /// End after the last round without waiting for neighbours that are away or not done.
+    pub leaves: bool,
+}
+
+/// A peer's file, checked but for what needs the federation's.
+#[derive(Clone, Debug)]
+pub struct PeerFile {
+    /// The peer's folder.
+    pub home: PathBuf,
+    federation: PathBuf,
+    name: String,
+    listen: SocketAddr,
+    tls: Option<TlsFiles>,
+    authority: Option<PathBuf>,
+    neighbours: Vec<NeighbourTable>,
+    objective: Option<ObjectiveTable>,
+    overrides: Overrides,
+    file: TomlFile,
+}
+
+impl PeerFile {
+    /// Reads and checks a file. Relative paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// The first thing that cannot be used, with its place and the way out.
+    pub fn load(path: &Path, overrides: Overrides) -> Result<Self, PeerError> {
+        Self::checked(TomlFile::read(path)?, overrides)
+    }
+
+    fn checked(file: TomlFile, overrides: Overrides) -> Result<Self, PeerError> {
+        let read: PeerToml = file.parse()?;
+        if read.version.is_some_and(|version| version != 1) {
+            let expected = "1, the only version of this file's layout so far";
+            return Err(file.value_error(&["version"], expected).into());
+        }
+        let PeerTable {
+            federation,
+            name,
+            home,
+            listen,
+            tls_cert,
+            tls_key,
+            ca,
+        } = read.peer;
+        let folder = file.folder().to_owned();
+        let at_home = |path: PathBuf| folder.join(path);
+        let Some(name) = overrides.name.clone().or(name) else {
+            let remedy = "add name = \"...\", one of the federation's [[agents]], or give --name";
+            return Err(file.missing_error(&["peer", "name"], remedy).into());
+        };
+        let tls = match (tls_cert, tls_key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles {
+                certificate: at_home(certificate),
+                key: at_home(key),
+            }),
+            (None, None) => None,
+            (given, _) => {
+                let missing = if given.is_some() {
+                    "tls_key"
+                } else {
+                    "tls_cert"
+                };
+                let remedy = "name a certificate and its key, both as PEM files, or neither";
+                return Err(file.missing_error(&["peer", missing], remedy).into());
+            }
+        };
+        let home = home.unwrap_or_else(|| HOME.into());
+        let home = overrides.home.clone().unwrap_or_else(|| at_home(home));
+        let listen = overrides.listen.or(listen).unwrap_or(LISTEN);
+        Ok(Self {
+            federation: at_home(federation.unwrap_or_else(|| "federation.toml".into())),
+            authority: ca.map(at_home),
+            neighbours: read.neighbours,
+            objective: read.objective,
+            home,
+            name,
+            listen,
+            tls,
+            overrides,
+            file,
+        })
+    }
+
+    /// All that a run needs.
+    ///
+    /// # Errors
+    /// If the federation's file, an address or the command cannot be used.
+    pub fn parts(
+        &self,
+        observer: Arc<dyn Observer>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Parts, PeerError> {
+        let shared = SharedFile::load(&self.federation, &self.name, self.objective.is_some())?;
+        let neighbours = self.addresses(&shared.member)?;
+        let objective = self.objective(&shared, &stop)?;
+        let SharedFile {
+            federation,
+            member,
+            machine,
+            path,
+        } = shared;
+        Ok(Parts {
+            home: self.home.clone(),
+            listen: ListenSettings {
+                address: self.listen,
+                tls: self.tls.clone(),
+                plain_http: self.overrides.plain_http,
+                limits: ConnectionLimits {
+                    n_connections: N_STRANGERS + 2 * member.neighbours.len(),
+                    ..ConnectionLimits::default()
+                },
+            },
+            file: path,
+            authority: self.authority.clone(),
+            leaves: self.overrides.leaves,
+            federation,
+            member,
+            machine,
+            objective,
+            neighbours,
+            observer,
+            stop,
+        })
+    }
+
+    /// What the peer tunes: its own file says so, or else the federation's.
+    fn objective(
+        &self,
+        shared: &SharedFile,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Arc<dyn Objective>, PeerError> {
+        let unusable = |program: String, error: fedbo_objective::CommandError| {
+            let message = error.to_string();
+            let message = Failure::Spawn { program, message }.to_string();
+            PeerError::Play(PlayError::Objective { message })
+        };
+        if let Some(table) = &self.objective {
+            let command = table.command(&self.file, &shared.federation.space)?;
+            let objective =
+                CommandObjective::new(&command, &shared.federation.space, Arc::clone(stop));
+            let program = command.argv.first().cloned().unwrap_or_default();
+            return Ok(Arc::new(
+                objective.map_err(|error| unusable(program, error))?,
+            ));
+        }
+        let own = shared.federation.agents.get(shared.member.slot as usize);
+        let objective = own.map(|agent| shared.federation.objective(agent, stop));
+        let objective = objective.transpose();
+        let objective = objective.map_err(|error| unusable(self.name.clone(), error))?;
+        objective.flatten().ok_or_else(|| {
+            let remedy = "add [objective] with command = [\"program\", \"argument\", ..], whose last line of output is the value; or \
+                          give this agent a command in the federation's file";
+            self.file.missing_error(&["objective", "command"], remedy).into()
+        })
+    }
+
+    /// Where the graph's neighbours are: each has one address.
+    fn addresses(&self, member: &Member) -> Result<Vec<Address>, PeerError> {
+        let mut addresses = Vec::new();
+        let mut unnamed = Vec::new();
+        let mut tables = self.neighbours.clone();
+        for given in &self.overrides.neighbours {
+            let is_url = given.starts_with("http://") || given.starts_with("https://");
+            match given.split_once('=') {
+                Some((name, url)) if !is_url => {
+                    let known = tables
+                        .iter_mut()
+                        .find(|table| table.name.as_deref() == Some(name));
+                    match known {
+                        Some(table) => table.url = Some(url.to_owned()),
+                        None => tables.push(NeighbourTable {
+                            name: Some(name.to_owned()),
+                            url: Some(url.to_owned()),
+                            key: None,
+                        }),
+                    }
+                }
+                _ => unnamed.push(Address {
+                    slot: None,
+                    url: self.url(given, given)?,
+                    key: None,
+                }),
+            }
+        }
+        let known: Vec<&str> = member
+            .neighbours
+            .iter()
+            .map(|slot| member.name_of(*slot))
+            .collect();
+        let known = known.join(", ");
+        for (index, table) in tables.iter().enumerate() {
+            let index = index.to_string();
+            let at = |key| ["neighbours", index.as_str(), key];
+            let Some(name) = &table.name else {
+                let remedy = format!("add name = \"...\", one of {known}");
+                return Err(self.file.missing_error(&at("name"), &remedy).into());
+            };
+            let slot = member
+                .slot_of(name)
+                .filter(|slot| member.neighbours.contains(slot));
+            let Some(slot) = slot else {
+                return Err(PeerError::Addresses(format!(
+                    "{name:?} is no neighbour of {:?} in the federation's graph; its neighbours are {known}",
+                    member.name()
+                )));
+            };
+            if addresses
+                .iter()
+                .any(|known: &Address| known.slot == Some(slot))
+            {
+                return Err(PeerError::Addresses(format!(
+                    "neighbour {name:?} has two addresses; remove one"
+                )));
+            }
+            let Some(url) = &table.url else {
+                let remedy =
+                    format!("add url = \"https://HOST:PORT\", or give --neighbour \"{name}=URL\"");
+                return Err(self.file.missing_error(&at("url"), &remedy).into());
+            };
+            let key = table.key.as_ref().map(|key| {
+                let expected =
+                    "64 hexadecimal digits, as its owner sees them in `fedbo peer status`";
+                key.parse::<PublicKey>()
+                    .map_err(|_| self.file.value_error(&at("key"), expected))
+            });
+            addresses.push(Address {
+                slot: Some(slot),
+                url: self.url(name, url)?,
+                key: key.transpose()?,
+            });
+        }
+        let is_missing = |slot: &&u32| !addresses.iter().any(|known| known.slot == Some(**slot));
+        let missing: Vec<&str> = member
+            .neighbours
+            .iter()
+            .filter(is_missing)
+            .map(|slot| member.name_of(*slot))
+            .collect();
+        if missing.len() != unnamed.len() {
+            let missing = match missing.as_slice() {
+                [] => "every neighbour has an address by its name already".to_owned(),
+                missing => format!("without an address by name are {}", missing.join(", ")),
+            };
+            return Err(PeerError::Addresses(format!(
+                "{:?} has {} neighbours in the federation's graph ({known}) and needs an address for each: {missing}; there are {} \
+                 without a name. Give --neighbour NAME=URL, or [[neighbours]] with name and url",
+                member.name(),
+                member.neighbours.len(),
+                unnamed.len()
+            )));
+        }
+        addresses.append(&mut unnamed);
+        Ok(addresses)
+    }
+
+    fn url(&self, neighbour: &str, given: &str) -> Result<String, PeerError> {
+        checked_url(given, self.overrides.plain_http).map_err(|message| {
+            PeerError::Addresses(format!("neighbour {neighbour:?} at {given:?}: {message}"))
+        })
+    }
+}

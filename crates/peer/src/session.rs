@@ -1,0 +1,269 @@
+//! A run of a peer: its machine takes the log, event by event, and what it asks for is done where it was not done before.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use fedbo_agent::HomeError;
+use fedbo_agent::parts::{HttpClient, Identity, Lock, Trials, make_folder};
+use fedbo_coordinator::http::{ConnectionCounts, ListenSettings, Listening};
+use fedbo_federation::Federation;
+use fedbo_objective::Objective;
+use fedbo_protocol::{Peer, PeerEffect, Trial};
+use fedbo_wire::PublicKey;
+use tokio::sync::watch;
+
+use crate::hub::{Hub, LinkState};
+use crate::link::Link;
+use crate::records::key_of;
+use crate::service::router;
+use crate::shared::Shared;
+use crate::{Member, Memory, Observer, PeerError};
+
+/// What a session is made of.
+pub struct Parts {
+    /// The peer's folder; made if there is none.
+    pub home: PathBuf,
+    /// Its place in the federation.
+    pub member: Member,
+    /// The federation: its space and which values are better.
+    pub federation: Federation,
+    /// The federation's file, for messages.
+    pub file: String,
+    /// The peer's machine, which has not begun.
+    pub machine: Peer,
+    /// What the peer tunes.
+    pub objective: Arc<dyn Objective>,
+    /// Where its neighbours are.
+    pub neighbours: Vec<Address>,
+    /// Certificates of an authority besides the usual, in PEM form.
+    pub authority: Option<PathBuf>,
+    /// Where it listens.
+    pub listen: ListenSettings,
+    /// It ends after its last round, as soon as the neighbours that answer have confirmed its reports.
+    pub leaves: bool,
+    /// Who watches.
+    pub observer: Arc<dyn Observer>,
+    /// Ends the run once it is set.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Where a neighbour is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Its place on the roster; none if it is to say so itself.
+    pub slot: Option<u32>,
+    /// Where it is found.
+    pub url: String,
+    /// Its key, if that is known.
+    pub key: Option<PublicKey>,
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The plan is done, all neighbours have all of it, and all of theirs has come.
+    Complete,
+    /// The plan is done; neighbours that were away, or had not ended, were not waited for.
+    Left,
+    /// The stop flag was set. A trial that was running runs again next time.
+    Interrupted,
+}
+
+/// Runs a peer until its plan is done and shared, or the stop flag is set. Interrupted in any way, it goes on where it was when it
+/// is run again.
+///
+/// # Errors
+/// If its home cannot be used, something cannot be stored, or a neighbour is not to be trusted or refuses for good.
+pub fn run(parts: Parts) -> Result<Ended, PeerError> {
+    let mut session = Session::open(parts)?;
+    // Before anybody is asked or answered, all that had happened has happened again.
+    session.catch_up()?;
+    let ended = session.with_neighbours(Session::play_on);
+    session.shared.hub.end();
+    ended
+}
+
+/// A peer at work.
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) federation: Federation,
+    pub(crate) machine: Peer,
+    pub(crate) objective: Arc<dyn Objective>,
+    pub(crate) trials: Trials,
+    addresses: Vec<Address>,
+    authority: Option<PathBuf>,
+    listen: ListenSettings,
+    pub(crate) leaves: bool,
+    /// The last event that the machine has taken.
+    pub(crate) seq: u64,
+    /// What it asks for.
+    pub(crate) effects: VecDeque<PeerEffect>,
+    /// The trial that it waits for.
+    pub(crate) running: Option<Trial>,
+    /// Seconds that its last answer took.
+    pub(crate) ask_seconds: f64,
+    /// The last report of each neighbour, once that is known.
+    pub(crate) last_reports: BTreeMap<u32, u64>,
+    /// Effects are of the past: nobody is told again.
+    pub(crate) is_replay: bool,
+    pub(crate) is_finished: bool,
+    /// The round for which neighbours are waited for, since when; and whether that was said.
+    pub(crate) waits: Option<(u64, Instant, bool)>,
+    pub(crate) stays_for: Vec<u32>,
+    _lock: Lock,
+}
+
+impl Session {
+    fn open(parts: Parts) -> Result<Self, PeerError> {
+        let home = |error: HomeError| PeerError::Home(error.into());
+        make_folder(&parts.home).map_err(home)?;
+        let lock = Lock::take(&parts.home.join("peer.lock"), "runs this peer").map_err(home)?;
+        // A home that was begun has its key: another one would be another peer.
+        let identity = match key_of(&parts.home).map_err(home)? {
+            Some(_) => Identity::load(&parts.home)?,
+            None => Identity::load_or_make(&parts.home)?,
+        };
+        let memory = Memory::open(&parts.home, &parts.member, identity.key.public())?;
+        let links = meet(&memory, &parts.member, &parts.neighbours).map_err(PeerError::Memory)?;
+        let n_outgoing = memory.n_outgoing().map_err(PeerError::Memory)?;
+        let trials = Trials::open(&parts.home, &parts.federation)?;
+        let shared = Arc::new(Shared {
+            key: identity.key,
+            hub: Hub::new(links, n_outgoing, Arc::clone(&parts.stop)),
+            memory,
+            member: parts.member,
+            observer: parts.observer,
+            file: parts.file,
+        });
+        Ok(Self {
+            shared,
+            federation: parts.federation,
+            machine: parts.machine,
+            objective: parts.objective,
+            trials,
+            addresses: parts.neighbours,
+            authority: parts.authority,
+            listen: parts.listen,
+            leaves: parts.leaves,
+            seq: 0,
+            effects: VecDeque::new(),
+            running: None,
+            ask_seconds: 0.0,
+            last_reports: BTreeMap::new(),
+            is_replay: true,
+            is_finished: false,
+            waits: None,
+            stays_for: Vec::new(),
+            _lock: lock,
+        })
+    }
+
+    /// Replays the log.
+    fn catch_up(&mut self) -> Result<(), PeerError> {
+        self.effects = self.machine.start(0)?.into();
+        self.drain()?;
+        self.is_replay = false;
+        Ok(())
+    }
+
+    /// Listens, and serves all neighbours, while `act` runs.
+    fn with_neighbours(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<Ended, PeerError>,
+    ) -> Result<Ended, PeerError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(PeerError::Threads)?;
+        let (closes, ending) = watch::channel(false);
+        let serving = {
+            let _inside = runtime.enter();
+            let listening = Listening::start(&self.listen)?;
+            let scheme = if self.listen.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            };
+            let url = format!("{scheme}://{}", listening.address());
+            self.shared.observer.listens(&url);
+            let router = router(Arc::clone(&self.shared));
+            runtime.spawn(listening.serve(router, ConnectionCounts::default(), ending))
+        };
+        let links = self.links()?;
+        let ended = std::thread::scope(|scope| {
+            let spawned: Result<Vec<_>, _> = links
+                .into_iter()
+                .map(|link| {
+                    let thread = std::thread::Builder::new().name("fedbo-peer-link".to_owned());
+                    thread.spawn_scoped(scope, move || link.run())
+                })
+                .collect();
+            let ended = match spawned {
+                Ok(_) => act(self),
+                Err(error) => Err(PeerError::Threads(error)),
+            };
+            self.shared.hub.end();
+            ended
+        });
+        closes.send_replace(true);
+        // A panic there is no reason to lose what has ended well here.
+        let _ = runtime.block_on(serving);
+        ended
+    }
+
+    fn links(&self) -> Result<Vec<Link>, PeerError> {
+        let link = |address: &Address| {
+            let (url, authority) = (address.url.as_str(), self.authority.as_deref());
+            let client = HttpClient::new(url, authority, self.shared.hub.over(), "the neighbour")
+                .map_err(|source| PeerError::Link {
+                neighbour: url.to_owned(),
+                source,
+            })?;
+            Ok(Link {
+                shared: Arc::clone(&self.shared),
+                url: url.to_owned(),
+                client,
+                slot: address.slot,
+                is_first: true,
+                said_away: false,
+            })
+        };
+        self.addresses.iter().map(link).collect()
+    }
+}
+
+/// Notes where neighbours are; where the peer stands with each.
+fn meet(
+    memory: &Memory,
+    member: &Member,
+    addresses: &[Address],
+) -> Result<BTreeMap<u32, LinkState>, HomeError> {
+    for address in addresses {
+        if let Some(slot) = address.slot {
+            memory.meet(slot, member.name_of(slot), &address.url, address.key)?;
+        }
+    }
+    let mut links: BTreeMap<u32, LinkState> = member
+        .neighbours
+        .iter()
+        .map(|slot| {
+            let is_claimed = addresses.iter().any(|address| address.slot == Some(*slot));
+            let link = LinkState {
+                is_claimed,
+                ..LinkState::default()
+            };
+            (*slot, link)
+        })
+        .collect();
+    for known in memory.neighbours()? {
+        if let Some(link) = links.get_mut(&known.slot) {
+            link.key = known.key;
+            link.confirmed = known.confirmed;
+        }
+    }
+    Ok(links)
+}

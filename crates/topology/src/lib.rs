@@ -1,0 +1,25 @@
+//! Who may talk to whom: graphs of neighbours, how they are described, and the numbers that say how well they connect.
+//!
+//! Decides what a graph is, how random ones are drawn, and where agents stand in a picture of one. Knows nothing of Gaussian
+//! processes, rounds or sockets. Start at [`Graph`] and [`GraphSpec`], then [`Clique`].
+
+mod clique;
+mod edge_list;
+mod error;
+mod graph;
+mod layout;
+mod paths;
+mod raising;
+mod random;
+mod search;
+mod spec;
+mod spectrum;
+
+pub use clique::Clique;
+pub use edge_list::{EdgeList, EdgeListError};
+pub use error::GraphError;
+pub use graph::{Edge, Graph, N_AGENTS_MAX, N_EDGES_MAX};
+pub use layout::{circle, layout};
+pub use raising::{Extension, RaisingEdges};
+pub use spec::GraphSpec;
+pub use spectrum::{N_SPECTRUM_MAX, Spectrum};

@@ -1,0 +1,319 @@
+//! What a peer tells its neighbours of a round, and the receipt that it gets.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::Fields;
+use crate::{
+    BadSignature, Digest, PROTOCOL_VERSION, ProblemCode, PublicKey, Signature, SigningKey,
+};
+
+/// What a peer observed in a round, raw: nothing in it is private.
+///
+/// ```text
+/// "FBRP" | version u16 | last u16 | sender u32 | dim u32 | round u64 | federation 32 | n u32 | n observations | signature 64
+/// an observation: succeeded u8 | value 8 | coordinates 8·dim
+/// ```
+///
+/// Numbers have their little end first; value and coordinates are IEEE 754 binary64. `last` and `succeeded` are 0 or 1; the value
+/// of what failed is zero, every bit of it. The signature covers all that stands before it.
+#[derive(Clone, PartialEq)]
+pub struct PeerReport {
+    /// Hash of what all peers know of the federation.
+    pub federation: Digest,
+    /// The sender's place on the roster.
+    pub sender: u32,
+    /// The round, which is also the report's number: a sender makes one a round, from 0 on.
+    pub round: u64,
+    /// Whether the sender makes no more.
+    pub is_last: bool,
+    /// What is shared of the round.
+    pub observations: Vec<SharedObservation>,
+}
+
+/// An observation as it is shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedObservation {
+    /// Coordinates in the unit cube. Not checked here.
+    pub unit: Vec<f64>,
+    /// The value, to be maximized; none if the trial failed. Not checked to be finite here.
+    pub value: Option<f64>,
+}
+
+/// Bytes that are no report of this federation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReportUnreadable {
+    /// They do not begin as a report does.
+    #[error("not a report: it does not begin with the bytes FBRP")]
+    OtherKind,
+    /// It is of another version.
+    #[error("a report of version {found}, supported: [{PROTOCOL_VERSION}]")]
+    Version {
+        /// Its version.
+        found: u16,
+    },
+    /// A number that is 0 or 1 is another, or a failed trial has a value.
+    #[error("the report's field {field} has a value that it never has")]
+    Field {
+        /// Which.
+        field: &'static str,
+    },
+    /// Points of another space.
+    #[error("the report's points have {found} coordinates, the federation's {expected}")]
+    Dim {
+        /// The report's.
+        found: u32,
+        /// The federation's.
+        expected: u32,
+    },
+    /// Too few bytes or too many.
+    #[error("the report has {found} bytes, one with its number of observations has {expected}")]
+    Size {
+        /// What there is.
+        found: usize,
+        /// What there should be.
+        expected: usize,
+    },
+}
+
+impl ReportUnreadable {
+    /// How a peer answers.
+    pub fn code(&self) -> ProblemCode {
+        match self {
+            Self::OtherKind | Self::Field { .. } => ProblemCode::BadRequest,
+            Self::Version { .. } => ProblemCode::UnsupportedVersion,
+            Self::Dim { .. } | Self::Size { .. } => ProblemCode::WrongLength,
+        }
+    }
+}
+
+const MAGIC: [u8; 4] = *b"FBRP";
+const PURPOSE: &str = "fedbo report, version 1";
+/// Bytes before the observations.
+const HEADER_SIZE: usize = 4 + 2 + 2 + 4 + 4 + 8 + 32 + 4;
+/// Bytes of a signature.
+const SIGNATURE_SIZE: usize = 64;
+
+impl PeerReport {
+    /// Size of a report of so many observations. `usize::MAX` where it would be larger.
+    pub fn n_bytes(dim: usize, n_observations: usize) -> usize {
+        dim.saturating_mul(8)
+            .saturating_add(9)
+            .saturating_mul(n_observations)
+            .saturating_add(HEADER_SIZE + SIGNATURE_SIZE)
+    }
+
+    /// The report in a space of so many dimensions, signed by its sender. Equal reports have equal bytes. What no decoder accepts
+    /// comes of points of another dimension, or of more than `u32::MAX` observations.
+    pub fn to_bytes(&self, dim: usize, key: &SigningKey) -> Vec<u8> {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
+        let mut bytes = Vec::with_capacity(Self::n_bytes(dim, self.observations.len()));
+        bytes.extend(MAGIC);
+        bytes.extend(PROTOCOL_VERSION.to_le_bytes());
+        bytes.extend(u16::from(self.is_last).to_le_bytes());
+        bytes.extend(self.sender.to_le_bytes());
+        bytes.extend(count(dim));
+        bytes.extend(self.round.to_le_bytes());
+        bytes.extend(self.federation.0);
+        bytes.extend(count(self.observations.len()));
+        for observation in &self.observations {
+            bytes.push(observation.value.is_some().into());
+            bytes.extend(observation.value.unwrap_or(0.0).to_le_bytes());
+            for coordinate in &observation.unit {
+                bytes.extend(coordinate.to_le_bytes());
+            }
+        }
+        let signature = key.sign(PURPOSE, &[&bytes]);
+        bytes.extend(signature.0);
+        bytes
+    }
+
+    /// Reads a report of a federation whose space has so many dimensions; the signature is left to [`PeerReport::verify`].
+    /// Nothing is allocated before the size is known to be right (INV-19).
+    ///
+    /// # Errors
+    /// If the bytes are not exactly such a report.
+    pub fn from_bytes(bytes: &[u8], dim: u32) -> Result<Self, ReportUnreadable> {
+        if !bytes.starts_with(&MAGIC) {
+            return Err(ReportUnreadable::OtherKind);
+        }
+        let cut_off = || ReportUnreadable::Size {
+            found: bytes.len(),
+            expected: Self::n_bytes(dim as usize, 0),
+        };
+        let mut fields = Fields(bytes);
+        let _: [u8; 4] = fields.take().ok_or_else(cut_off)?;
+        let version = fields.u16().ok_or_else(cut_off)?;
+        if version != PROTOCOL_VERSION {
+            return Err(ReportUnreadable::Version { found: version });
+        }
+        let is_last = match fields.u16().ok_or_else(cut_off)? {
+            0 => false,
+            1 => true,
+            _ => return Err(ReportUnreadable::Field { field: "last" }),
+        };
+        let sender = fields.u32().ok_or_else(cut_off)?;
+        let found = fields.u32().ok_or_else(cut_off)?;
+        if found != dim {
+            return Err(ReportUnreadable::Dim {
+                found,
+                expected: dim,
+            });
+        }
+        let round = fields.u64().ok_or_else(cut_off)?;
+        let federation = Digest(fields.take().ok_or_else(cut_off)?);
+        let n = fields.u32().ok_or_else(cut_off)?;
+        let expected = Self::n_bytes(dim as usize, n as usize);
+        let wrong_size = || ReportUnreadable::Size {
+            found: bytes.len(),
+            expected,
+        };
+        if bytes.len() != expected {
+            return Err(wrong_size());
+        }
+        let mut observations = Vec::new(); // grows as observations turn out to be there (INV-19)
+        for _ in 0..n {
+            let [succeeded] = fields.take().ok_or_else(wrong_size)?;
+            let value: [u8; 8] = fields.take().ok_or_else(wrong_size)?;
+            let value = match succeeded {
+                1 => Some(f64::from_le_bytes(value)),
+                0 if value == [0; 8] => None,
+                0 => return Err(ReportUnreadable::Field { field: "value" }),
+                _ => return Err(ReportUnreadable::Field { field: "succeeded" }),
+            };
+            let unit = fields.weights(dim.into()).ok_or_else(wrong_size)?;
+            observations.push(SharedObservation { unit, value });
+        }
+        Ok(Self {
+            federation,
+            sender,
+            round,
+            is_last,
+            observations,
+        })
+    }
+
+    /// What is signed of a report's bytes: equal content has it equal, whatever stands in the place of the signature.
+    pub fn content_of(bytes: &[u8]) -> &[u8] {
+        let end = bytes.len().saturating_sub(SIGNATURE_SIZE);
+        &bytes[..end]
+    }
+
+    /// That this key signed the bytes of a report.
+    ///
+    /// # Errors
+    /// If it did not.
+    pub fn verify(bytes: &[u8], key: &PublicKey) -> Result<(), BadSignature> {
+        let (content, signature) = bytes.split_last_chunk().ok_or(BadSignature)?;
+        key.verify(PURPOSE, &[content], &Signature(*signature))
+    }
+}
+
+impl fmt::Debug for PeerReport {
+    /// Prints numbers of things only: observations stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "PeerReport {{ sender: {}, round: {}, {} observations }}",
+            self.sender,
+            self.round,
+            self.observations.len()
+        )
+    }
+}
+
+const RECEIPT: &str = "fedbo receipt, version 1";
+const IDENTITY: &str = "fedbo peer, version 1";
+
+/// What a peer has of a sender, signed: until this has come, the sender sends on. Durable when it is given (INV-17).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Reports of the sender that have come without a gap: the number of the next.
+    pub received_from: u64,
+    /// Signature by the receiver.
+    pub proof: Signature,
+}
+
+impl Receipt {
+    /// A receipt of the owner of `key` for this sender.
+    pub fn new(key: &SigningKey, federation: &Digest, sender: u32, received_from: u64) -> Self {
+        let parts = receipt_parts(federation, sender, received_from);
+        Self {
+            received_from,
+            proof: key.sign(RECEIPT, &[&parts.0, &parts.1, &parts.2]),
+        }
+    }
+
+    /// That the owner of this key gave it.
+    ///
+    /// # Errors
+    /// If it did not.
+    pub fn verify(
+        &self,
+        key: &PublicKey,
+        federation: &Digest,
+        sender: u32,
+    ) -> Result<(), BadSignature> {
+        let parts = receipt_parts(federation, sender, self.received_from);
+        key.verify(RECEIPT, &[&parts.0, &parts.1, &parts.2], &self.proof)
+    }
+}
+
+fn receipt_parts(federation: &Digest, sender: u32, received: u64) -> ([u8; 32], [u8; 4], [u8; 8]) {
+    (federation.0, sender.to_le_bytes(), received.to_le_bytes())
+}
+
+/// Who a peer is: the answer of `GET /v1/peer`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerIdentity {
+    /// Its name on the roster.
+    pub name: String,
+    /// Its place there, from 0 on.
+    pub slot: u32,
+    /// Its key.
+    pub key: PublicKey,
+    /// Hash of what all peers know of the federation.
+    pub federation: Digest,
+    /// That it holds the key: its signature under the asker's challenge and all of the above.
+    pub proof: Signature,
+}
+
+impl PeerIdentity {
+    /// The owner of `key`, to somebody who sent these 32 bytes as a challenge.
+    pub fn new(
+        key: &SigningKey,
+        name: &str,
+        slot: u32,
+        federation: Digest,
+        challenge: &Digest,
+    ) -> Self {
+        let parts: [&[u8]; 4] = [
+            &challenge.0,
+            name.as_bytes(),
+            &slot.to_le_bytes(),
+            &federation.0,
+        ];
+        Self {
+            name: name.to_owned(),
+            slot,
+            key: key.public(),
+            federation,
+            proof: key.sign(IDENTITY, &parts),
+        }
+    }
+
+    /// That who answered the challenge holds the key that it names.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn verify(&self, challenge: &Digest) -> Result<(), BadSignature> {
+        let parts: [&[u8]; 4] = [
+            &challenge.0,
+            self.name.as_bytes(),
+            &self.slot.to_le_bytes(),
+            &self.federation.0,
+        ];
+        self.key.verify(IDENTITY, &parts, &self.proof)
+    }
+}
