@@ -73,7 +73,8 @@ pub(super) fn star(
             (Setting::Text, _) => &Arm::ALL,
         };
         let label = format!("{n_agents}{suffix}");
-        Case::new(&format!("{n_agents} agents{suffix}"), label, team, arms)
+        let agents = if n_agents == 1 { "agent" } else { "agents" };
+        Case::new(&format!("{n_agents} {agents}{suffix}"), label, team, arms)
     };
     let settings = [Setting::Text, Setting::Authors];
     let teams = settings.map(|setting| [1, 3, 5, 7].map(|n_agents| (setting, n_agents)));
