@@ -3,7 +3,7 @@
 use plotters::backend::DrawingBackend;
 use plotters::style::{Color, RGBColor};
 
-use super::names::{Ground, Spot};
+use super::names::{Ground, Spot, Wanted};
 use super::{GraphAgent, GraphPicture};
 use crate::plot::canvas::{Anchor, Canvas, Font};
 use crate::plot::frame::whole_length;
@@ -57,6 +57,8 @@ pub(super) struct Drawing<'a> {
     name_font: Font,
     /// As they are written; none where the agents are too many.
     names: Vec<String>,
+    /// Where those go that have no direction, in the order of the agents.
+    spots: Vec<Spot>,
 }
 
 impl<'a> Drawing<'a> {
@@ -77,8 +79,10 @@ impl<'a> Drawing<'a> {
             radius: (60.0 / (n_agents as f64).sqrt()).clamp(3.0, 10.0),
             name_font,
             names: named.iter().map(shorten).collect::<Result<_, _>>()?,
+            spots: Vec::new(),
         };
         drawing.fit()?;
+        drawing.place_names()?;
         Ok(drawing)
     }
 
@@ -151,61 +155,59 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// Names outside of the circle, and of agents that are not on one where they cover least.
-    fn draw_names<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        let font = self.name_font;
-        let agents = || {
-            self.picture
-                .agents
-                .iter()
-                .zip(&self.places)
-                .zip(&self.names)
-        };
+    /// Where the names of agents go that do not stand around a middle.
+    fn place_names(&mut self) -> Result<(), String> {
+        let distance = self.radius + NAME_GAP;
+        let edges = || self.picture.edges.iter().copied();
+        let highlighted = edges().filter(|edge| self.is_highlighted(*edge));
+        let lines = edges().chain(highlighted);
         let mut ground = Ground {
-            lines: self
-                .picture
-                .edges
-                .iter()
-                .map(|edge| self.ends(*edge))
-                .collect(),
+            lines: lines.map(|edge| self.ends(edge)).collect(),
             discs: self.places.clone(),
             radius: self.radius + RIM,
             names: Vec::new(),
         };
-        let mut inside = Vec::new();
-        for ((agent, &place), name) in agents() {
-            let half_size = (
-                WIDER * font.width(name)? / 2.0 + 1.0,
-                font.cap_height() / 2.0 + 2.0,
-            );
-            match agent.outward {
-                Some(outward) => {
-                    let spot = Spot::beside(place, outward, self.radius + NAME_GAP, half_size);
-                    ground.names.push(spot);
-                    self.write_outside(name, place, outward, canvas)?;
-                }
-                None => inside.push((name, place, half_size)),
+        let mut wanted = Vec::new();
+        for (index, name) in self.names.iter().enumerate() {
+            let (width, height) = (self.name_font.width(name)?, self.name_font.cap_height());
+            let half = (WIDER * width / 2.0 + 1.0, height / 2.0 + 2.0);
+            let agent = self.places[index];
+            match self.picture.agents[index].outward {
+                Some(outward) => ground
+                    .names
+                    .push(Spot::beside(agent, outward, distance, half)),
+                None => wanted.push(Wanted {
+                    agent,
+                    distance,
+                    half,
+                }),
             }
         }
-        let mut spots = Vec::with_capacity(inside.len());
-        for (_, place, half_size) in &inside {
-            let spot = ground.best(*place, self.radius + NAME_GAP, *half_size);
-            ground.names.push(spot);
-            spots.push(spot);
-        }
-        // Names above what fades the lines below all of them.
-        for spot in &spots {
+        self.spots = ground.place(&wanted);
+        Ok(())
+    }
+
+    fn draw_names<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
+        // What lies below a name is faded, below all names before the first is written.
+        for spot in &self.spots {
             let (from, to) = spot.corners();
             canvas.rectangle(from, to, WHITE.mix(0.85))?;
         }
-        for ((name, ..), spot) in inside.iter().zip(&spots) {
-            let (x, y) = spot.middle;
-            let at = (x, y + font.cap_height() / 2.0);
-            canvas.text(name, at, Anchor::Middle, font)?;
+        let mut spots = self.spots.iter();
+        let agents = self.picture.agents.iter().zip(&self.places);
+        for ((agent, &place), name) in agents.zip(&self.names) {
+            if let Some(outward) = agent.outward {
+                self.write_outside(name, place, outward, canvas)?;
+            } else if let Some(spot) = spots.next() {
+                let (x, y) = spot.middle;
+                let at = (x, y + self.name_font.cap_height() / 2.0);
+                canvas.text(name, at, Anchor::Middle, self.name_font)?;
+            }
         }
         Ok(())
     }
 
+    /// Writes a name outside of the circle that its agent is on.
     fn write_outside<DB: DrawingBackend>(
         &self,
         name: &str,

@@ -6,14 +6,18 @@ use std::f64::consts::TAU;
 /// unit that it is too near to another agent's disc, and by unit of distance from its own.
 const HIDDEN: f64 = 1.0;
 const COVERED: f64 = 1.0;
-const NEAR: f64 = 1.5;
-const FAR: f64 = 0.4;
+const NEAR: f64 = 2.5;
+const FAR: f64 = 0.6;
 /// From the disc of another agent: nearer, a name may be taken for that agent's.
 const APART: f64 = 14.0;
+/// A line this near to a name counts as hidden.
+const CLEAR: f64 = 2.5;
 /// How much farther from the agent a name may stand.
 const FARTHER: [f64; 3] = [0.0, 5.0, 11.0];
+/// How often each name is placed anew among all others.
+const N_PASSES: usize = 3;
 /// Directions that are tried; a multiple of eight has the corners among them.
-const N_DIRECTIONS: u32 = 40;
+const N_DIRECTIONS: u32 = 24;
 
 /// The rectangle that a name takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +62,14 @@ impl Spot {
             * along(self.middle.1, self.half.1, middle.1, half.1)
     }
 
+    /// The spot with a margin.
+    fn grown(self, margin: f64) -> Self {
+        Self {
+            half: (self.half.0 + margin, self.half.1 + margin),
+            ..self
+        }
+    }
+
     fn distance(self, (x, y): (f64, f64)) -> f64 {
         let beyond = |a: f64, b: f64, half: f64| ((a - b).abs() - half).max(0.0);
         let wide = beyond(x, self.middle.0, self.half.0);
@@ -84,17 +96,33 @@ impl Spot {
     }
 }
 
+/// A name that is to stand beside an agent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// The middle of the agent's disc.
+    pub(super) agent: (f64, f64),
+    /// From there to the name, at least.
+    pub(super) distance: f64,
+    /// Half of the name's width and of its height.
+    pub(super) half: (f64, f64),
+}
+
 /// What names should not cover.
 pub(super) struct Ground {
+    /// A line that stands here twice counts twice.
     pub(super) lines: Vec<[(f64, f64); 2]>,
     pub(super) discs: Vec<(f64, f64)>,
     pub(super) radius: f64,
+    /// Names that have their places.
     pub(super) names: Vec<Spot>,
 }
 
 impl Ground {
     fn cost(&self, spot: Spot, agent: (f64, f64)) -> f64 {
-        let hidden: f64 = self.lines.iter().map(|line| spot.hidden(*line)).sum();
+        let hidden: f64 = {
+            let spot = spot.grown(CLEAR);
+            self.lines.iter().map(|line| spot.hidden(*line)).sum()
+        };
         let square = (self.radius, self.radius);
         let discs = self.discs.iter().map(|disc| spot.shared(*disc, square));
         let names = self
@@ -107,9 +135,32 @@ impl Ground {
         HIDDEN * hidden + COVERED * covered + NEAR * too_near.sum::<f64>()
     }
 
-    /// The best spot for a name at least this far from its agent: what covers least, the nearer and the more usual one among
-    /// equals (below, then rather below than above, and rather right than left).
-    pub(super) fn best(&self, agent: (f64, f64), distance: f64, half: (f64, f64)) -> Spot {
+    /// Places names one after the other, and then each anew, as the others may have taken a better spot for it than they need.
+    pub(super) fn place(mut self, wanted: &[Wanted]) -> Vec<Spot> {
+        let n_given = self.names.len();
+        for name in wanted {
+            let spot = self.best(*name);
+            self.names.push(spot);
+        }
+        for _ in 0..N_PASSES {
+            for name in wanted {
+                // The first is taken away and comes back as the last, so that all have had their turn at the end of a pass.
+                self.names.remove(n_given);
+                let spot = self.best(*name);
+                self.names.push(spot);
+            }
+        }
+        self.names.split_off(n_given)
+    }
+
+    /// The best spot for a name: what covers least, the nearer and the more usual one among equals (below, then rather below than
+    /// above, and rather right than left).
+    fn best(&self, wanted: Wanted) -> Spot {
+        let Wanted {
+            agent,
+            distance,
+            half,
+        } = wanted;
         let below = Spot::beside(agent, [0.0, 1.0], distance, half);
         let mut best = (self.cost(below, agent), below);
         for index in 0..N_DIRECTIONS {
@@ -146,40 +197,53 @@ mod tests {
         }
     }
 
+    fn wanted(agent: (f64, f64)) -> Wanted {
+        Wanted {
+            agent,
+            distance: 16.0,
+            half: HALF,
+        }
+    }
+
     #[test]
     fn the_name_of_a_hub_stands_between_its_edges() {
-        for n_edges in 1..=9 {
+        for n_edges in 1..=8 {
             let ground = star(n_edges);
-            let spot = ground.best((0.0, 0.0), 16.0, HALF);
-            // An edge may touch a corner of it.
-            let cost = ground.cost(spot, (0.0, 0.0));
-            assert!(
-                cost < 0.5 * HIDDEN,
-                "{n_edges} edges: {spot:?} costs {cost}"
-            );
+            let spot = ground.best(wanted((0.0, 0.0)));
+            let hidden: f64 = ground.lines.iter().map(|line| spot.hidden(*line)).sum();
+            assert!(hidden < 1e-9, "{n_edges} edges: {spot:?} hides {hidden}");
         }
     }
 
     #[test]
     fn a_lone_name_stands_below_its_agent() {
-        let ground = star(0);
-        let spot = ground.best((0.0, 0.0), 16.0, HALF);
+        let spot = star(0).best(wanted((0.0, 0.0)));
         assert_eq!(spot, Spot::beside((0.0, 0.0), [0.0, 1.0], 16.0, HALF));
         assert_eq!(spot.corners(), ((-12.0, 16.0), (12.0, 28.0)));
     }
 
     #[test]
-    fn names_keep_off_each_other() {
-        let mut ground = star(0);
-        ground.discs = vec![(0.0, 0.0), (40.0, 0.0), (80.0, 0.0)];
-        for place in ground.discs.clone() {
-            let spot = ground.best(place, 16.0, (25.0, 6.0));
-            assert!(
-                ground.cost(spot, place) < 1e-9,
-                "{spot:?} on {:?}",
-                ground.names
-            );
-            ground.names.push(spot);
+    fn names_keep_off_each_other_and_off_other_agents() {
+        let discs = vec![(0.0, 0.0), (40.0, 0.0), (80.0, 0.0)];
+        let wide = |agent| Wanted {
+            half: (25.0, 6.0),
+            ..wanted(agent)
+        };
+        let wanted: Vec<Wanted> = discs.iter().copied().map(wide).collect();
+        let given = Spot::beside(discs[0], [0.0, 1.0], 16.0, HALF);
+        let ground = |names| Ground {
+            discs: discs.clone(),
+            names,
+            ..star(0)
+        };
+        let placed = ground(vec![given]).place(&wanted);
+        assert_eq!(placed.len(), wanted.len());
+        for (index, name) in wanted.iter().enumerate() {
+            let mut others = placed.clone();
+            let spot = others.remove(index);
+            others.push(given);
+            let cost = ground(others).cost(spot, name.agent);
+            assert!(cost < 1e-9, "{index}: {placed:?}");
         }
     }
 
