@@ -107,7 +107,8 @@ fn in_words(path: &Path, fault: Fault) -> HomeError {
     let path = path.to_owned();
     match fault {
         Fault::Absent => HomeError::Absent { path },
-        Fault::NotOurs(message) | Fault::Refused(message) => HomeError::Database { path, message },
+        Fault::NotOurs(message) => HomeError::Database { path, message },
+        Fault::Refused(message) => HomeError::Refused { path, message },
         Fault::Version { found, expected } => HomeError::Version {
             path,
             found,

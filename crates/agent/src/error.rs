@@ -39,6 +39,14 @@ pub enum HomeError {
         /// What it is or what the system says, and the way out.
         message: String,
     },
+    /// The agent's memory or its disk refuses, for now or for good: a full disk, rights that are missing.
+    #[error("{}: {message}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What the system says, and the way out.
+        message: String,
+    },
     /// The layout of the agent's memory is of another version.
     #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
     Version {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fedbo_failpoints::pass;
+use fedbo_ledger::{Head, HeadUnreadable};
 use fedbo_protocol::{AgentEffect, AgentUpdate};
 use fedbo_wire::{ProblemCode, StudyState, Upload};
 
@@ -50,6 +51,10 @@ impl Session<'_> {
         if state != UploadState::Pending {
             return Ok(Step::Went);
         }
+        if let Some(step) = self.look_at_history()? {
+            self.queue.push_front(AgentEffect::Upload(update));
+            return Ok(step);
+        }
         match self.send(round, &bytes)? {
             Sent::Acknowledged => {
                 pass("agent: an upload is answered");
@@ -71,6 +76,37 @@ impl Session<'_> {
                 Ok(step)
             }
         }
+    }
+
+    /// Makes sure that the coordinator goes on from what this agent has followed, where that is not known. One that was restored
+    /// from a backup plays rounds again, and must not get vectors that have been released (INV-2). What to do instead of
+    /// sending, if that is not so or cannot be known.
+    fn look_at_history(&mut self) -> Result<Option<Step>, RunError> {
+        if !self.is_unsure {
+            return Ok(None);
+        }
+        let status = match self.link.status(&self.keys[0], &self.membership.study) {
+            Ok(status) => status,
+            Err(error) => return self.failed("where the study stands", error).map(Some),
+        };
+        // Where messages are relayed there is no ledger.
+        if !status.head.is_empty() {
+            let unusable = |error: HeadUnreadable| {
+                let reason = format!("the study's ledger ends at {:?}: {error}", status.head);
+                RunError::Link(LinkError::Unusable { reason })
+            };
+            let found: Head = status.head.parse().map_err(unusable)?;
+            let expected = self.follower.head();
+            if found.seq < expected.seq {
+                self.check_forward(status.round)?;
+                return Ok(Some(Step::Waits(POLL_PAUSE)));
+            }
+            if found.seq == expected.seq && found != expected {
+                return Err(self.accuse(Misconduct::OtherHistory { expected, found }));
+            }
+        }
+        self.is_unsure = false;
+        Ok(None)
     }
 
     fn upload_bytes(&self, update: &AgentUpdate) -> Vec<u8> {
@@ -138,6 +174,10 @@ impl Session<'_> {
     /// Waits until a study leaves this state: a poll ends then, or at once if that was before it. What it may bring is asked for
     /// again when it is due.
     fn wait_for_the_study(&mut self, state: StudyState) -> Result<Step, RunError> {
+        if self.said_state != Some(state) {
+            self.said_state = Some(state);
+            self.observer.study_waits(state);
+        }
         let poll = Poll {
             after: self.follower.round(),
             entries: self.follower.head().seq,
@@ -149,10 +189,8 @@ impl Session<'_> {
         let asked_ms = self.clock.now_ms();
         let key = &self.keys[0];
         match self.link.handouts(key, &self.membership.study, poll) {
-            Ok(Polled::Handout(_)) => {
-                self.answered()?;
-                Ok(Step::Went)
-            }
+            // A round that began before the study was paused: it is taken when this upload is decided.
+            Ok(Polled::Handout(_)) => Ok(Step::Waits(self.backoff.next(self.clock).min(MOMENT))),
             Ok(Polled::Nothing(standing)) => {
                 self.answered()?;
                 match standing.state {
@@ -176,6 +214,9 @@ impl Session<'_> {
             self.resend = None; // nothing of this agent is due there
             return Ok(Step::Went);
         };
+        if let Some(step) = self.look_at_history()? {
+            return Ok(step);
+        }
         // However often a coordinator asks for it, there is a pause in between.
         match self.send(round, &made.bytes)? {
             Sent::Acknowledged => {
@@ -286,9 +327,10 @@ impl Session<'_> {
         // Asked for what this agent said to have delivered, and for nothing else.
         if standing.resend.is_some() && standing.resend == self.delivered {
             self.resend = standing.resend;
+            self.is_unsure = true;
             return Ok(Step::Went);
         }
-        self.check_forward(&standing)?;
+        self.check_forward(standing.round)?;
         if standing.state == StudyState::Finished {
             return self.finish(Ended::StudyOver);
         }
@@ -311,9 +353,9 @@ impl Session<'_> {
 
     /// A coordinator that plays an earlier round than it handed out was set back. One that is only behind its own store, as a
     /// second one may be for a moment, is not: so it must have said so for a while.
-    fn check_forward(&mut self, standing: &Standing) -> Result<(), RunError> {
+    fn check_forward(&mut self, found: u64) -> Result<(), RunError> {
         let last = self.follower.round().unwrap_or(0);
-        if standing.round >= last {
+        if found >= last {
             self.behind_since_ms = None;
             return Ok(());
         }
@@ -322,10 +364,7 @@ impl Session<'_> {
         if now_ms.saturating_sub(since_ms) < BEHIND_MS {
             return Ok(());
         }
-        Err(self.accuse(Misconduct::RoundBack {
-            last,
-            found: standing.round,
-        }))
+        Err(self.accuse(Misconduct::RoundBack { last, found }))
     }
 
     /// There was a good answer: whoever gave it knows the key in use.
@@ -348,6 +387,7 @@ impl Session<'_> {
         if matches!(error, LinkError::Stopped) {
             return Ok(Step::Ended(Ended::Interrupted));
         }
+        self.is_unsure = true;
         // While a change of keys is not complete, the coordinator knows the one or the other.
         if error.code().is_some_and(is_of_the_key) && self.n_keys_tried + 1 < self.keys.len() {
             self.n_keys_tried += 1;

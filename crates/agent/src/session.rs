@@ -110,6 +110,8 @@ pub struct Session<'a> {
     pub(crate) said_state: Option<StudyState>,
     /// Since when the coordinator has said that it plays an earlier round than it handed out.
     pub(crate) behind_since_ms: Option<u64>,
+    /// It is not known that the coordinator goes on from what was followed: it may have been restored since it last answered.
+    pub(crate) is_unsure: bool,
     /// What the coordinator did: nothing is sent any more.
     pub(crate) accused: Option<Misconduct>,
     _lock: Lock,
@@ -168,6 +170,7 @@ impl<'a> Session<'a> {
             said_budget: false,
             said_state: None,
             behind_since_ms: None,
+            is_unsure: true,
             accused: None,
             _lock: lock,
             home,

@@ -122,6 +122,13 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<fedbo_agent::EnrolError>() {
             return Some(Self::of_enrolment(error));
         }
+        if let Some(error) = cause.downcast_ref::<fedbo_agent::RotateError>() {
+            return Some(match error {
+                fedbo_agent::RotateError::Home(error) => Self::of_agent_home(error),
+                fedbo_agent::RotateError::Link { .. } => Self::Coordinator,
+                _ => Self::Input,
+            });
+        }
         if let Some(error) = cause.downcast_ref::<fedbo_agent::RunError>() {
             return Self::of_agent(error);
         }
@@ -207,7 +214,9 @@ impl Exit {
 
     fn of_agent_home(error: &fedbo_agent::HomeError) -> Self {
         match error {
-            fedbo_agent::HomeError::Folder { .. } => Self::Output,
+            fedbo_agent::HomeError::Folder { .. } | fedbo_agent::HomeError::Refused { .. } => {
+                Self::Output
+            }
             _ => Self::Input,
         }
     }

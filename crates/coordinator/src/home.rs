@@ -61,6 +61,14 @@ pub enum HomeError {
         /// The file.
         path: PathBuf,
     },
+    /// The store is gone, and ledgers are there.
+    #[error("{}: the coordinator's store is missing, and {} is there; put it back from a backup", path.display(), ledger.display())]
+    StoreMissing {
+        /// The file.
+        path: PathBuf,
+        /// A ledger that is there.
+        ledger: PathBuf,
+    },
     /// The database's coordinator has another key.
     #[error(
         "{}: agents know the coordinator of {store} by another key; all replicas must have the same file, name that one with \
@@ -125,6 +133,13 @@ impl Home {
             return Err(HomeError::Absent { path });
         }
         let is_new = !store_path.exists();
+        // Whatever was interrupted while it was begun has no ledger.
+        if let Some(ledger) = a_ledger(path).filter(|_| is_new) {
+            return Err(HomeError::StoreMissing {
+                path: store_path,
+                ledger,
+            });
+        }
         // The key first: a store without one is a coordinator that lost it.
         let key = match std::fs::read_to_string(&key_path) {
             Ok(text) => read_key(&key_path, &text)?,
@@ -294,6 +309,13 @@ impl Home {
         self.store.add_token(study.key, slot, &digest, expires_ms)?;
         Ok(token)
     }
+}
+
+/// A ledger in a folder.
+fn a_ledger(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    paths.find(|path| path.to_string_lossy().ends_with(".ledger.db"))
 }
 
 fn read_key(path: &Path, text: &str) -> Result<SigningKey, HomeError> {

@@ -202,6 +202,14 @@ impl Desk {
         }
     }
 
+    /// Where its ledger ends, as it says when asked; nothing where messages are relayed.
+    pub(crate) fn status_head(&self) -> String {
+        match &self.play {
+            Play::Relay(_) => String::new(),
+            Play::Aggregator(_) => self.head.to_string(),
+        }
+    }
+
     /// Nobody is at work: the round is over where it does not wait for all.
     fn end_idle_round(&mut self) {
         let n_agents = self.federation.agents.len();

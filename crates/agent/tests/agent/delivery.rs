@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use fedbo_agent::{Ended, RunError, Session, Step};
+use fedbo_agent::{Ended, Misconduct, RunError, Session, Step};
 use fedbo_wire::{ProblemCode, StudyState};
 
 use crate::coordinator::Desk;
@@ -90,6 +90,53 @@ fn a_coordinator_that_lost_an_upload_gets_the_same_bytes() {
     desk.borrow_mut().resend = Some(2);
     assert_eq!(finish(&mut session, 5).unwrap(), None);
     assert!(bodies(&desk, 0, 2).is_empty());
+}
+
+/// A coordinator that was restored from a backup asks for vectors of rounds that another history has released: it gets none.
+#[test]
+fn a_coordinator_with_another_history_gets_no_vector_again() {
+    let (_folder, desk, members) = one("dp-fts-de", CHARGED);
+    let mut session = members[0].session().unwrap();
+    first_upload(&mut session).unwrap();
+    assert_eq!(bodies(&desk, 0, 0).len(), 1);
+    let head = desk.borrow().head;
+    desk.borrow_mut().head.hash = [9; 32];
+    desk.borrow_mut().resend = Some(0);
+    let refused = finish(&mut session, 5).unwrap_err();
+    assert!(
+        matches!(&refused, RunError::Misconduct(Misconduct::OtherHistory { expected, .. }) if *expected == head),
+        "{refused}"
+    );
+    assert_eq!(bodies(&desk, 0, 0).len(), 1);
+    drop(session);
+    // Neither does it get the first vector of an agent that begins again.
+    let mut session = members[1].session().unwrap();
+    let refused = first_upload(&mut session).unwrap_err();
+    assert!(matches!(refused, RunError::Misconduct(_)), "{refused}");
+    assert!(bodies(&desk, 1, 0).is_empty());
+}
+
+/// However long a study is paused, an agent whose round is over meanwhile asks now and then, and says once why it waits.
+#[test]
+fn a_paused_study_is_not_asked_without_rest() {
+    let (_folder, desk, members) = one("dp-fts-de", SIMULATED);
+    let mut session = members[0].session().unwrap();
+    {
+        let mut desk = desk.borrow_mut();
+        desk.round = Some(1);
+        desk.state = StudyState::Paused;
+        desk.refuses.extend([ProblemCode::Paused; 200]);
+    }
+    let mut n_waits = 0;
+    for _ in 0..60 {
+        if let Step::Waits(time) = session.advance().unwrap() {
+            assert!(time.as_millis() > 0);
+            n_waits += 1;
+        }
+    }
+    // Three trials and the requests in between: nothing else goes on.
+    assert!(n_waits >= 40, "{n_waits}");
+    assert_eq!(members[0].ears.count("waits paused"), 1);
 }
 
 #[test]

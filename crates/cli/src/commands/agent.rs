@@ -368,7 +368,7 @@ impl Observer for Watcher {
 
     fn upload_resent(&self, round: u64) {
         self.say(&format!(
-            "round {round}: sent once more, the coordinator was restarted"
+            "round {round}: sent once more, as the coordinator asked for it"
         ));
     }
 

@@ -64,6 +64,18 @@ fn snapshot_restore() {
     );
     let (mut service, _) = world.serve(port);
     service.wait_for("was set back or replaced");
+    drop(service);
+    // Where the store is lost and a ledger is there, no new coordinator begins in its place.
+    for name in ["coordinator.db", "coordinator.db-wal", "coordinator.db-shm"] {
+        let _ = std::fs::remove_file(world.path("coordinator").join(name));
+    }
+    let refused = world.service("coordinator", 0).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let err = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        err.contains("store is missing") && err.contains("labs.ledger.db"),
+        "{err}"
+    );
 }
 
 /// Two machines from one snapshot release a round each with noise of its own, and agents follow one of them.

@@ -50,7 +50,7 @@ pub(super) async fn put(
         map: MapHash(upload.map.0),
         weights: upload.weights,
     };
-    check_state(&served)?;
+    check_state(&served, round)?;
     if let Some(intake) = served.intake.clone() {
         return post(&served, intake, update).await;
     }
@@ -65,7 +65,7 @@ pub(super) async fn put(
         Ok(UploadAnswer::Accepted) => Ok(accepted()),
         Ok(UploadAnswer::Refused(rejected)) => Err(rejected.into()),
         Ok(UploadAnswer::Closed) | Err(_) => {
-            check_state(&served)?;
+            check_state(&served, round)?;
             let message = "the study's rounds are not played at present; try again later";
             Err(Refusal::new(ProblemCode::Unavailable, message))
         }
@@ -78,6 +78,7 @@ async fn post(
     intake: Arc<Intake>,
     update: AgentUpdate,
 ) -> Result<Response, Refusal> {
+    let round = update.round;
     let posted = tokio::task::spawn_blocking(move || intake.post(&update)).await;
     let unavailable = || {
         let message = "the coordinator cannot use its store at present; try again later";
@@ -91,7 +92,7 @@ async fn post(
         }
         Ok(Ok(Err(NotTaken::Rejected(rejected)))) => {
             // A study that ended or was paused meanwhile says so.
-            check_state(served)?;
+            check_state(served, round)?;
             Err(rejected.into())
         }
         Ok(Err(error)) => {
@@ -113,13 +114,19 @@ fn accepted() -> Response {
     })
 }
 
-fn check_state(served: &Served) -> Result<(), Refusal> {
-    let (code, message) = match served.published.borrow().state {
+fn check_state(served: &Served, round: u64) -> Result<(), Refusal> {
+    let (state, current) = {
+        let now = served.published.borrow();
+        (now.state, now.round)
+    };
+    let (code, message) = match state {
         StudyState::Running => return Ok(()),
         StudyState::Waiting => (
             ProblemCode::NotStarted,
             "the study has not begun; it waits for its agents, or for its operator",
         ),
+        // It will be over when the study goes on, too.
+        StudyState::Paused if round < current => (ProblemCode::Late, "the round is over"),
         StudyState::Paused => (
             ProblemCode::Paused,
             "the operator has paused the study; the upload will be asked for again when it goes on",

@@ -164,11 +164,13 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
         .set_state(key, fedbo_coordinator::store::StudyState::Running)
         .unwrap();
     // What was there before is asked for again.
+    let mut answers = Vec::new();
     let asked = (0..50).find(|_| {
         let answer = agents[0].poll("delivered=0&wait=1");
+        answers.push((answer.status, answer.text()));
         answer.header("fedbo-resend") == Some("0")
     });
-    assert!(asked.is_some());
+    assert!(asked.is_some(), "{answers:?}");
     assert_eq!(agents[0].upload(0, one_hot(0, 3)).status, 200);
     world.end();
 }

@@ -88,11 +88,11 @@ impl World {
         Study::of(&record, &self.home.key()).unwrap()
     }
 
-    /// Enrols all agents of a study.
+    /// Enrols all agents of a study, and waits until it runs.
     pub(crate) fn enrol(&self, name: &str) -> Vec<TestAgent> {
         let study = self.study(name);
         let record = self.home.store().study(name).unwrap();
-        (0..study.n_slots)
+        let agents: Vec<TestAgent> = (0..study.n_slots)
             .map(|slot| {
                 let token = self.home.token(&record, slot).unwrap();
                 let seed = [u8::try_from(slot % 250).unwrap() + 1; 32];
@@ -109,7 +109,17 @@ impl World {
                 assert_eq!(answer.status, 200, "{}", answer.text());
                 agent
             })
-            .collect()
+            .collect();
+        let runs = |agent: &TestAgent| {
+            let answer = agent.ask("GET", &format!("/v1/studies/{name}"), &[]);
+            answer.text().contains("\"state\":\"running\"")
+        };
+        let is_running = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            runs(&agents[0])
+        });
+        assert!(is_running);
+        agents
     }
 
     /// Reads a handout as an agent would.
