@@ -22,6 +22,14 @@ pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'stat
             "leave out what stands before the @: the agent signs its requests with its key",
         );
     }
+    // A port that is none is an authority without one.
+    let rest = authority
+        .as_str()
+        .rsplit_once(']')
+        .map_or(authority.as_str(), |(_, rest)| rest);
+    if rest.contains(':') && authority.port_u16().is_none_or(|port| port == 0) {
+        return Err(EXPECTED);
+    }
     match scheme {
         "https" => Ok(url.to_owned()),
         "http" if allow_plain_http || is_this_machine(authority.host()) => Ok(url.to_owned()),
@@ -65,6 +73,10 @@ mod tests {
             ("https://me:pw@fed.example.org", "before the @"),
             ("", "expected https://HOST"),
             ("https://", "expected https://HOST"),
+            ("http://127.0.0.1:abc", "expected https://HOST"),
+            ("http://127.0.0.1:99999", "expected https://HOST"),
+            ("http://[::1]:", "expected https://HOST"),
+            ("https://fed.example.org:0", "expected https://HOST"),
         ] {
             let error = checked_url(given, false).unwrap_err();
             assert!(error.contains(part), "{given}: {error}");

@@ -8,7 +8,7 @@ pub(crate) const FORMAT: Format = Format {
     steps: &[STEP_1],
     what: "agent's memory",
     never: "no membership was ever stored in it",
-    verify: "fedbo agent status",
+    verify: None,
 };
 
 /// Times are milliseconds since 1970. `charges` and `handouts` only grow, and what was made for an upload never changes:

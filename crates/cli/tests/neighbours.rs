@@ -174,8 +174,16 @@ fn tables_that_cannot_be_used_are_refused_with_the_key() {
         &["distributed-ts.patience_s has no effect unless pace"],
     );
     refused(
-        "[distributed-ts]\nloss = 1.0",
+        "[distributed-ts]\npace = \"asynchronous\"\nloss = 1.0",
         &["distributed-ts.loss = 1.0, expected a number of at least 0 and below 1"],
+    );
+    refused(
+        "[distributed-ts]\ndelay = 0.5",
+        &["distributed-ts.delay has no effect unless pace = \"asynchronous\""],
+    );
+    refused(
+        "[distributed-ts]\nquery = \"independent\"\nradius = 0.2\ngrid = 1",
+        &["distributed-ts.grid = 1, expected a whole number from 2 to 1000"],
     );
     refused(
         "[distributed-ts]\nradius = 0.1",

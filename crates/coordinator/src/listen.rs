@@ -51,8 +51,8 @@ pub enum ListenError {
     },
     /// Plain HTTP would leave this machine.
     #[error(
-        "without a certificate only this machine is served, and {address} is reached by others; give --tls-cert and --tls-key, \
-         or --plain-http if something in front of it speaks TLS"
+        "without a certificate only this machine is served, and {address} is reached by others; name a certificate and its key for \
+         TLS, or --plain-http if something in front of it speaks TLS"
     )]
     Plain {
         /// The address.

@@ -140,9 +140,7 @@ impl Failure {
     /// The fault that a caller sees, in a file of this format.
     #[must_use]
     pub fn into_fault(self, format: &Format) -> Fault {
-        let damaged = |what: String| {
-            Fault::Damaged(format!("{what}; `{}` lists what is wrong", format.verify))
-        };
+        let damaged = |what: String| Fault::Damaged(format!("{what}; {}", format.first_aid()));
         let refused = |message: &str| Fault::Refused(message.to_owned());
         let is_damage = self.is_damage();
         let error = match self {
@@ -189,9 +187,8 @@ impl Failure {
                 format.what
             )),
             ErrorCode::DatabaseCorrupt => Fault::Damaged(format!(
-                "the file is damaged; `{}` lists what is wrong; a backup is the way out, after \
-                 removing the files of this name that end in -wal and -shm",
-                format.verify
+                "the file is damaged; {}; a backup is the way out, after removing the files of this name that end in -wal and -shm",
+                format.first_aid()
             )),
             _ if is_damage => damaged(format!("its tables are not as expected: {}", plain(&error))),
             _ => Fault::Refused(plain(&error)),
@@ -240,7 +237,7 @@ mod tests {
         steps: &[],
         what: "collection of stamps",
         never: "no stamp was ever put into it",
-        verify: "stamps verify",
+        verify: Some("stamps verify"),
     };
 
     fn fault(extended_code: i32) -> Fault {

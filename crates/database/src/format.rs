@@ -18,8 +18,18 @@ pub struct Format {
     pub what: &'static str,
     /// What never happened to an empty one: `no study was ever stored in it`.
     pub never: &'static str,
-    /// The command that lists what is wrong in a file.
-    pub verify: &'static str,
+    /// The command that lists what is wrong in a file, where there is one.
+    pub verify: Option<&'static str>,
+}
+
+impl Format {
+    /// What somebody with a damaged file can do first.
+    pub(crate) fn first_aid(&self) -> String {
+        match self.verify {
+            Some(command) => format!("`{command}` lists what is wrong"),
+            None => "put a copy of it in its place".to_owned(),
+        }
+    }
 }
 
 /// What a SQLite file is to a program.

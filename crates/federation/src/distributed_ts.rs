@@ -69,6 +69,8 @@ pub struct Neighbours {
 
 /// Points of a grid in each dimension by default: that of the paper's figure.
 const GRID: usize = 100;
+/// Points of a grid in each dimension at most.
+const GRID_MAX: usize = 1000;
 /// Seconds of patience at most: a month.
 const PATIENCE_S_MAX: f64 = 2_678_400.0;
 /// Times of a trial that a report may take.
@@ -198,6 +200,20 @@ fn network(
             }
         }
     };
+    let given = [
+        ("spread", table.spread.is_some()),
+        ("delay", table.delay.is_some()),
+        ("loss", table.loss.is_some()),
+    ];
+    if let Some((key, _)) = given
+        .iter()
+        .find(|(_, is_given)| *is_given && !asynchronous)
+    {
+        let message = format!(
+            "distributed-ts.{key} has no effect unless pace = \"asynchronous\", as everybody waits for everybody; remove it"
+        );
+        return Err(check.file.error(&at(key), message));
+    }
     let standard = if asynchronous { 0.5 } else { 0.0 };
     Ok(VirtualNetwork {
         spread: within("spread", table.spread, standard, 1.0)?,
@@ -229,8 +245,13 @@ fn query(table: &DistributedTsTable, check: Check<'_>) -> Result<Query, FileErro
             "add radius = .., how far a query may be from the agent's last point in the unit cube";
         return Err(check.file.missing_error(&at("radius"), remedy));
     };
+    let n_per_dim = table.grid.unwrap_or(GRID);
+    if !(2..=GRID_MAX).contains(&n_per_dim) {
+        let expected = format!("a whole number from 2 to {GRID_MAX}");
+        return Err(check.file.value_error(&at("grid"), expected));
+    }
     Ok(Query::IndependentDraws(IndependentDraws {
-        n_per_dim: check.count(&at("grid"), table.grid.unwrap_or(GRID), 1000)?,
+        n_per_dim,
         radius: check.positive(&at("radius"), radius)?,
     }))
 }

@@ -149,14 +149,13 @@ impl Findings {
             (_, first) => Err(LedgerError::Corrupt {
                 path: path.to_owned(),
                 message: format!(
-                    "the ledger is damaged: {}{}; `{}` lists what is wrong; nothing is released from it: go on from a \
+                    "the ledger is damaged: {}{}; `fedbo privacy verify` lists what is wrong; nothing is released from it: go on from a \
                      copy that is sound and has the head you know, or begin a new study with a budget of its own",
                     first.map_or_else(|| "it has no charter".to_owned(), Problem::to_string),
                     match n_more {
                         0 => String::new(),
                         n => format!(" (and {n} more)"),
-                    },
-                    FORMAT.verify
+                    }
                 ),
             }),
         }

@@ -8,7 +8,7 @@ pub(crate) const FORMAT: Format = Format {
     steps: &[STEP_1],
     what: "privacy ledger",
     never: "no charge was ever stored in it",
-    verify: "fedbo privacy verify",
+    verify: Some("fedbo privacy verify"),
 };
 
 /// `entries` and `charter` only grow: triggers refuse what this program itself must never do by mistake (who edits the file by

@@ -142,8 +142,8 @@ pub enum PeerError {
     },
     /// A neighbour has more of this peer's reports than this peer.
     #[error(
-        "{neighbour:?} has {theirs} reports of this peer, whose home holds {ours}: the home was set back to an older copy. Restore \
-         the newest one: values that were shared cannot be measured anew"
+        "{neighbour:?} has {theirs} reports of this peer, whose home holds {ours}: either the home was set back to an older copy, \
+         then put back the newest one, as values that were shared cannot be measured anew; or the neighbour does not tell the truth"
     )]
     SetBack {
         /// The neighbour.

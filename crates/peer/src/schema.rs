@@ -8,7 +8,7 @@ pub(crate) const FORMAT: Format = Format {
     steps: &[STEP_1],
     what: "peer's memory",
     never: "no peer was ever begun in it",
-    verify: "fedbo peer status",
+    verify: None,
 };
 
 /// `at_ms` counts from the peer's first start, without the time in which it did not run. Events and reports are only appended:

@@ -45,6 +45,19 @@ impl Graph {
         self.max_clique_within(WORK_MAX)
     }
 
+    /// Adds whoever is joined to all members, so that a clique that was found before the search was given up is maximal.
+    fn grow(&self, members: &mut Vec<u32>) {
+        let Some(&least) = members.iter().min_by_key(|agent| self.degree(**agent)) else {
+            return;
+        };
+        for &agent in self.neighbours(least) {
+            let fits = |member: &u32| *member != agent && self.has_edge(*member, agent);
+            if members.iter().all(fits) {
+                members.push(agent);
+            }
+        }
+    }
+
     pub(crate) fn max_clique_within(&self, words: u64) -> Clique {
         let order = self.degeneracy_order();
         let mut rank = vec![0_usize; order.len()];
@@ -93,6 +106,7 @@ impl Graph {
                 upper_bound = upper_bound.max(bound);
             }
         }
+        self.grow(&mut members);
         members.sort_unstable();
         upper_bound = upper_bound.max(members.len());
         Clique {

@@ -8,7 +8,7 @@ pub(super) const FORMAT: Format = Format {
     steps: &[STEP_1],
     what: "coordinator's store",
     never: "no study was ever created in it",
-    verify: "fedbo storage verify",
+    verify: Some("fedbo storage verify"),
 };
 
 /// Times are milliseconds since 1970. `lead` is who plays a study's rounds, until when, and the fencing token; `generation` has

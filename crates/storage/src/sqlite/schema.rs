@@ -12,7 +12,7 @@ pub(super) const FORMAT: Format = Format {
     steps: &[STEP_1],
     what: "storage of studies",
     never: "no study was ever stored in it",
-    verify: "fedbo storage verify",
+    verify: Some("fedbo storage verify"),
 };
 
 /// Times are milliseconds since 1970. `value` has no declared type because one would turn −0.0 into 0; `point` is JSON.
