@@ -95,7 +95,7 @@ impl Strategy for GpUcb {
             &hallucinated
         };
         let bound = UpperBound {
-            predictor: posterior.predictor(),
+            predictor: &posterior.predictor(),
             beta,
         };
         self.proposer.propose_acquisition(&bound, pending, stream)
@@ -111,9 +111,9 @@ impl Strategy for GpUcb {
 }
 
 /// μ(x) + β σ(x).
-struct UpperBound<'a> {
-    predictor: Predictor<'a>,
-    beta: f64,
+pub(crate) struct UpperBound<'a> {
+    pub(crate) predictor: &'a Predictor<'a>,
+    pub(crate) beta: f64,
 }
 
 impl Function for UpperBound<'_> {
@@ -156,7 +156,7 @@ mod tests {
         let y = inputs.rows().map(|x| (5.0 * x[0]).sin() + x[1]).collect();
         let posterior = Posterior::new(kernel, 1e-4, inputs, y).unwrap();
         let bound = UpperBound {
-            predictor: posterior.predictor(),
+            predictor: &posterior.predictor(),
             beta: 1.5,
         };
         let points = uniform_points(20, 2, &mut test_stream(2));

@@ -15,6 +15,7 @@ mod fts;
 mod gp_ucb;
 mod information_gain;
 mod log_ei;
+pub mod meta;
 mod proposer;
 mod random_search;
 mod schedule;

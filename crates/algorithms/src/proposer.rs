@@ -127,9 +127,29 @@ impl Proposer {
         pending: &Points,
         stream: &mut Stream,
     ) -> Result<Proposal, StrategyError> {
+        let n = self.surrogate.len();
+        let no_more = Points::new(self.domain().dim());
+        self.propose_acquisition_from(function, n, &no_more, pending, stream)
+    }
+
+    /// The same where an evaluation costs as much as that of n observations, with further starts for the search.
+    ///
+    /// # Errors
+    /// If no finite query exists.
+    pub(crate) fn propose_acquisition_from(
+        &self,
+        function: &dyn Function,
+        n: usize,
+        starts: &Points,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
         let open = self.open(pending)?;
-        let extra = self.extra_starts(stream);
-        let maximizer = self.maximizer.within(self.surrogate.len());
+        let mut extra = self.extra_starts(stream);
+        for start in starts.rows() {
+            extra.push(start);
+        }
+        let maximizer = self.maximizer.within(n);
         let candidates = self.search(&maximizer, function, &extra, stream)?;
         open.pick(candidates, Source::Own, stream)
     }

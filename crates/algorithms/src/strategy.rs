@@ -7,6 +7,7 @@ use fedbo_optim::{OptimError, Points};
 use fedbo_streams::Stream;
 
 use crate::Surrogate;
+use crate::meta::Transfer;
 
 /// Where a query came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum Source {
         /// Index of the region that it lies in.
         region: usize,
     },
+    /// The maximizer of a function drawn from meta-tasks alone.
+    MetaTasks,
     /// A point of a Sobol sequence.
     Sobol,
     /// A uniformly random point: of random search, or in place of one that was already evaluated, is running or has
@@ -45,6 +48,7 @@ impl fmt::Display for Source {
             Self::Own => f.write_str("own"),
             Self::Message { sender } => write!(f, "message:{sender}"),
             Self::Region { region } => write!(f, "region:{region}"),
+            Self::MetaTasks => f.write_str("meta-tasks"),
             Self::Sobol => f.write_str("sobol"),
             Self::Random | Self::RandomInstead { .. } => f.write_str("random"),
         }
@@ -94,6 +98,11 @@ pub trait Strategy: Send {
 
     /// Its model of the objective, if it has one.
     fn surrogate(&self) -> Option<&Surrogate> {
+        None
+    }
+
+    /// What it builds on earlier tasks at its next query, if it learns from any.
+    fn transfer(&self) -> Option<Transfer> {
         None
     }
 }

@@ -1,5 +1,7 @@
 //! β_t: by how much a posterior's standard deviation is widened.
 
+use std::f64::consts::PI;
+
 use fedbo_gp::Kernel;
 use fedbo_optim::Points;
 
@@ -17,6 +19,15 @@ pub enum UcbMultiplier {
         /// δ in (0, 1).
         failure_prob: f64,
     },
+    /// β_t = √(2 ln(|X| t² π²/(2δ))) on a finite domain X (thesis Theorem 7.1; it writes β for the square).
+    FiniteDomain {
+        /// |X|.
+        n_points: usize,
+        /// δ in (0, 1).
+        failure_prob: f64,
+    },
+    /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015), and of the thesis' experiments.
+    Logarithmic,
 }
 
 impl UcbMultiplier {
@@ -39,12 +50,17 @@ impl UcbMultiplier {
             Self::Theorem1 { norm_bound, .. } if !(norm_bound.is_finite() && norm_bound >= 0.0) => {
                 fail("norm_bound", norm_bound, "a finite number of at least 0")
             }
-            Self::Theorem1 { failure_prob, .. } if !(failure_prob > 0.0 && failure_prob < 1.0) => {
+            Self::Theorem1 { failure_prob, .. } | Self::FiniteDomain { failure_prob, .. }
+                if !(failure_prob > 0.0 && failure_prob < 1.0) =>
+            {
                 fail(
                     "failure_prob",
                     failure_prob,
                     "a number between 0 and 1, ends excluded",
                 )
+            }
+            Self::FiniteDomain { n_points: 0, .. } => {
+                fail("n_points", 0.0, "at least 1 point of the domain")
             }
             valid => Ok(valid),
         }
@@ -52,8 +68,23 @@ impl UcbMultiplier {
 
     /// β_t for step t = `step` ≥ 1, with the surrogate's kernel and noise variance and points that cover the domain.
     pub fn at(self, step: u64, kernel: &Kernel, noise_variance: f64, candidates: &Points) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "steps, dimensions and sizes of domains are far below 2^53"
+        )]
+        let count = |n: u64| n as f64;
         match self {
             Self::Constant(beta) => beta,
+            Self::FiniteDomain {
+                n_points,
+                failure_prob,
+            } => {
+                let logs = count(n_points as u64).ln() + 2.0 * count(step.max(1)).ln();
+                (2.0 * (logs + 2.0 * PI.ln() - (2.0 * failure_prob).ln())).sqrt()
+            }
+            Self::Logarithmic => {
+                (0.2 * count(kernel.dim() as u64) * (2.0 * count(step.max(1))).ln()).sqrt()
+            }
             Self::Theorem1 {
                 norm_bound,
                 failure_prob,
@@ -96,6 +127,21 @@ mod tests {
         );
     }
 
+    /// By hand: 2 ln(100·9·π²/0.2) at t = 3, and 0.2·2·ln 10 at t = 5 in two dimensions.
+    #[test]
+    fn schedules_without_a_gain_are_the_published_ones() {
+        let kernel = Kernel::isotropic(Family::Matern52, 2, 0.2, 1.0).unwrap();
+        let nowhere = Points::new(2);
+        let finite = UcbMultiplier::FiniteDomain {
+            n_points: 100,
+            failure_prob: 0.1,
+        };
+        let square = finite.at(3, &kernel, 0.01, &nowhere).powi(2);
+        assert!((square - 2.0 * (900.0 * PI * PI / 0.2_f64).ln()).abs() < 1e-12);
+        let square = UcbMultiplier::Logarithmic.at(5, &kernel, 0.01, &nowhere);
+        assert!((square.powi(2) - 0.4 * 10.0_f64.ln()).abs() < 1e-12);
+    }
+
     #[test]
     fn parameters_out_of_range_are_refused() {
         for bad in [
@@ -108,6 +154,14 @@ mod tests {
             UcbMultiplier::Theorem1 {
                 norm_bound: 1.0,
                 failure_prob: 1.0,
+            },
+            UcbMultiplier::FiniteDomain {
+                n_points: 10,
+                failure_prob: 0.0,
+            },
+            UcbMultiplier::FiniteDomain {
+                n_points: 0,
+                failure_prob: 0.1,
             },
         ] {
             assert!(

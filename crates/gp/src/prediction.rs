@@ -1,5 +1,7 @@
 //! Mean and variance of a posterior at one point with gradients, and at many points.
 
+use std::borrow::Cow;
+
 use fedbo_optim::Points;
 
 use crate::linalg::{PackedLower, solve_lower_block};
@@ -18,7 +20,7 @@ const FEW: usize = 16;
 /// A posterior that is asked at one point after another, as a search does.
 #[derive(Clone, Debug)]
 pub struct Predictor<'a> {
-    posterior: &'a Posterior,
+    posterior: Cow<'a, Posterior>,
     /// L⁻¹.
     inverse: Option<PackedLower>,
 }
@@ -89,10 +91,10 @@ impl Prediction<'_> {
     }
 }
 
-impl<'a> Predictor<'a> {
+impl Predictor<'_> {
     /// The posterior.
-    pub fn posterior(&self) -> &'a Posterior {
-        self.posterior
+    pub fn posterior(&self) -> &Posterior {
+        &self.posterior
     }
 
     /// The prediction at x (d). Cost O(n²).
@@ -100,7 +102,7 @@ impl<'a> Predictor<'a> {
     /// # Panics
     /// If x has another dimension than the kernel.
     pub fn predict<'b>(&'b self, x: &'b [f64]) -> Prediction<'b> {
-        let posterior = self.posterior;
+        let posterior = self.posterior();
         assert_eq!(x.len(), posterior.kernel().dim());
         lanes::vectorized! {
             fn work(posterior: &Posterior, x: &[f64], cross: &mut [f64], slopes: &mut [f64]) {
@@ -133,9 +135,21 @@ impl Posterior {
     /// This posterior for predictions at many points one by one. Cost O(n³) up to a few hundred observations.
     pub fn predictor(&self) -> Predictor<'_> {
         Predictor {
-            posterior: self,
-            inverse: (self.len() <= INVERTED_MAX).then(|| self.factor().inverse_factor()),
+            inverse: self.inverse_for_search(),
+            posterior: Cow::Borrowed(self),
         }
+    }
+
+    /// The same for a posterior that stays as it is: what is formed once serves every search.
+    pub fn into_predictor(self) -> Predictor<'static> {
+        Predictor {
+            inverse: self.inverse_for_search(),
+            posterior: Cow::Owned(self),
+        }
+    }
+
+    fn inverse_for_search(&self) -> Option<PackedLower> {
+        (self.len() <= INVERTED_MAX).then(|| self.factor().inverse_factor())
     }
 
     /// Mean, variance (never below 0) and v of every point in turn, to `visit`; agrees with [`Predictor::predict`] to
@@ -144,7 +158,7 @@ impl Posterior {
         let n = self.len();
         if points.len() < FEW {
             let predictor = Predictor {
-                posterior: self,
+                posterior: Cow::Borrowed(self),
                 inverse: None,
             };
             for x in points.rows() {
@@ -228,7 +242,7 @@ mod tests {
         let (formed, solved) = (
             posterior.predictor(),
             Predictor {
-                posterior: &posterior,
+                posterior: Cow::Borrowed(&posterior),
                 inverse: None,
             },
         );

@@ -14,6 +14,7 @@ mod row;
 pub mod study;
 mod summary;
 mod table;
+mod task_weights;
 mod team_regret;
 mod trace;
 mod tradeoff;
@@ -30,6 +31,7 @@ pub use summary::{
     SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,
 };
 pub use table::{closing_table, closing_table_markdown};
+pub use task_weights::{TASK_WEIGHT_FILES, TaskWeightRow, task_weight_table, write_task_weights};
 pub use team_regret::{TEAM_REGRET_FILE, TeamRegret, TeamRun, write_team_regret};
 pub use tradeoff::{
     ArmRef, TRADEOFF_FILES, Tradeoff, TradeoffPanel, TradeoffPoint, TradeoffSeries, TradeoffSpec,

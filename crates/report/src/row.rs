@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::ReportError;
 use super::summary::SUMMARY_FILE;
+use super::task_weights::TASK_WEIGHT_FILES;
 use super::team_regret::TEAM_REGRET_FILE;
 use super::tradeoff::TRADEOFF_FILES;
 
@@ -109,7 +110,8 @@ impl ResultsWriter {
             options.create(true).truncate(true);
             let pictures = ["curves.svg", "curves.png"]
                 .into_iter()
-                .chain(TRADEOFF_FILES);
+                .chain(TRADEOFF_FILES)
+                .chain(TASK_WEIGHT_FILES);
             for stale in pictures.chain([SUMMARY_FILE, TEAM_REGRET_FILE]) {
                 let stale = folder.join(stale);
                 match std::fs::remove_file(&stale) {

@@ -30,6 +30,8 @@ pub enum Purpose {
     Run,
     /// An agent of a federation.
     Agent,
+    /// The model of an earlier task, and choices among such tasks.
+    MetaTask,
     /// Points at which the effect of parameters on a model is measured.
     Sensitivity,
     /// Coins and noise of a mechanism in a simulation, which protects nobody.
@@ -56,6 +58,7 @@ impl Purpose {
             Self::History => "history",
             Self::Run => "run",
             Self::Agent => "agent",
+            Self::MetaTask => "meta-task",
             Self::Sensitivity => "sensitivity",
             Self::SimulatedNoise => "simulated-noise",
             Self::Network => "network",

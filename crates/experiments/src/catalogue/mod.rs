@@ -9,6 +9,7 @@ mod fts_synthetic;
 mod fts_wine;
 mod grid;
 mod jobs;
+mod meta;
 mod single_party;
 
 use std::path::PathBuf;
@@ -140,6 +141,13 @@ pub fn catalogue() -> &'static [Experiment] {
             needs_data: false,
             default_runs: 20,
             run: dts::topologies,
+        },
+        Experiment {
+            name: "meta-synthetic",
+            about: "Thesis Fig. 7.1, D.2: RM-GP-UCB on functions drawn from a GP with four meta-tasks at known distances",
+            needs_data: false,
+            default_runs: 200,
+            run: meta::synthetic::run,
         },
         Experiment {
             name: "single-party",

@@ -1,0 +1,162 @@
+//! What robust meta-learning believes of its meta-tasks: gaps, weights and their share, estimate by estimate.
+
+use fedbo_gp::Posterior;
+
+use super::{
+    GapBound, MetaShare, OutputScale, TaskModels, TaskTrust, TaskWeighting, TaskWeights, Transfer,
+};
+use crate::{Source, StrategyError, Surrogate};
+
+/// Whether the observations of an initial design tell something of the meta-tasks before the first query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialDesign {
+    /// No: the weights of the first query are uniform, as in the thesis' text.
+    Ignored,
+    /// They are one estimate of the gaps, which the first query's weights are from; ν stays 1. (The authors' code does so too,
+    /// and lets ν fall.)
+    Weighs,
+}
+
+/// How meta-tasks are weighed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetaBeliefSettings {
+    /// d̄_i.
+    pub gap_bound: GapBound,
+    /// ω_i.
+    pub weighting: TaskWeighting,
+    /// ν_t.
+    pub meta_share: MetaShare,
+    /// The initial design.
+    pub initial_design: InitialDesign,
+}
+
+impl Default for MetaBeliefSettings {
+    /// As in the thesis' experiments, but that an initial design weighs.
+    fn default() -> Self {
+        Self {
+            gap_bound: GapBound::practical(),
+            weighting: TaskWeighting::Online { rate: 1.0 },
+            meta_share: MetaShare::default(),
+            initial_design: InitialDesign::Weighs,
+        }
+    }
+}
+
+/// Observations of the target without which its own standard deviation says nothing.
+const OWN_SCALE_MIN: usize = 5;
+
+/// ω_i and ν_t after some estimates, in the order in which observations were told.
+#[derive(Clone, Debug)]
+pub(super) struct MetaBelief {
+    settings: MetaBeliefSettings,
+    /// Observations of the target before the first estimate.
+    n_least: usize,
+    weights: TaskWeights,
+    share: f64,
+    gap_bounds: Option<Vec<f64>>,
+}
+
+impl MetaBelief {
+    pub(super) fn new(
+        settings: MetaBeliefSettings,
+        scale: OutputScale,
+        n_tasks: usize,
+    ) -> Result<Self, StrategyError> {
+        settings.meta_share.validate()?;
+        if let Some(failure_prob) = settings.gap_bound.failure_prob
+            && !(failure_prob > 0.0 && failure_prob < 1.0)
+        {
+            return Err(StrategyError::Setting {
+                name: "failure_prob",
+                value: failure_prob.to_string(),
+                expected: "a number between 0 and 1, ends excluded",
+            });
+        }
+        Ok(Self {
+            weights: TaskWeights::new(settings.weighting.clone(), n_tasks)?,
+            n_least: match scale {
+                OutputScale::Own => OWN_SCALE_MIN,
+                OutputScale::Raw | OutputScale::Common => 1,
+            },
+            settings,
+            share: 1.0,
+            gap_bounds: None,
+        })
+    }
+
+    /// Before an observation from `source` is added to the target's posterior: what the initial design says, if it was not
+    /// said yet.
+    pub(super) fn before(
+        &mut self,
+        source: &Source,
+        target: &Surrogate,
+        beta: f64,
+        models: &TaskModels,
+    ) {
+        if *source != Source::Initial {
+            self.weigh_initial_design(target.posterior(), beta, models);
+        }
+    }
+
+    /// After an observation from `source` was added: one more estimate, unless it belongs to the initial design.
+    pub(super) fn after(
+        &mut self,
+        source: &Source,
+        target: &Surrogate,
+        beta: f64,
+        models: &TaskModels,
+    ) {
+        if *source != Source::Initial && target.len() >= self.n_least {
+            let gap_bounds = self.estimate(target.posterior(), beta, models);
+            let weighted = self.weights.weights();
+            let weighted = weighted.iter().zip(&gap_bounds).map(|(w, d)| w * d).sum();
+            self.share = self.settings.meta_share.next(self.share, weighted);
+            self.gap_bounds = Some(gap_bounds);
+        }
+    }
+
+    /// The belief for the next query.
+    pub(super) fn for_query(&self, target: &Surrogate, beta: f64, models: &TaskModels) -> Self {
+        let mut belief = self.clone();
+        belief.weigh_initial_design(target.posterior(), beta, models);
+        belief
+    }
+
+    fn weigh_initial_design(&mut self, target: &Posterior, beta: f64, models: &TaskModels) {
+        let is_first = self.gap_bounds.is_none() && target.len() >= self.n_least;
+        if is_first && self.settings.initial_design == InitialDesign::Weighs {
+            self.gap_bounds = Some(self.estimate(target, beta, models));
+        }
+    }
+
+    fn estimate(&mut self, target: &Posterior, beta: f64, models: &TaskModels) -> Vec<f64> {
+        let gap_bounds = self.settings.gap_bound.of(target, beta, models.tasks());
+        self.weights.observe(&gap_bounds, models.tasks());
+        gap_bounds
+    }
+
+    /// ν.
+    pub(super) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// ω, which sums to 1.
+    pub(super) fn weights(&self) -> Vec<f64> {
+        self.weights.weights()
+    }
+
+    pub(super) fn transfer(&self, models: &TaskModels) -> Transfer {
+        use super::TaskModel as _;
+        let tasks = models.tasks().iter().zip(self.weights()).enumerate();
+        Transfer {
+            meta_share: self.share,
+            tasks: tasks
+                .map(|(index, (task, weight))| TaskTrust {
+                    name: task.name().to_owned(),
+                    weight,
+                    gap_bound: self.gap_bounds.as_ref().map(|bounds| bounds[index]),
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Robust meta-learning by Thompson sampling: RM-GP-TS.
+
+use std::sync::Arc;
+
+use fedbo_gp::{PathwiseSample, Prior};
+use fedbo_optim::Points;
+use fedbo_streams::{Seed, Stream};
+
+use super::belief::MetaBelief;
+use super::{MetaBeliefSettings, MetaTask, OutputScale, TaskModels, Transfer, WeightedSum};
+use crate::{
+    Domain, Observation, OwnSampler, Proposal, Source, Strategy, StrategyError, Surrogate,
+    ThompsonSampling, ThompsonSettings, UcbMultiplier,
+};
+
+/// Which function is maximized when a query asks the meta-tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaSample {
+    /// A draw f_i of one task's posterior, i with probability ω_i: a sample from the mixture of posteriors.
+    OneTask,
+    /// Σ_i ω_i f_i with a draw of every task's posterior, as in the authors' code.
+    WeightedSum,
+}
+
+/// How an [`RmGpTs`] strategy works.
+#[derive(Clone, Debug)]
+pub struct RmGpTsSettings {
+    /// The target's Thompson sampling, whose surrogate's settings are those of the meta-tasks too; `standardize` is not used.
+    pub thompson: ThompsonSettings,
+    /// In which units tasks are compared.
+    pub scale: OutputScale,
+    /// Weights and share of the meta-tasks.
+    pub belief: MetaBeliefSettings,
+    /// √β_t of the gaps' confidence bounds; samples are widened by that of `thompson`.
+    pub gap_ucb_multiplier: UcbMultiplier,
+    /// The function of a query that asks the meta-tasks.
+    pub meta_sample: MetaSample,
+}
+
+impl RmGpTsSettings {
+    /// Defaults for one party's study, as [`super::RmGpUcbSettings::for_study`].
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn for_study(dim: usize, noisy: bool) -> Self {
+        Self {
+            thompson: ThompsonSettings::for_study(dim, noisy),
+            scale: OutputScale::Common,
+            belief: MetaBeliefSettings::default(),
+            gap_ucb_multiplier: UcbMultiplier::Logarithmic,
+            meta_sample: MetaSample::OneTask,
+        }
+    }
+}
+
+/// Thompson sampling from the mixture of [`super::RmGpUcb`]: with probability ν_t a function drawn from the meta-tasks'
+/// posteriors is maximized, else one drawn from the target's.
+#[derive(Clone, Debug)]
+pub struct RmGpTs {
+    thompson: ThompsonSampling,
+    models: Arc<TaskModels>,
+    belief: MetaBelief,
+    gap_ucb_multiplier: UcbMultiplier,
+    meta_sample: MetaSample,
+    /// Points that cover the domain, for γ_t.
+    cover: Points,
+}
+
+impl RmGpTs {
+    /// Fits the meta-tasks' models; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or a meta-task cannot be modelled.
+    pub fn new(
+        domain: Domain,
+        tasks: &[MetaTask],
+        settings: RmGpTsSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let models = TaskModels::fit(tasks, settings.scale, &settings.thompson.surrogate, seed)?;
+        Self::with_models(domain, Arc::new(models), settings, seed)
+    }
+
+    /// The same with models that were fitted before, on the same scale.
+    ///
+    /// # Errors
+    /// If a setting is out of range.
+    ///
+    /// # Panics
+    /// If the tasks have another dimension than the domain.
+    pub fn with_models(
+        domain: Domain,
+        models: Arc<TaskModels>,
+        settings: RmGpTsSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        assert_eq!(
+            models.dim(),
+            domain.dim(),
+            "meta-tasks of another dimension"
+        );
+        let n_tasks = models.tasks().len();
+        let thompson = ThompsonSettings {
+            surrogate: models.target_settings(settings.thompson.surrogate),
+            ..settings.thompson
+        };
+        Ok(Self {
+            belief: MetaBelief::new(settings.belief, models.scale(), n_tasks)?,
+            gap_ucb_multiplier: settings.gap_ucb_multiplier.validate()?,
+            meta_sample: settings.meta_sample,
+            cover: domain.cover(),
+            models,
+            thompson: ThompsonSampling::new(domain, thompson, seed)?,
+        })
+    }
+
+    fn beta(&self) -> f64 {
+        let target = self.thompson.surrogate();
+        let posterior = target.posterior();
+        self.gap_ucb_multiplier.at(
+            target.len() as u64 + 1,
+            posterior.kernel(),
+            posterior.noise_variance(),
+            &self.cover,
+        )
+    }
+
+    fn belief_for_query(&self) -> MetaBelief {
+        let target = self.thompson.surrogate();
+        self.belief.for_query(target, self.beta(), &self.models)
+    }
+
+    /// Query for the maximum of a function of the meta-tasks.
+    fn propose_meta(
+        &self,
+        weights: &[f64],
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let prior = match self.thompson.surrogate().sampler() {
+            OwnSampler::Exact(prior) => prior,
+            OwnSampler::Features(n_features) => Prior { n_features },
+        };
+        let chosen: Vec<(usize, f64)> = match self.meta_sample {
+            MetaSample::OneTask => vec![(draw(weights, stream), 1.0)],
+            MetaSample::WeightedSum => weights.iter().copied().enumerate().collect(),
+        };
+        let mut sample = WeightedSum::new(self.models.dim());
+        for (task, weight) in chosen {
+            let posterior = self.models.tasks()[task].predictor().posterior();
+            let of_task = PathwiseSample::draw(posterior, prior, 1.0, stream)?;
+            sample.add(weight, of_task);
+        }
+        self.thompson
+            .propose_maximum(&sample, Source::MetaTasks, pending, stream)
+    }
+
+    fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        for observation in observed {
+            let is_value = observation.value.is_some_and(f64::is_finite);
+            let (beta, source) = (self.beta(), &observation.source);
+            if is_value {
+                let target = self.thompson.surrogate();
+                self.belief.before(source, target, beta, &self.models);
+            }
+            let told = self.models.target_observation(observation);
+            self.thompson.tell(std::slice::from_ref(&told))?;
+            if is_value {
+                let beta = self.beta();
+                let target = self.thompson.surrogate();
+                self.belief.after(source, target, beta, &self.models);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Index i with probability weights[i].
+fn draw(weights: &[f64], stream: &mut Stream) -> usize {
+    let mut left = stream.uniform();
+    for (index, weight) in weights.iter().enumerate() {
+        left -= weight;
+        if left < 0.0 {
+            return index;
+        }
+    }
+    weights.len() - 1 // rounding
+}
+
+impl Strategy for RmGpTs {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let belief = self.belief_for_query();
+        if stream.uniform() < belief.share() {
+            self.propose_meta(&belief.weights(), pending, stream)
+        } else {
+            self.thompson.propose_own(pending, stream)
+        }
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        let (thompson, belief) = (self.thompson.clone(), self.belief.clone());
+        self.take_in(observed).inspect_err(|_| {
+            self.thompson = thompson;
+            self.belief = belief;
+        })
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.thompson.surrogate())
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        Some(self.belief_for_query().transfer(&self.models))
+    }
+}

@@ -1,0 +1,264 @@
+//! Robust meta-Gaussian-process-UCB (thesis Algorithm 7.1).
+
+use std::sync::Arc;
+
+use fedbo_optim::Points;
+use fedbo_streams::{Seed, Stream};
+
+use super::belief::MetaBelief;
+use super::{
+    MetaBeliefSettings, MetaTask, OutputScale, TaskModel, TaskModels, Transfer, WeightedSum,
+};
+use crate::gp_ucb::UpperBound;
+use crate::proposer::Proposer;
+use crate::{
+    Domain, Maximizer, Observation, Proposal, Repeats, Strategy, StrategyError, Surrogate,
+    SurrogateSettings, UcbMultiplier,
+};
+
+/// How an [`RmGpUcb`] strategy works.
+#[derive(Clone, Debug)]
+pub struct RmGpUcbSettings {
+    /// The surrogates of the target and of every meta-task; their sampler and `standardize` are not used.
+    pub surrogate: SurrogateSettings,
+    /// In which units tasks are compared.
+    pub scale: OutputScale,
+    /// The search for the acquisition function's maximum.
+    pub maximizer: Maximizer,
+    /// √β_t: it multiplies the target's standard deviation.
+    pub ucb_multiplier: UcbMultiplier,
+    /// √τ: it multiplies the meta-tasks' standard deviations.
+    pub meta_ucb_multiplier: f64,
+    /// Weights and share of the meta-tasks.
+    pub belief: MetaBeliefSettings,
+    /// Repeated points.
+    pub repeats: Repeats,
+}
+
+impl RmGpUcbSettings {
+    /// Defaults for one party's study: the practical form of the thesis' experiments (√β_t = √(0.2 d ln 2t), τ = 1, mean gaps,
+    /// η N^{3/2} = 1, r = ε = 0.7) on a common scale.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn for_study(dim: usize, noisy: bool) -> Self {
+        Self {
+            surrogate: SurrogateSettings::for_study(dim, noisy),
+            scale: OutputScale::Common,
+            maximizer: Maximizer::of_acquisition(dim),
+            ucb_multiplier: UcbMultiplier::Logarithmic,
+            meta_ucb_multiplier: 1.0,
+            belief: MetaBeliefSettings::default(),
+            repeats: Repeats::for_study(noisy),
+        }
+    }
+}
+
+/// GP-UCB that mixes the upper bounds of meta-tasks with its own (thesis eq. (7.1)):
+///
+/// x_t = argmax ν_t Σ_i ω_i [μ̄_i(x) + √τ σ̄_i(x)] + (1 − ν_t) [μ_{t−1}(x) + √β_t σ_{t−1}(x)]
+///
+/// The steps t of β_t count the target's observations, an initial design included; those of ν_t count the queries after it,
+/// so that ν_1 = 1: the first query asks the meta-tasks alone. Standard deviations are those of the latent function; the authors'
+/// code adds the noise. Meta-tasks whose part is below 1e-9 are left out of the sum.
+///
+/// Running trials enter as observations of their own posterior mean, as in [`crate::GpUcb`]. Cost of a query: O(n² + Σ N_i²) for
+/// each of the points that the search evaluates; on a finite domain the meta-tasks' bounds are computed once.
+#[derive(Clone, Debug)]
+pub struct RmGpUcb {
+    proposer: Proposer,
+    models: Arc<TaskModels>,
+    belief: MetaBelief,
+    ucb_multiplier: UcbMultiplier,
+    meta_ucb_multiplier: f64,
+    /// Points that cover the domain, for γ_t.
+    cover: Points,
+    /// Upper bounds of every task at all points of a finite domain.
+    bounds: Option<Arc<Vec<Vec<f64>>>>,
+}
+
+/// A part of the acquisition function that is too small to move its maximum.
+const NEGLIGIBLE: f64 = 1e-9;
+
+impl RmGpUcb {
+    /// Fits the meta-tasks' models; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or a meta-task cannot be modelled.
+    pub fn new(
+        domain: Domain,
+        tasks: &[MetaTask],
+        settings: RmGpUcbSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let models = TaskModels::fit(tasks, settings.scale, &settings.surrogate, seed)?;
+        Self::with_models(domain, Arc::new(models), settings, seed)
+    }
+
+    /// The same with models that were fitted before, on the same scale.
+    ///
+    /// # Errors
+    /// If a setting is out of range.
+    ///
+    /// # Panics
+    /// If the tasks have another dimension than the domain.
+    pub fn with_models(
+        domain: Domain,
+        models: Arc<TaskModels>,
+        settings: RmGpUcbSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        assert_eq!(
+            models.dim(),
+            domain.dim(),
+            "meta-tasks of another dimension"
+        );
+        if !(settings.meta_ucb_multiplier.is_finite() && settings.meta_ucb_multiplier >= 0.0) {
+            return Err(StrategyError::Setting {
+                name: "meta_ucb_multiplier",
+                value: settings.meta_ucb_multiplier.to_string(),
+                expected: "a finite number of at least 0",
+            });
+        }
+        let proposer = Proposer::new(
+            domain,
+            models.target_settings(settings.surrogate),
+            settings.maximizer,
+            settings.repeats,
+            false,
+            seed,
+        )?;
+        let bounds = proposer.domain().points().map(|points| {
+            let of_task = |task: &super::GpTask| {
+                let (means, variances) = task.mean_variances(points);
+                let bound = means.iter().zip(variances);
+                bound
+                    .map(|(mean, variance)| mean + settings.meta_ucb_multiplier * variance.sqrt())
+                    .collect()
+            };
+            Arc::new(models.tasks().iter().map(of_task).collect())
+        });
+        let n_tasks = models.tasks().len();
+        Ok(Self {
+            belief: MetaBelief::new(settings.belief, models.scale(), n_tasks)?,
+            ucb_multiplier: settings.ucb_multiplier.validate()?,
+            meta_ucb_multiplier: settings.meta_ucb_multiplier,
+            cover: proposer.domain().cover(),
+            bounds,
+            models,
+            proposer,
+        })
+    }
+
+    /// √β for the query after `n` observations.
+    fn beta(&self, n: usize) -> f64 {
+        let posterior = self.proposer.surrogate().posterior();
+        self.ucb_multiplier.at(
+            n as u64 + 1,
+            posterior.kernel(),
+            posterior.noise_variance(),
+            &self.cover,
+        )
+    }
+
+    fn belief_for_query(&self) -> MetaBelief {
+        let target = self.proposer.surrogate();
+        self.belief
+            .for_query(target, self.beta(target.len()), &self.models)
+    }
+}
+
+impl Strategy for RmGpUcb {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        self.proposer.open(pending)?;
+        let posterior = self.proposer.surrogate().posterior();
+        let beta = self.beta(posterior.len() + pending.len());
+        let hallucinated;
+        let posterior = if pending.is_empty() {
+            posterior
+        } else {
+            let means = posterior.mean_variances(pending).0;
+            hallucinated = posterior.clone().extended(pending, &means)?;
+            &hallucinated
+        };
+        let belief = self.belief_for_query();
+        let share = belief.share();
+        let parts: Vec<(usize, f64)> = belief
+            .weights()
+            .into_iter()
+            .map(|weight| share * weight)
+            .enumerate()
+            .filter(|(_, part)| *part > NEGLIGIBLE)
+            .collect();
+        let predictor = posterior.predictor();
+        let own = UpperBound {
+            predictor: &predictor,
+            beta,
+        };
+        let mut mixture = WeightedSum::new(self.models.dim());
+        if share < 1.0 {
+            mixture.add(1.0 - share, own);
+        }
+        if let (Some(bounds), Some(points)) = (&self.bounds, self.proposer.domain().points()) {
+            let mut values = fedbo_optim::Function::values(&mixture, points);
+            for (task, part) in parts {
+                for (value, bound) in values.iter_mut().zip(&bounds[task]) {
+                    *value += part * bound;
+                }
+            }
+            return self
+                .proposer
+                .propose_ranked(&values, points, pending, stream);
+        }
+        for (task, part) in &parts {
+            let bound = UpperBound {
+                predictor: self.models.tasks()[*task].predictor(),
+                beta: self.meta_ucb_multiplier,
+            };
+            mixture.add(*part, bound);
+        }
+        let n = self.models.search_size(&parts, posterior.len());
+        let starts = self.models.best_inputs(&parts);
+        self.proposer
+            .propose_acquisition_from(&mixture, n, &starts, pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        let (proposer, belief) = (self.proposer.clone(), self.belief.clone());
+        self.take_in(observed).inspect_err(|_| {
+            self.proposer = proposer;
+            self.belief = belief;
+        })
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.proposer.surrogate())
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        Some(self.belief_for_query().transfer(&self.models))
+    }
+}
+
+impl RmGpUcb {
+    /// One observation after the other: gaps are estimated after each, so what is believed depends on their order alone.
+    fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        for observation in observed {
+            let is_value = observation.value.is_some_and(f64::is_finite);
+            let beta = self.beta(self.proposer.surrogate().len());
+            let told = self.models.target_observation(observation);
+            let source = &observation.source;
+            if is_value {
+                let target = self.proposer.surrogate();
+                self.belief.before(source, target, beta, &self.models);
+            }
+            self.proposer.tell(std::slice::from_ref(&told))?;
+            if is_value {
+                let beta = self.beta(self.proposer.surrogate().len());
+                let target = self.proposer.surrogate();
+                self.belief.after(source, target, beta, &self.models);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,308 @@
+//! Meta-tasks and their models.
+
+use std::fmt;
+
+use fedbo_gp::linalg::PackedLower;
+use fedbo_gp::{Predictor, Standardizer};
+use fedbo_optim::Points;
+use fedbo_streams::{Purpose, Seed};
+
+use crate::{
+    HyperparameterPolicy, Observation, Source, StrategyError, Surrogate, SurrogateSettings,
+};
+
+/// What was observed of an earlier task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetaTask {
+    /// Its name, for reports.
+    pub name: String,
+    /// x_{i,j}: coordinates in the target's unit cube, N_i×d.
+    pub inputs: Points,
+    /// y_{i,j}: N_i values, to be maximized, in their own units.
+    pub outputs: Vec<f64>,
+}
+
+/// In which units tasks are compared with the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputScale {
+    /// As they are, with a prior mean of 0 (thesis section 7.2: f and all f_i are draws of one Gaussian process).
+    Raw,
+    /// All shifted and divided alike, so that the meta-tasks' outputs together have mean 0 and variance 1. A task at another
+    /// level or of another size is another function then, as in [`OutputScale::Raw`].
+    Common,
+    /// Each task and the target by its own mean and standard deviation: levels and sizes say nothing about likeness (Feurer
+    /// et al. 2018).
+    Own,
+}
+
+/// A model of one meta-task that stays as it is.
+pub trait TaskModel: fmt::Debug + Send + Sync {
+    /// The task's name.
+    fn name(&self) -> &str;
+
+    /// Dimension d of its inputs.
+    fn dim(&self) -> usize;
+
+    /// Largest observed output, in the units of the model.
+    fn largest_output(&self) -> f64;
+
+    /// Posterior means and variances of the latent function at m points, m numbers each.
+    fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>);
+
+    /// Mean and variance at x (d); writes their gradients.
+    ///
+    /// # Panics
+    /// If a length differs.
+    fn predict(
+        &self,
+        x: &[f64],
+        mean_gradient: &mut [f64],
+        variance_gradient: &mut [f64],
+    ) -> (f64, f64);
+
+    /// Joint posterior of the latent function at m points: mean (m) and the covariance's lower triangle.
+    fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower);
+}
+
+/// A meta-task's exact Gaussian process, factored once.
+#[derive(Clone, Debug)]
+pub struct GpTask {
+    name: String,
+    predictor: Predictor<'static>,
+}
+
+impl GpTask {
+    /// Conditions on the task's observations, with hyperparameters as the settings say; outputs that are not finite are left
+    /// out. Cost O(N_i³) for each fit and once for the factor.
+    ///
+    /// # Errors
+    /// If the task has no finite output, or has no posterior.
+    pub fn new(
+        task: &MetaTask,
+        settings: &SurrogateSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        assert_eq!(
+            task.inputs.len(),
+            task.outputs.len(),
+            "{} inputs and {} outputs of {}",
+            task.inputs.len(),
+            task.outputs.len(),
+            task.name
+        );
+        let mut surrogate = Surrogate::new(task.inputs.dim(), settings.clone(), None, seed)?;
+        let observed = task.inputs.rows().zip(&task.outputs);
+        let observed: Vec<Observation> = observed
+            .map(|(unit, value)| Observation {
+                unit: unit.to_vec(),
+                value: Some(*value),
+                source: Source::Initial,
+            })
+            .collect();
+        surrogate.tell(&observed)?;
+        let n_observations = surrogate.len();
+        if n_observations == 0 {
+            return Err(StrategyError::Setting {
+                name: "meta-task",
+                value: task.name.clone(),
+                expected: "at least one finite value",
+            });
+        }
+        if surrogate.is_overfull() {
+            return Err(StrategyError::TooManyObservations {
+                n_observations,
+                limit: Surrogate::MAX_OBSERVATIONS,
+            });
+        }
+        Ok(Self {
+            name: task.name.clone(),
+            predictor: surrogate.posterior().clone().into_predictor(),
+        })
+    }
+
+    /// x_{i,j}, N_i×d.
+    pub fn inputs(&self) -> &Points {
+        self.predictor.posterior().inputs()
+    }
+
+    /// y_{i,j}, N_i, in the units of the comparison.
+    pub fn outputs(&self) -> &[f64] {
+        self.predictor.posterior().outputs()
+    }
+
+    /// Its posterior, asked point by point.
+    pub fn predictor(&self) -> &Predictor<'static> {
+        &self.predictor
+    }
+}
+
+impl TaskModel for GpTask {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn dim(&self) -> usize {
+        self.inputs().dim()
+    }
+
+    fn largest_output(&self) -> f64 {
+        let outputs = self.outputs().iter().copied();
+        outputs.fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>) {
+        self.predictor.posterior().mean_variances(points)
+    }
+
+    fn predict(
+        &self,
+        x: &[f64],
+        mean_gradient: &mut [f64],
+        variance_gradient: &mut [f64],
+    ) -> (f64, f64) {
+        let prediction = self.predictor.predict(x);
+        let whitened = prediction.whitened();
+        prediction.gradient(1.0, vec![0.0; whitened.len()], mean_gradient);
+        let weights = whitened.iter().map(|v| -2.0 * v).collect();
+        prediction.gradient(0.0, weights, variance_gradient);
+        (prediction.mean(), prediction.variance())
+    }
+
+    fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower) {
+        self.predictor.posterior().joint(points)
+    }
+}
+
+/// The models of all meta-tasks, in units in which they can be compared with the target.
+#[derive(Clone, Debug)]
+pub struct TaskModels {
+    scale: OutputScale,
+    common: Standardizer,
+    tasks: Vec<GpTask>,
+}
+
+impl TaskModels {
+    /// Fits one model a task. `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If there is no task, tasks have different dimensions, or one cannot be modelled.
+    pub fn fit(
+        tasks: &[MetaTask],
+        scale: OutputScale,
+        surrogate: &SurrogateSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let Some(first) = tasks.first() else {
+            return Err(StrategyError::Setting {
+                name: "meta-tasks",
+                value: "none".to_owned(),
+                expected: "at least one",
+            });
+        };
+        if let Some(other) = tasks
+            .iter()
+            .find(|task| task.inputs.dim() != first.inputs.dim())
+        {
+            return Err(StrategyError::Setting {
+                name: "dimension of a meta-task",
+                value: format!("{} ({})", other.inputs.dim(), other.name),
+                expected: "that of the others",
+            });
+        }
+        let common = match scale {
+            OutputScale::Common => {
+                let all = tasks.iter().flat_map(|task| &task.outputs).copied();
+                Standardizer::new(&all.filter(|v| v.is_finite()).collect::<Vec<_>>())
+            }
+            OutputScale::Raw | OutputScale::Own => Standardizer::RAW,
+        };
+        let settings = scale.of_surrogate(surrogate.clone());
+        let models = (0..).zip(tasks).map(|(index, task)| {
+            let outputs = task.outputs.iter().map(|v| common.standardize(*v));
+            let task = MetaTask {
+                outputs: outputs.collect(),
+                ..task.clone()
+            };
+            GpTask::new(&task, &settings, seed.child(Purpose::MetaTask, index))
+        });
+        let tasks = models.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            scale,
+            common,
+            tasks,
+        })
+    }
+
+    /// One model a task, in their order.
+    pub fn tasks(&self) -> &[GpTask] {
+        &self.tasks
+    }
+
+    /// In which units they are compared.
+    pub fn scale(&self) -> OutputScale {
+        self.scale
+    }
+
+    /// Dimension d of the inputs.
+    pub fn dim(&self) -> usize {
+        self.tasks[0].dim()
+    }
+
+    /// The number n of observations for which O(n²) is what an evaluation of all the given tasks costs, beside a target with
+    /// `n_own` observations.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "numbers of observations are far below 2^53"
+    )]
+    pub(super) fn search_size(&self, parts: &[(usize, f64)], n_own: usize) -> usize {
+        let counts = parts
+            .iter()
+            .map(|(task, _)| self.tasks[*task].inputs().len());
+        let squares: f64 = counts.map(|n| (n as f64).powi(2)).sum();
+        (squares + (n_own as f64).powi(2)).sqrt() as usize
+    }
+
+    /// The best observed input of each of the given tasks, of 16 at most, those with the largest parts.
+    pub(super) fn best_inputs(&self, parts: &[(usize, f64)]) -> Points {
+        const N_MAX: usize = 16;
+        let mut parts = parts.to_vec();
+        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let mut starts = Points::new(self.dim());
+        for (task, _) in parts.into_iter().take(N_MAX) {
+            let task = &self.tasks[task];
+            let outputs = task.outputs();
+            let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
+            if let Some(best) = best {
+                starts.push(task.inputs().row(best));
+            }
+        }
+        starts
+    }
+
+    /// Settings of the target's surrogate: it says the same of outputs as the tasks' models do.
+    pub fn target_settings(&self, surrogate: SurrogateSettings) -> SurrogateSettings {
+        self.scale.of_surrogate(surrogate)
+    }
+
+    /// What the target's surrogate is told of an observation.
+    pub fn target_observation(&self, observation: &Observation) -> Observation {
+        Observation {
+            value: observation.value.map(|v| self.common.standardize(v)),
+            ..observation.clone()
+        }
+    }
+}
+
+impl OutputScale {
+    /// A surrogate's settings on this scale: outputs pass an affine map at most, as others are nowhere compared.
+    fn of_surrogate(self, mut settings: SurrogateSettings) -> SurrogateSettings {
+        settings.standardize = self == Self::Own;
+        if let HyperparameterPolicy::Scheduled { power_bounds, .. } = &mut settings.hyperparameters
+        {
+            *power_bounds = (1.0, 1.0);
+        }
+        settings
+    }
+}

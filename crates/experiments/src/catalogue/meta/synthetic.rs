@@ -1,0 +1,454 @@
+//! Thesis section 7.6.1, Fig. 7.1 and D.2: functions drawn from a GP, meta-tasks at known distances.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_algorithms::meta::{
+    GapBound, InitialDesign, MetaBeliefSettings, MetaSample, MetaShare, MetaTask, OutputScale,
+    RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, TaskModels, TaskWeighting,
+};
+use fedbo_algorithms::{
+    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, OwnSampler, Repeats, Strategy,
+    SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
+};
+use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Prior};
+use fedbo_optim::{MultiStart, Points};
+use fedbo_problems::GridPrior;
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, TaskWeightRow,
+    check_folder, task_weight_table,
+};
+use fedbo_space::Direction;
+use fedbo_streams::{Purpose, Seed};
+
+use super::super::grid::{GridObjective, grid_decoder, grid_index};
+use super::super::jobs::{Job, conclude, run_jobs};
+use super::super::{Finding, Progress, RunOptions};
+use super::{OneParty, TaskWeightBook};
+use crate::tally::Unit;
+
+/// Length scale of the functions, and points of the grid (thesis D.2.1; it does not say how fine its domain is).
+const LENGTHSCALE: f64 = 0.05;
+const N_GRID: usize = 1000;
+/// Noise variance of all observations.
+const NOISE_VARIANCE: f64 = 0.01;
+/// N_i.
+const N_META_OBS: usize = 20;
+/// Initial points, which the thesis does not number, and queries after them.
+const N_INITIAL: usize = 2;
+const N_QUERIES: u64 = 30;
+/// The iteration at which arms are compared first.
+const CHECKPOINT: i64 = 15;
+
+/// How an arm proposes.
+enum Rule {
+    GpUcb,
+    Ts,
+    RmGpUcb(MetaBeliefSettings),
+    RmGpTs(MetaSample),
+    /// RM-GP-UCB whose meta-outputs are dealt to other inputs of their task: nothing about the function is left in them.
+    Placebo,
+}
+
+/// One curve.
+struct Arm {
+    name: String,
+    rule: Rule,
+}
+
+/// One panel of the figure.
+struct Panel {
+    name: &'static str,
+    gaps: [f64; 4],
+    ucb_multiplier: UcbMultiplier,
+    arms: Vec<Arm>,
+}
+
+/// Settings of the thesis' text: η N^{3/2} = `rate`, the mean of the gaps, weights uniform at the first query.
+fn belief(rate: f64, decay: f64, gap_exponent: f64) -> MetaBeliefSettings {
+    MetaBeliefSettings {
+        gap_bound: GapBound::practical(),
+        weighting: TaskWeighting::Online { rate },
+        meta_share: MetaShare {
+            decay,
+            gap_exponent,
+        },
+        initial_design: InitialDesign::Ignored,
+    }
+}
+
+const LEARNED: &str = "rm-gp-ucb";
+const UNIFORM: &str = "rm-gp-ucb uniform";
+
+fn panels() -> Vec<Panel> {
+    let arm = |name: &str, rule| Arm {
+        name: name.to_owned(),
+        rule,
+    };
+    let uniform = MetaBeliefSettings {
+        weighting: TaskWeighting::Uniform,
+        ..belief(1.0, 0.7, 0.7)
+    };
+    let rates = [0.01, 0.1, 10.0].map(|rate| {
+        arm(
+            &format!("eta {rate}"),
+            Rule::RmGpUcb(belief(rate, 0.7, 0.7)),
+        )
+    });
+    let exponents = [0.0, 0.3, 0.7, 1.5].map(|exponent| {
+        arm(
+            &format!("eps {exponent}"),
+            Rule::RmGpUcb(belief(1.0, 0.99, exponent)),
+        )
+    });
+    let similar = [0.05, 0.05, 4.0, 4.0];
+    let compared = || {
+        vec![
+            arm("gp-ucb", Rule::GpUcb),
+            arm(UNIFORM, Rule::RmGpUcb(uniform.clone())),
+            arm(LEARNED, Rule::RmGpUcb(belief(1.0, 0.7, 0.7))),
+            arm("placebo", Rule::Placebo),
+        ]
+    };
+    let sampling = [
+        arm("ts", Rule::Ts),
+        arm("rm-gp-ts", Rule::RmGpTs(MetaSample::OneTask)),
+        arm("rm-gp-ts sum", Rule::RmGpTs(MetaSample::WeightedSum)),
+    ];
+    vec![
+        Panel {
+            name: "gaps 0.05 0.05 4 4",
+            gaps: similar,
+            ucb_multiplier: UcbMultiplier::Logarithmic,
+            arms: compared().into_iter().chain(sampling).collect(),
+        },
+        Panel {
+            name: "gaps 0.05 0.05 4 4, beta 2",
+            gaps: similar,
+            ucb_multiplier: UcbMultiplier::Constant(2.0),
+            arms: compared(),
+        },
+        Panel {
+            name: "gaps 0.05 0.05 4 4, eta",
+            gaps: similar,
+            ucb_multiplier: UcbMultiplier::Logarithmic,
+            arms: std::iter::once(arm("eta 1", Rule::RmGpUcb(belief(1.0, 0.7, 0.7))))
+                .chain(rates)
+                .collect(),
+        },
+        Panel {
+            name: "all gaps 8",
+            gaps: [8.0; 4],
+            ucb_multiplier: UcbMultiplier::Logarithmic,
+            arms: std::iter::once(arm("gp-ucb", Rule::GpUcb))
+                .chain(exponents)
+                .collect(),
+        },
+    ]
+}
+
+/// The pairs that are compared in a panel.
+fn pairs_of(panel: &Panel) -> Vec<(String, String)> {
+    let pair = |arm: &str, control: &str| (arm.to_owned(), control.to_owned());
+    let mut pairs = Vec::new();
+    for arm in &panel.arms {
+        match arm.rule {
+            Rule::RmGpUcb(_) if panel.name.ends_with("eta") => {
+                if arm.name != "eta 1" {
+                    pairs.push(pair("eta 1", &arm.name));
+                }
+            }
+            Rule::RmGpUcb(_) => pairs.push(pair(&arm.name, "gp-ucb")),
+            Rule::RmGpTs(_) => pairs.push(pair(&arm.name, "ts")),
+            Rule::Placebo => {
+                pairs.push(pair(LEARNED, UNIFORM));
+                pairs.push(pair(LEARNED, "placebo"));
+            }
+            Rule::GpUcb | Rule::Ts => {}
+        }
+    }
+    pairs
+}
+
+pub(in super::super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let runs = options.runs.unwrap_or(200);
+    check_folder(&options.out, options.overwrite)?;
+    let writer = ResultsWriter::create(&options.out, &["x".to_owned()], options.overwrite)?;
+    let seed = Seed::new(options.seed);
+    let prior = GridPrior::new(N_GRID, LENGTHSCALE);
+    let grid = Points::from_flat(1, prior.grid().to_vec());
+    let sampler = Arc::new(JointSampler::new(kernel()?, grid)?);
+    let (panels, book) = (panels(), TaskWeightBook::default());
+    let mut jobs = Vec::new();
+    for panel in &panels {
+        for run in 0..runs {
+            for arm in &panel.arms {
+                let unit = Unit {
+                    experiment: panel.name.into(),
+                    arm: arm.name.clone(),
+                    agent: "target".into(),
+                    run,
+                };
+                let (prior, book, job) = (&prior, &book, jobs.len());
+                let domain = Domain::Factored(Arc::clone(&sampler));
+                let seed = seed.child(Purpose::Run, u64::from(run));
+                jobs.push(Job::new(unit, move |unit, stop| {
+                    let problem = Problem::draw(prior, panel.gaps, &seed);
+                    let beta = panel.ucb_multiplier;
+                    let mut strategy = strategy(&arm.rule, beta, domain.clone(), &problem, seed)?;
+                    let (course, ended) = problem.run(unit, strategy.as_mut(), seed, stop)?;
+                    book.put(job, course.weights);
+                    Ok((course.rows, ended))
+                }));
+            }
+        }
+    }
+    progress.stage("meta-synthetic", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    drop(jobs);
+    let request = SummaryRequest {
+        experiment: "meta-synthetic".into(),
+        seed: options.seed,
+        direction: Direction::Maximize,
+        metric: Metric::Regret,
+        checkpoints: vec![5, CHECKPOINT],
+        pairs: Vec::new(),
+        clusters: Clusters::Units,
+        private: None,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(FigureSpec {
+            title: "Functions drawn from a GP, four meta-tasks of 20 observations".into(),
+            x_label: "queries".into(),
+            y_label: "simple regret".into(),
+            scale: Scale::Linear,
+            panel_by: PanelBy::Experiment,
+            shared_y: true,
+            references: Vec::new(),
+        }),
+    };
+    let pairs = |name: &str| {
+        let panel = panels.iter().find(|panel| panel.name == name);
+        panel.map(pairs_of).unwrap_or_default()
+    };
+    let summary = conclude(&rows, ended, request, pairs, &options.out)?;
+    let title = "Weights of the meta-tasks, and the share of all of them";
+    let weights = book.write(&options.out, title)?;
+    let is_shown = |row: &&TaskWeightRow| row.arm == LEARNED || row.arm.starts_with("e");
+    let shown: Vec<TaskWeightRow> = weights.iter().filter(is_shown).cloned().collect();
+    let notes = vec![
+        format!(
+            "Mean weights at some queries\n\n{}",
+            task_weight_table(&shown, &[1, 2, 3, 5, 10, 15])
+        ),
+        dissimilar_note(&weights),
+        "What the thesis reports (Fig. 7.1): uniform weights beat GP-UCB and learned ones beat both; the weights of the two \
+         dissimilar tasks fall rapidly; a much smaller eta is worse, a larger one slightly; with all gaps at 8 RM-GP-UCB is \
+         comparable with GP-UCB, a larger epsilon slightly better."
+            .to_owned(),
+    ];
+    Ok(Finding {
+        summary,
+        ended,
+        notes,
+    })
+}
+
+/// In how many runs both dissimilar tasks were below 0.05, query by query.
+fn dissimilar_note(weights: &[TaskWeightRow]) -> String {
+    let mut worst: BTreeMap<(u32, i64), f64> = BTreeMap::new();
+    for row in weights {
+        let is_dissimilar = row.task.ends_with("gap 4");
+        if row.arm == LEARNED && is_dissimilar {
+            let entry = worst.entry((row.run, row.iteration)).or_default();
+            *entry = entry.max(row.weight);
+        }
+    }
+    let mut note = "Runs in which the weight of each dissimilar task is below 0.05:".to_owned();
+    for iteration in [2, 3, 4, 5, 6, 8, 10] {
+        let at: Vec<f64> = worst
+            .iter()
+            .filter(|((_, t), _)| *t == iteration)
+            .map(|(_, weight)| *weight)
+            .collect();
+        let n = at.iter().filter(|weight| **weight < 0.05).count();
+        let _ = write!(note, " {n} of {} at query {iteration};", at.len());
+    }
+    note.pop();
+    note
+}
+
+/// The target's function, its meta-tasks and its initial design: the same in all arms of a run.
+struct Problem {
+    values: Vec<f64>,
+    tasks: Vec<MetaTask>,
+    initial: Vec<Vec<f64>>,
+}
+
+impl Problem {
+    /// f is a draw of the prior. Each meta-task has uniformly random inputs, f_i(x) = f(x) + U[−d_i, d_i] drawn anew for each
+    /// input, and noise (thesis D.2.1.1).
+    fn draw(prior: &GridPrior, gaps: [f64; 4], seed: &Seed) -> Self {
+        let values = prior.draw(&mut seed.stream(Purpose::Problem, 0, 0));
+        let tasks = (1..).zip(gaps).map(|(number, gap)| {
+            let mut stream = seed.stream(Purpose::History, number, 0);
+            let mut task = MetaTask {
+                name: format!("task {number}, gap {gap}"),
+                inputs: Points::new(1),
+                outputs: Vec::new(),
+            };
+            for _ in 0..N_META_OBS {
+                let index = stream.below(N_GRID);
+                let shift = gap * (2.0 * stream.uniform() - 1.0);
+                task.inputs.push(&[prior.grid()[index]]);
+                let noise = NOISE_VARIANCE.sqrt() * stream.normal();
+                task.outputs.push(values[index] + shift + noise);
+            }
+            task
+        });
+        let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
+        let initial = (0..N_INITIAL).map(|_| vec![prior.grid()[stream.below(N_GRID)]]);
+        Self {
+            tasks: tasks.collect(),
+            initial: initial.collect(),
+            values,
+        }
+    }
+
+    fn run(
+        &self,
+        unit: &Unit,
+        strategy: &mut dyn Strategy,
+        seed: Seed,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<(super::Course, crate::session::Ended)> {
+        let objective = GridObjective {
+            values: self.values.clone(),
+            noise_std: NOISE_VARIANCE.sqrt(),
+            seed,
+        };
+        let optimum = self
+            .values
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
+        let party = OneParty {
+            unit,
+            objective: &objective,
+            decoder: &grid_decoder(),
+            direction: Direction::Maximize,
+            initial: &self.initial,
+            n_queries: N_QUERIES,
+            optimum: Some(optimum),
+            truth: &|point| Some(self.values[grid_index(point)?]),
+            dim: 1,
+            seed,
+        };
+        party.run(strategy, stop)
+    }
+}
+
+fn kernel() -> anyhow::Result<Kernel> {
+    Ok(Kernel::isotropic(
+        Family::SquaredExponential,
+        1,
+        LENGTHSCALE,
+        1.0,
+    )?)
+}
+
+/// The true kernel and noise, raw outputs: f and the meta-functions are draws of one GP (thesis section 7.2).
+fn surrogate() -> anyhow::Result<SurrogateSettings> {
+    Ok(SurrogateSettings {
+        hyperparameters: HyperparameterPolicy::Fixed(Hyperparameters {
+            kernel: kernel()?,
+            noise_variance: NOISE_VARIANCE,
+        }),
+        standardize: false,
+        sampler: OwnSampler::Exact(Prior::default()),
+    })
+}
+
+fn strategy(
+    rule: &Rule,
+    ucb_multiplier: UcbMultiplier,
+    domain: Domain,
+    problem: &Problem,
+    seed: Seed,
+) -> anyhow::Result<Box<dyn Strategy>> {
+    let surrogate = surrogate()?;
+    let maximizer = Maximizer::MultiStart(MultiStart::for_dim(1)); // not used: a finite domain is scanned
+    let robust = |belief: &MetaBeliefSettings, tasks: &[MetaTask]| {
+        let settings = RmGpUcbSettings {
+            surrogate: surrogate.clone(),
+            scale: OutputScale::Raw,
+            maximizer: maximizer.clone(),
+            ucb_multiplier,
+            meta_ucb_multiplier: 1.0,
+            belief: belief.clone(),
+            repeats: Repeats::Allow,
+        };
+        RmGpUcb::new(domain.clone(), tasks, settings, seed)
+    };
+    let thompson = ThompsonSettings {
+        surrogate: surrogate.clone(),
+        maximizer: maximizer.clone(),
+        ucb_multiplier: UcbMultiplier::Constant(1.0),
+        repeats: Repeats::Allow,
+    };
+    Ok(match rule {
+        Rule::GpUcb => {
+            let settings = GpUcbSettings {
+                surrogate,
+                maximizer,
+                ucb_multiplier,
+                repeats: Repeats::Allow,
+            };
+            Box::new(GpUcb::new(domain, settings, seed)?)
+        }
+        Rule::Ts => Box::new(ThompsonSampling::new(domain, thompson, seed)?),
+        Rule::RmGpUcb(belief) => Box::new(robust(belief, &problem.tasks)?),
+        Rule::Placebo => {
+            let tasks = placebo_tasks(&problem.tasks, &seed);
+            Box::new(robust(&belief(1.0, 0.7, 0.7), &tasks)?)
+        }
+        Rule::RmGpTs(meta_sample) => {
+            let models = TaskModels::fit(&problem.tasks, OutputScale::Raw, &surrogate, seed)?;
+            let settings = RmGpTsSettings {
+                thompson,
+                scale: OutputScale::Raw,
+                belief: belief(1.0, 0.7, 0.7),
+                gap_ucb_multiplier: ucb_multiplier,
+                meta_sample: *meta_sample,
+            };
+            Box::new(RmGpTs::with_models(
+                domain,
+                Arc::new(models),
+                settings,
+                seed,
+            )?)
+        }
+    })
+}
+
+/// The same inputs and outputs, each task's outputs dealt to its inputs at random.
+pub(in super::super) fn placebo_tasks(tasks: &[MetaTask], seed: &Seed) -> Vec<MetaTask> {
+    let dealt = (0..).zip(tasks).map(|(number, task)| {
+        let mut stream = seed.stream(Purpose::Placebo, number, 0);
+        let mut outputs = task.outputs.clone();
+        for last in (1..outputs.len()).rev() {
+            outputs.swap(last, stream.below(last + 1));
+        }
+        MetaTask {
+            outputs,
+            ..task.clone()
+        }
+    });
+    dealt.collect()
+}
