@@ -25,7 +25,7 @@ pub enum Refit {
 }
 
 impl Refit {
-    fn is_due(&self, last: usize, n: usize) -> bool {
+    pub(crate) fn is_due(&self, last: usize, n: usize) -> bool {
         match self {
             Self::At(list) => n > last && list.iter().any(|at| (last + 1..=n).contains(at)),
             Self::Every(k) => n >= 2 && (last == 0 || n >= last + (*k).max(1)),

@@ -4,12 +4,14 @@
 //! tables a file has, and what they mean together, is decided by the crate that reads it. Start at [`TomlFile`], then
 //! [`Check`].
 
+mod archive;
 mod check;
 mod command;
 mod entry;
 mod surrogate;
 mod toml_file;
 
+pub use archive::{ArchiveError, ArchivedParameter, ReleaseArchive};
 pub use check::{Check, NAME_CHARS_MAX};
 pub use command::CommandKeys;
 pub use entry::{LengthscaleEntry, NumberOrList, UcbEntry, WordOrNumbers};

@@ -3,6 +3,7 @@
 //! Decides what a file may say and what it means; builds strategies and mechanisms from it. Knows nothing of results, sockets
 //! or where a ledger is kept. Start at [`Federation::load`].
 
+mod archive;
 mod check;
 mod checked;
 mod distributed_ts;
@@ -18,6 +19,7 @@ mod release_mechanism;
 mod topology;
 mod topology_changes;
 
+pub use archive::ArchiveFailed;
 pub use checked::{
     AgentObjective, Algorithm, Arm, Collaboration, Federation, FederationAgent, Objectives, names,
 };

@@ -84,7 +84,7 @@ impl Charter {
     }
 
     /// SHA-256 of the configuration.
-    pub(crate) fn config_hash(&self) -> Hash {
+    pub fn config_hash(&self) -> [u8; 32] {
         sha2::Sha256::digest(&self.config).into()
     }
 

@@ -25,6 +25,6 @@ pub use encoding::{UnreadableEvent, event_from_bytes, event_to_bytes};
 pub use error::{BudgetSpent, LedgerError};
 pub use ledger::{Committed, Ledger, RELEASE_BYTES_MAX};
 pub use postgres::Ledgers;
-pub use record::{Problem, Report, backup, read, verify};
+pub use record::{Problem, Releases, Report, backup, read, releases, verify};
 pub use spending::Charge;
 pub use statement::Statement;

@@ -89,10 +89,26 @@ pub fn read(path: &Path) -> Result<Statement, LedgerError> {
     Statement::of(&record)
 }
 
+/// The same with the bytes of every release and its round, in order: what was public when it was released.
+///
+/// # Errors
+/// As for [`read`].
+pub fn releases(path: &Path) -> Result<(Statement, Releases), LedgerError> {
+    let findings = look_keeping(Findings::with_releases(), path, None)?;
+    findings.into_releases(path)
+}
+
 fn look(path: &Path, known: Option<&Head>) -> Result<Findings, LedgerError> {
+    look_keeping(Findings::default(), path, known)
+}
+
+fn look_keeping(
+    mut findings: Findings,
+    path: &Path,
+    known: Option<&Head>,
+) -> Result<Findings, LedgerError> {
     let refused = |fault| LedgerError::of(fault, path, Doing::Read);
     let (file, _) = File::locate(path, Mode::Existing, &FORMAT).map_err(refused)?;
-    let mut findings = Findings::default();
     let checked = file.open_to_verify().and_then(|connection| {
         let tx = connection.unchecked_transaction()?;
         findings.check_all(&mut &*tx, known)
@@ -111,7 +127,12 @@ pub(crate) struct Findings {
     problems: Vec<Problem>,
     /// What is stored, if nothing is wrong with it.
     record: Option<Record>,
+    /// Every release, if they are to be kept.
+    releases: Option<Releases>,
 }
+
+/// Rounds and the bytes of their releases.
+pub type Releases = Vec<(u64, Vec<u8>)>;
 
 impl Findings {
     /// Everything that `source`, in one transaction, sees.
@@ -130,6 +151,33 @@ impl Findings {
         let mut findings = Self::default();
         findings.check_all(source, known)?;
         Ok(findings)
+    }
+
+    /// Nothing yet, but that releases are kept.
+    pub(crate) fn with_releases() -> Self {
+        Self {
+            releases: Some(Releases::new()),
+            ..Self::default()
+        }
+    }
+
+    /// Adds everything that `source`, in one transaction, sees.
+    ///
+    /// # Errors
+    /// If the system refuses to read it.
+    pub(crate) fn adding<S: Source>(mut self, source: &mut S) -> Result<Self, S::Failure> {
+        self.check_all(source, None)?;
+        Ok(self)
+    }
+
+    /// What was spent, and the releases that were kept; or what is wrong.
+    pub(crate) fn into_releases(
+        mut self,
+        path: &Path,
+    ) -> Result<(Statement, Releases), LedgerError> {
+        let releases = self.releases.take().unwrap_or_default();
+        let record = self.into_record(path)?;
+        Ok((Statement::of(&record)?, releases))
     }
 
     pub(crate) fn into_report(self) -> Report {
@@ -283,6 +331,9 @@ impl Findings {
             if last_round.is_some_and(|last| stored.round <= last) {
                 let round = stored.round;
                 self.add(at, format!("round {round} is not after the one before"));
+            }
+            if let Some(kept) = &mut self.releases {
+                kept.push((stored.round, stored.release.to_vec()));
             }
             match event_from_bytes(stored.event) {
                 Ok(event) => charges.add(&event, stored.event, 1),

@@ -2,6 +2,7 @@
 //! side (Algorithm 2). How releases are made and what they cost is not decided here.
 
 mod aggregate;
+mod archive;
 mod belief;
 mod emphasis;
 mod reconstruction;
@@ -15,6 +16,7 @@ use fedbo_space::Partition;
 use fedbo_streams::{Seed, Stream};
 
 pub use aggregate::{Aggregate, AggregateContent};
+pub use archive::{FromArchive, ReleasedFunction};
 pub use belief::Memory;
 pub use emphasis::{Emphasis, EmphasisLaw, region_sizes};
 

@@ -13,7 +13,7 @@ use fedbo_postgres::{Doing as Act, Ended, Patience, Pool, PoolError, PostgresAdd
 use postgres::types::Type;
 
 use crate::record::Findings;
-use crate::{Committed, Head, LedgerError, Report, Statement};
+use crate::{Committed, Head, LedgerError, Releases, Report, Statement};
 use layout::LAYOUT;
 use rows::{Rows, entry, id, in_words, signed};
 
@@ -121,6 +121,15 @@ impl Ledgers {
         Statement::of(&record)
     }
 
+    /// The same with every release, as [`crate::releases`] says of a file.
+    ///
+    /// # Errors
+    /// As for [`Ledgers::read`].
+    pub fn releases(&self, name: &str) -> Result<(Statement, Releases), LedgerError> {
+        let findings = self.look_keeping(name, None, true)?;
+        findings.into_releases(&self.place_of(name))
+    }
+
     /// What was committed after `head` for rounds before `round`, for somebody who follows the ledger and does not write it.
     /// Each entry is checked to follow from the one before it, the first from `head`.
     ///
@@ -169,13 +178,26 @@ impl Ledgers {
     }
 
     fn look(&self, name: &str, known: Option<&Head>) -> Result<Findings, LedgerError> {
+        self.look_keeping(name, known, false)
+    }
+
+    fn look_keeping(
+        &self,
+        name: &str,
+        known: Option<&Head>,
+        keep: bool,
+    ) -> Result<Findings, LedgerError> {
         let read = self.pool.read(self.patience, |tx| {
             let id = id(tx, name)?.ok_or_else(|| {
                 Ended::Caller(LedgerError::Absent {
                     path: self.place_of(name),
                 })
             })?;
-            Ok(Findings::with_known(&mut Rows { tx, id }, known)?)
+            let mut rows = Rows { tx, id };
+            Ok(match keep {
+                true => Findings::with_releases().adding(&mut rows)?,
+                false => Findings::with_known(&mut rows, known)?,
+            })
         });
         read.map_err(|ended| self.refusal(ended, self.place_of(name), Act::Read))
     }

@@ -1,5 +1,6 @@
 //! `fedbo privacy`: what privacy costs, before a study and after it.
 
+mod archive;
 mod epsilon;
 mod noise;
 mod plan;
@@ -12,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fedbo_experiments::federation::{HEAD_FILE, LEDGER_FILE};
-use fedbo_ledger::{Head, LedgerError, Ledgers, Report};
+use fedbo_ledger::{Head, LedgerError, Ledgers, Releases, Report};
 use fedbo_storage::PostgresAddress;
 
 use crate::exit::{BadInput, Exit};
@@ -25,6 +26,7 @@ pub(crate) enum Privacy {
     Plan(plan::Plan),
     Statement(statement::Statement),
     Verify(verify::Verify),
+    Archive(archive::Archive),
 }
 
 impl Privacy {
@@ -35,6 +37,7 @@ impl Privacy {
             Self::Plan(command) => command.run(),
             Self::Statement(command) => command.run(),
             Self::Verify(command) => command.run(),
+            Self::Archive(command) => command.run(),
         }
     }
 }
@@ -100,6 +103,13 @@ impl Source {
         match self {
             Self::File(file) => fedbo_ledger::read(file),
             Self::Database(ledgers, name) => ledgers.read(name),
+        }
+    }
+
+    fn releases(&self) -> Result<(fedbo_ledger::Statement, Releases), LedgerError> {
+        match self {
+            Self::File(file) => fedbo_ledger::releases(file),
+            Self::Database(ledgers, name) => ledgers.releases(name),
         }
     }
 

@@ -1,0 +1,291 @@
+//! What a finished federation released, as one function that later parties start from.
+
+use std::sync::Arc;
+
+use fedbo_gp::{FeatureDescription, FeatureMap};
+use fedbo_optim::Points;
+use fedbo_space::{Partition, Space};
+use fedbo_streams::{Purpose, Seed, Stream};
+use serde::{Deserialize, Serialize};
+
+use super::DpFtsDe;
+use super::reconstruction::Reconstruction;
+use crate::trials::Trials;
+use crate::{
+    Domain, LocalProb, Maximizer, Observation, Proposal, Repeats, Source, Strategy, StrategyError,
+    Surrogate,
+};
+
+/// The function that a federation's releases stand for: φ(x)·ω^(i) for x in region i. It is computed from releases alone, so
+/// that handing it on costs no privacy (post-processing).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleasedFunction {
+    /// The shared features.
+    pub features: FeatureDescription,
+    /// The seed that the federation drew them from.
+    pub seed: u64,
+    /// Fingerprint of the drawn features: another version of the program may draw others.
+    pub map: String,
+    /// P.
+    pub n_regions: u32,
+    /// ω^(i), P×M.
+    pub weights: Vec<Vec<f64>>,
+    /// The share of ω that is not noise, in `[0, 1]`.
+    pub signal_share: f64,
+}
+
+impl ReleasedFunction {
+    /// What an agent makes of all the releases that it has received; `None` before the first.
+    pub fn of(agent: &DpFtsDe, features: FeatureDescription, seed: u64) -> Option<Self> {
+        let weights = agent.region_weights()?;
+        Some(Self {
+            features,
+            seed,
+            map: agent.map.hash().to_string(),
+            n_regions: u32::try_from(weights.len()).ok()?,
+            weights,
+            signal_share: agent.signal_share(),
+        })
+    }
+}
+
+/// A study that begins where a federation ended: with probability (1 − p_t) s the next query is the maximizer of the released
+/// function, s its share of signal; otherwise another strategy proposes (DP-FTS-DE Algorithm 2 lines 5-8 for an agent that
+/// comes after the last round and sends nothing).
+pub struct FromArchive {
+    then: Box<dyn Strategy>,
+    map: Arc<FeatureMap>,
+    partition: Partition,
+    weights: Vec<Vec<f64>>,
+    signal_share: f64,
+    local_prob: LocalProb,
+    maximizer: Maximizer,
+    trials: Trials,
+    /// Queries so far, the initial design apart.
+    n_steps: u64,
+}
+
+impl FromArchive {
+    /// A study over the federation's own space.
+    ///
+    /// # Errors
+    /// If the function does not fit the space, holds a number that is not finite, or its features are drawn otherwise here.
+    pub fn new(
+        space: &Space,
+        function: &ReleasedFunction,
+        then: Box<dyn Strategy>,
+        (local_prob, maximizer, repeats): (LocalProb, Maximizer, Repeats),
+    ) -> Result<Self, StrategyError> {
+        let refuse = |name, value: String, expected| {
+            Err(StrategyError::Setting {
+                name,
+                value,
+                expected,
+            })
+        };
+        let ReleasedFunction {
+            features, weights, ..
+        } = function;
+        if features.dim != space.dim() {
+            let expected = "the dimension of the study's space";
+            return refuse(
+                "dimension of the archive",
+                features.dim.to_string(),
+                expected,
+            );
+        }
+        let mut stream = Seed::new(function.seed).stream(Purpose::SharedFeatures, 0, 0);
+        let map = FeatureMap::draw(features, &mut stream)?;
+        if map.hash().to_string() != function.map {
+            let expected = "the features that this version draws; it was written by another";
+            return refuse("features of the archive", function.map.clone(), expected);
+        }
+        let Ok(partition) = Partition::of_space(space, function.n_regions) else {
+            let expected = "a number into which the space can be cut";
+            return refuse(
+                "regions of the archive",
+                function.n_regions.to_string(),
+                expected,
+            );
+        };
+        let is_whole = |row: &Vec<f64>| {
+            row.len() == features.n_features && row.iter().all(|weight| weight.is_finite())
+        };
+        if weights.len() != partition.n_regions() || !weights.iter().all(is_whole) {
+            let found = format!("{} rows", weights.len());
+            return refuse(
+                "weights of the archive",
+                found,
+                "a finite number a region and feature",
+            );
+        }
+        if !(0.0..=1.0).contains(&function.signal_share) {
+            let found = function.signal_share.to_string();
+            return refuse(
+                "signal_share of the archive",
+                found,
+                "a share between 0 and 1",
+            );
+        }
+        Ok(Self {
+            then,
+            map: Arc::new(map),
+            partition,
+            weights: weights.clone(),
+            signal_share: function.signal_share,
+            local_prob: local_prob.validate()?,
+            maximizer,
+            trials: Trials::new(Domain::Space(space.clone()), repeats)?,
+            n_steps: 0,
+        })
+    }
+}
+
+impl Strategy for FromArchive {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let step = self.n_steps + pending.len() as u64 + 1;
+        let share = (1.0 - self.local_prob.at(step)) * self.signal_share;
+        if !stream.bernoulli(share) || self.weights.iter().flatten().all(|w| *w == 0.0) {
+            return self.then.ask(pending, stream);
+        }
+        let function = Reconstruction::new(&self.map, &self.partition, &self.weights)?;
+        let domain = self.trials.domain();
+        let candidates = function.candidates(domain, &self.maximizer, stream)?;
+        let open = self.trials.with_pending(pending);
+        let mut proposal = open.pick(candidates, Source::Region { region: 0 }, stream)?;
+        if let Source::Region { region } = &mut proposal.source {
+            *region = self.partition.region_of(&proposal.unit);
+        }
+        Ok(proposal)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.then.tell(observed)?;
+        self.trials.tell(observed);
+        let queries = observed.iter().filter(|o| o.source != Source::Initial);
+        self.n_steps += queries.count() as u64;
+        Ok(())
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        self.then.surrogate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_gp::{Family, FeatureSampling, LengthscaleLaw, WeightPosterior};
+    use fedbo_space::ParameterSpec;
+    use fedbo_testkit::{test_stream, uniform_points};
+
+    use super::*;
+    use crate::{LogEi, LogEiSettings};
+
+    fn space() -> Space {
+        let spec = ParameterSpec::float(0.0, 1.0);
+        Space::from_specs([("a", &spec), ("b", &spec)]).unwrap()
+    }
+
+    /// Weights of the regression of −|x − (0.7, 0.2)|², the same in all of 4 regions.
+    fn function() -> ReleasedFunction {
+        let features = FeatureDescription {
+            n_features: 60,
+            dim: 2,
+            family: Family::SquaredExponential,
+            lengthscale: LengthscaleLaw::Fixed(0.5),
+            sampling: FeatureSampling::Random,
+        };
+        let mut stream = Seed::new(5).stream(Purpose::SharedFeatures, 0, 0);
+        let map = FeatureMap::draw(&features, &mut stream).unwrap();
+        let inputs = uniform_points(80, 2, &mut test_stream(1));
+        let y: Vec<f64> = inputs
+            .rows()
+            .map(|x| -(x[0] - 0.7).powi(2) - (x[1] - 0.2).powi(2))
+            .collect();
+        let mean = WeightPosterior::new(&map, 1e-4, &inputs, &y).unwrap();
+        ReleasedFunction {
+            map: map.hash().to_string(),
+            weights: vec![mean.mean().to_vec(); 4],
+            n_regions: 4,
+            signal_share: 1.0,
+            seed: 5,
+            features,
+        }
+    }
+
+    fn build(function: &ReleasedFunction, p: f64) -> Result<FromArchive, StrategyError> {
+        let settings = LogEiSettings::for_study(2, false);
+        let maximizer = settings.maximizer.clone();
+        let then = LogEi::new(Domain::Space(space()), settings, Seed::new(1)).unwrap();
+        let how = (LocalProb::Constant(p), maximizer, Repeats::Avoid);
+        FromArchive::new(&space(), function, Box::new(then), how)
+    }
+
+    #[test]
+    fn queries_come_from_the_released_function_by_its_share_of_signal() {
+        let mut function = function();
+        let none = Points::new(2);
+        let first = build(&function, 0.0)
+            .unwrap()
+            .ask(&none, &mut test_stream(3))
+            .unwrap();
+        let off = (first.unit[0] - 0.7).abs().max((first.unit[1] - 0.2).abs());
+        assert!(off < 0.05, "{first:?}");
+        assert_eq!(first.source, Source::Region { region: 2 });
+        for (p, signal_share, expected) in [(0.0, 0.25, 0.25), (0.6, 1.0, 0.4), (1.0, 1.0, 0.0)] {
+            function.signal_share = signal_share;
+            let strategy = build(&function, p).unwrap();
+            let asked = (0..400).map(|n| strategy.ask(&none, &mut test_stream(10 + n)).unwrap());
+            let n = asked
+                .filter(|p| matches!(p.source, Source::Region { .. }))
+                .count();
+            // Five standard errors of 400 coins.
+            let tolerance = 5.0 * (400.0_f64 * expected * (1.0 - expected)).sqrt() + 1e-9;
+            assert!((n as f64 - 400.0 * expected).abs() <= tolerance, "{n}");
+        }
+    }
+
+    /// What was tried is not proposed again, and what runs neither.
+    #[test]
+    fn a_point_is_proposed_once() {
+        let mut strategy = build(&function(), 0.0).unwrap();
+        let none = Points::new(2);
+        let first = strategy.ask(&none, &mut test_stream(3)).unwrap();
+        let again = strategy
+            .ask(
+                &Points::from_rows(2, [first.unit.as_slice()]),
+                &mut test_stream(3),
+            )
+            .unwrap();
+        assert_ne!(first.unit, again.unit);
+        strategy
+            .tell(&[Observation {
+                unit: first.unit.clone(),
+                value: Some(0.0),
+                source: first.source,
+            }])
+            .unwrap();
+        let next = strategy.ask(&none, &mut test_stream(3)).unwrap();
+        assert_ne!(first.unit, next.unit);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        type Change = fn(&mut ReleasedFunction);
+        let changes: [(&str, Change); 6] = [
+            ("dimension", |f| f.features.dim = 3),
+            ("features", |f| f.seed = 6),
+            ("weights", |f| f.weights[1][2] = f64::NAN),
+            ("weights", |f| f.weights.truncate(3)),
+            ("regions", |f| f.n_regions = 0),
+            ("signal_share", |f| f.signal_share = 1.5),
+        ];
+        for (named, change) in changes {
+            let mut function = function();
+            change(&mut function);
+            let error = build(&function, 0.5).err().unwrap();
+            assert!(error.to_string().contains(named), "{named}: {error}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! One step of learning from many earlier tasks: ask for a query and tell its value, beside one Gaussian process over all tasks.
+
+use anyhow::Result;
+use fedbo_algorithms::meta::{
+    GapBound, MetaTask, Mtbo, MtboSettings, OutputScale, RmGpUcb, RmGpUcbSettings, TaskModel,
+    TaskModels,
+};
+use fedbo_algorithms::{Domain, Observation, Points, Refit, Source, Strategy, Surrogate};
+use fedbo_space::{ParameterSpec, Space};
+use fedbo_streams::{Purpose, Seed, Stream};
+use serde_json::{Value, json};
+
+use crate::measure::{Limits, Timing, columns, measure};
+
+/// Dimensions of a linear policy of Cart-Pole, and observations of the target.
+const DIM: usize = 8;
+const N_TARGET: usize = 30;
+
+/// A row for every number of meta-tasks: RM-GP-UCB for all of them, MTBO up to `largest_joint` tasks, with its fit of
+/// hyperparameters in a row of its own.
+pub(crate) fn rows(
+    n_tasks: &[usize],
+    n_meta_obs: usize,
+    largest_joint: usize,
+    limits: &Limits,
+) -> Result<Vec<Value>> {
+    let spec = ParameterSpec::float(0.0, 1.0);
+    let names: Vec<String> = (0..DIM).map(|j| format!("x{j}")).collect();
+    let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &spec)))?;
+    let mut rows = Vec::new();
+    for &m in n_tasks {
+        let tasks: Vec<MetaTask> = (0..m).map(|index| task(index, n_meta_obs)).collect();
+        let domain = Domain::Space(space.clone());
+        let settings = RmGpUcbSettings {
+            scale: OutputScale::Common,
+            ..RmGpUcbSettings::for_study(DIM, true)
+        };
+        rows.extend(parts(&tasks, &settings, limits)?);
+        let mut robust = RmGpUcb::new(domain.clone(), &tasks, settings, Seed::new(1))?;
+        robust.tell(&target())?;
+        rows.push(step("rm-gp-ucb", m, n_meta_obs, &robust, limits)?);
+        if m > largest_joint {
+            continue;
+        }
+        for (name, refit) in [
+            ("mtbo", Refit::At(Vec::new())),
+            ("mtbo with a fit", Refit::Every(1)),
+        ] {
+            let settings = MtboSettings {
+                refit,
+                ..MtboSettings::for_study(DIM, true)
+            };
+            let mut joint = Mtbo::new(domain.clone(), &tasks, settings, Seed::new(1))?;
+            // The last observation is told in the measured step.
+            joint.tell(&target())?;
+            rows.push(step(name, m, n_meta_obs, &joint, limits)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// The two parts of a step whose cost is O(Σ N_i²) and O(n² Σ N_i) whatever the search: all tasks' models at 1000 points,
+/// and the bounds on all gaps.
+fn parts(tasks: &[MetaTask], settings: &RmGpUcbSettings, limits: &Limits) -> Result<Vec<Value>> {
+    let seed = Seed::new(1);
+    let models = TaskModels::fit(tasks, settings.scale, &settings.surrogate, seed)?;
+    let mut own = Surrogate::new(
+        DIM,
+        models.target_settings(settings.surrogate.clone()),
+        None,
+        seed,
+    )?;
+    own.tell(&target())?;
+    let points = points(1000, &mut Seed::new(4).stream(Purpose::Test, 0, 0));
+    let (bounds, _) = measure(
+        limits,
+        |_| Ok(()),
+        |()| Ok(GapBound::practical().of(own.posterior(), 1.0, models.tasks())),
+    )?;
+    let (evaluations, _) = measure(
+        limits,
+        |_| Ok(()),
+        |()| {
+            let tasks = models.tasks().iter();
+            Ok(tasks
+                .map(|task| task.mean_variances(&points))
+                .collect::<Vec<_>>())
+        },
+    )?;
+    let row = |name, timing: &Timing| {
+        let mut row = columns(json!({ "peer": name, "M": tasks.len(), "t": N_TARGET }));
+        row.extend(timing.columns());
+        Value::Object(row)
+    };
+    Ok(vec![
+        row("rm-gp-ucb, gap bounds", &bounds),
+        row("rm-gp-ucb, 1000 evaluations", &evaluations),
+    ])
+}
+
+/// The time of one query and of taking in its value.
+fn step(
+    name: &str,
+    n_tasks: usize,
+    n_meta_obs: usize,
+    strategy: &(impl Strategy + Clone),
+    limits: &Limits,
+) -> Result<Value> {
+    let (timing, _) = measure(
+        limits,
+        |draw| {
+            Ok((
+                strategy.clone(),
+                Seed::new(2).stream(Purpose::Test, draw, 0),
+            ))
+        },
+        |(strategy, stream)| {
+            let proposal = strategy.ask(&Points::new(DIM), stream)?;
+            let value = Some(value(0, &proposal.unit));
+            strategy.tell(&[Observation {
+                unit: proposal.unit,
+                value,
+                source: proposal.source,
+            }])?;
+            Ok(())
+        },
+    )?;
+    let mut row = columns(json!({ "peer": name, "M": n_tasks, "N_i": n_meta_obs, "t": N_TARGET }));
+    row.extend(timing.columns());
+    Ok(Value::Object(row))
+}
+
+/// A smooth function of the first three coordinates, shifted from task to task.
+fn value(task: usize, x: &[f64]) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "numbers of tasks")]
+    let shift = 0.005 * task as f64;
+    (4.0 * (x[0] + shift)).sin() - (x[1] - 0.4 - shift).powi(2) + 0.3 * x[2]
+}
+
+fn points(n: usize, stream: &mut Stream) -> Points {
+    Points::from_flat(DIM, (0..n * DIM).map(|_| stream.uniform()).collect())
+}
+
+fn task(index: usize, n: usize) -> MetaTask {
+    let mut stream = Seed::new(3).stream(Purpose::History, index as u64, 0);
+    let inputs = points(n, &mut stream);
+    MetaTask {
+        name: format!("task {index}"),
+        outputs: inputs
+            .rows()
+            .map(|x| value(index, x) + 0.05 * stream.normal())
+            .collect(),
+        inputs,
+    }
+}
+
+fn target() -> Vec<Observation> {
+    let mut stream = Seed::new(3).stream(Purpose::Problem, 0, 0);
+    points(N_TARGET, &mut stream)
+        .rows()
+        .map(|x| Observation {
+            unit: x.to_vec(),
+            value: Some(value(0, x)),
+            source: Source::Initial,
+        })
+        .collect()
+}

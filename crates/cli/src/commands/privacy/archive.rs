@@ -1,0 +1,59 @@
+//! `fedbo privacy archive`: a federation's releases for those who come later.
+
+use std::path::PathBuf;
+
+use fedbo_federation::Federation;
+use fedbo_report::write_whole;
+
+use super::Place;
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::text::{counted, number};
+
+/// Write what a private federation released as a file that later studies start from
+///
+/// Reads releases alone, which are charged already: publishing the archive, and whatever is done with it, costs no further privacy. A
+/// study of the same space names it in its study.toml: [meta] archive = "FILE". Works while the federation still runs; what is
+/// released later is not in it.
+#[derive(clap::Args)]
+pub(crate) struct Archive {
+    /// The federation.toml that it ran from, or the public configuration of a coordinator's study
+    #[arg(value_name = "FEDERATION")]
+    federation: PathBuf,
+    #[command(flatten)]
+    place: Place,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl Archive {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        if !self.overwrite && self.out.exists() {
+            let message = format!(
+                "{} exists; name another file with --out, or replace it with --overwrite",
+                self.out.display()
+            );
+            return Err(BadInput(message).into());
+        }
+        let source = self.place.find()?;
+        let (statement, releases) = source.releases()?;
+        let federation = Federation::of_ledger(&self.federation, statement.config_hash)?;
+        let archive = federation
+            .archive(&statement, &releases)
+            .map_err(|error| BadInput(format!("{}: {error}", self.federation.display())))?;
+        write_whole(&self.out, archive.to_text().as_bytes())?;
+        console::result(&format!(
+            "{}: {} of {:?}; {} % of what they say is signal, the rest noise\n{}",
+            self.out.display(),
+            counted(archive.n_releases, "release"),
+            archive.federation,
+            number(100.0 * archive.function.signal_share),
+            archive.privacy
+        ))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,147 @@
+//! The archive of a federation's releases: a file that its operator publishes and later parties start from.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fedbo_algorithms::dp_fts_de::ReleasedFunction;
+use fedbo_space::{Direction, ParameterSpec};
+use serde::{Deserialize, Serialize};
+
+/// What the file begins with, so that another file is recognised as such.
+const FORMAT: &str = "fedbo archive of releases";
+/// Version of its layout.
+const VERSION: u32 = 1;
+/// Bytes of an archive at most.
+const BYTES_MAX: u64 = 512 << 20;
+
+/// What a finished federation hands on. Everything in it was public before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseArchive {
+    format: String,
+    version: u32,
+    /// The federation's name.
+    pub federation: String,
+    /// Which values were better.
+    pub direction: Direction,
+    /// Its space, in order.
+    pub space: Vec<ArchivedParameter>,
+    /// What protected its agents, in words: nothing that is done with the archive adds to it.
+    pub privacy: String,
+    /// How many releases it is made of.
+    pub n_releases: u64,
+    /// Where its ledger ended.
+    pub ledger_head: String,
+    /// What they say.
+    pub function: ReleasedFunction,
+}
+
+/// A parameter of an archived space.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArchivedParameter {
+    /// Its name.
+    pub name: String,
+    /// Its declaration.
+    #[serde(flatten)]
+    pub spec: ParameterSpec,
+}
+
+/// Why an archive cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArchiveError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system answered.
+        cause: String,
+    },
+    /// It is no archive.
+    #[error("{}: no archive of releases ({message}); fedbo privacy archive writes one", path.display())]
+    NotAnArchive {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        message: String,
+    },
+    /// It was written by a later version.
+    #[error("{}: an archive of version {found}; this program reads version {VERSION}: take a newer one", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+}
+
+impl ReleaseArchive {
+    /// An archive of this version.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one for each thing that the file says"
+    )]
+    pub fn new(
+        federation: String,
+        direction: Direction,
+        space: Vec<ArchivedParameter>,
+        privacy: String,
+        n_releases: u64,
+        ledger_head: String,
+        function: ReleasedFunction,
+    ) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            federation,
+            direction,
+            space,
+            privacy,
+            n_releases,
+            ledger_head,
+            function,
+        }
+    }
+
+    /// The file's text.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string_pretty(self)
+            .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
+    }
+
+    /// Reads an archive.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no archive of a version that this program knows.
+    pub fn read(path: &Path) -> Result<Self, ArchiveError> {
+        let unreadable = |cause: std::io::Error| ArchiveError::Read {
+            path: path.to_owned(),
+            cause: cause.to_string(),
+        };
+        let none = |message: String| ArchiveError::NotAnArchive {
+            path: path.to_owned(),
+            message,
+        };
+        let size = fs::metadata(path).map_err(unreadable)?.len();
+        if size > BYTES_MAX {
+            return Err(none(format!("{size} bytes, of at most {BYTES_MAX}")));
+        }
+        let text = fs::read_to_string(path).map_err(unreadable)?;
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+            version: u32,
+        }
+        let head: Head = serde_json::from_str(&text).map_err(|error| none(error.to_string()))?;
+        if head.format != FORMAT {
+            return Err(none(format!("format = {:?}", head.format)));
+        }
+        if head.version != VERSION {
+            return Err(ArchiveError::Version {
+                path: path.to_owned(),
+                found: head.version,
+            });
+        }
+        serde_json::from_str(&text).map_err(|error| none(error.to_string()))
+    }
+}

@@ -1,0 +1,146 @@
+//! An archive of a federation's releases, for parties that come after its last round.
+
+use std::path::Path;
+
+use fedbo_algorithms::StrategyError;
+use fedbo_algorithms::dp_fts_de::ReleasedFunction;
+use fedbo_config::{ArchivedParameter, ReleaseArchive};
+use fedbo_gp::GpError;
+use fedbo_ledger::{Releases, Statement};
+use fedbo_privacy::mechanism::SecureNoise;
+use fedbo_protocol::{LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
+
+use crate::checked::{Collaboration, Federation};
+use crate::dp_fts_de::Distributed;
+use crate::release_mechanism::ReleaseMechanism;
+
+/// Why there is no archive.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveFailed {
+    /// The federation is not one whose releases a ledger charges.
+    #[error(
+        "{federation} has no releases that a ledger charges; an archive is made of those of dp-fts-de with a privacy budget"
+    )]
+    NotPrivate {
+        /// Its name.
+        federation: String,
+    },
+    /// The ledger belongs to another study.
+    #[error(
+        "the ledger is that of {found} with another configuration; name the file that {found} was run from, unchanged"
+    )]
+    OtherStudy {
+        /// The ledger's study.
+        found: String,
+    },
+    /// Nothing was released yet.
+    #[error("{federation}: nothing was released yet")]
+    Empty {
+        /// Its name.
+        federation: String,
+    },
+    /// A stored release cannot be read.
+    #[error("round {round}: {source}")]
+    Release {
+        /// Its round.
+        round: u64,
+        /// Why.
+        source: MechanismFailed,
+    },
+    /// The features cannot be drawn.
+    #[error(transparent)]
+    Features(#[from] GpError),
+    /// The agents' settings are refused.
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+}
+
+impl Federation {
+    /// What `statement`'s releases say together, in the file's belief about past rounds. It is computed from releases, whose cost
+    /// is charged already, and from public settings.
+    ///
+    /// # Errors
+    /// If this is not the federation of the ledger, it is not private, or a release cannot be read.
+    pub fn archive(
+        &self,
+        statement: &Statement,
+        releases: &Releases,
+    ) -> Result<ReleaseArchive, ArchiveFailed> {
+        let name = || self.name.clone();
+        let (Collaboration::Distributed(distributed), Some(plan)) =
+            (&self.collaboration, self.privacy())
+        else {
+            return Err(ArchiveFailed::NotPrivate { federation: name() });
+        };
+        if plan.charter.config_hash() != statement.config_hash {
+            let found = statement.name.clone();
+            return Err(ArchiveFailed::OtherStudy { found });
+        }
+        let map = self.feature_map()?;
+        let seed = self.agent_seed(0);
+        let mut agent = self.dp_fts_de(distributed, distributed.own_arm(), &map, seed)?;
+        for (round, bytes) in releases {
+            let round = *round;
+            let aggregate = distributed
+                .restore(round, bytes)
+                .map_err(|source| ArchiveFailed::Release { round, source })?;
+            agent.receive(&aggregate);
+        }
+        let function = ReleasedFunction::of(&agent, self.features, self.seed)
+            .ok_or_else(|| ArchiveFailed::Empty { federation: name() })?;
+        let parameters = self.space.parameters().iter();
+        let space = parameters.map(|parameter| ArchivedParameter {
+            name: parameter.name().to_owned(),
+            spec: self.file.space[parameter.name()].clone(),
+        });
+        Ok(ReleaseArchive::new(
+            name(),
+            self.direction,
+            space.collect(),
+            statement.claim.to_string(),
+            statement.n_releases(),
+            statement.head.to_string(),
+            function,
+        ))
+    }
+
+    /// The federation that a text describes and whose ledger begins with this configuration: an operator's file, or the public
+    /// text that a coordinator froze of one.
+    ///
+    /// # Errors
+    /// What is wrong with the operator's file, if it is neither.
+    pub fn of_ledger(path: &Path, config_hash: [u8; 32]) -> Result<Self, fedbo_config::FileError> {
+        let fits = |federation: &Self| {
+            let plan = federation.privacy();
+            plan.is_some_and(|plan| plan.charter.config_hash() == config_hash)
+        };
+        let frozen = std::fs::read_to_string(path).ok();
+        let frozen = frozen.and_then(|text| Self::thaw(&text).ok()).filter(fits);
+        match frozen {
+            Some(federation) => Ok(federation),
+            None => Self::load(path),
+        }
+    }
+}
+
+impl Distributed {
+    /// What a stored release says.
+    fn restore(
+        &self,
+        round: u64,
+        bytes: &[u8],
+    ) -> Result<fedbo_algorithms::dp_fts_de::Aggregate, MechanismFailed> {
+        match self.mechanism(self.own_arm()) {
+            ReleaseMechanism::Lattice(mechanism) => {
+                LatticeRounds::new(mechanism, self.schedule(), SecureNoise::new())
+                    .with_witnesses(self.releases.n_witnesses)
+                    .restore(round, bytes)
+            }
+            ReleaseMechanism::Paper(mechanism) => {
+                let exploration = self.exploration.clone();
+                let weights = move |round| exploration.agent_weights(round);
+                PaperRounds::new(mechanism, weights, SecureNoise::new()).restore(round, bytes)
+            }
+        }
+    }
+}
