@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::process::{run, succeeds};
+use crate::process::{run, succeeds, target};
 
 /// A package of the system.
 struct Package {
@@ -31,6 +31,40 @@ const CPP_COMPILER: Package = Package {
     why: "libFuzzer is written in C++",
     is_installed: || succeeds(Command::new(compiler()).arg("--version")),
 };
+
+/// Gigabytes that everything that the tests build takes below the target folder, about.
+const TEST_BUILDS_GB: f64 = 15.0;
+
+/// Says so where the disk has less room than all builds of the tests need: a compiler that runs out of it in the middle gives
+/// many errors and hardly the reason. Where the room is not known nothing is said.
+pub(crate) fn look_at_disk() {
+    let near = target();
+    let near = near.ancestors().find(|folder| folder.exists());
+    let Some(folder) = near else { return };
+    let output = Command::new("df").arg("-Pk").arg(folder).output();
+    let Ok(output) = output else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    if let Some(free) = free_gb(&text)
+        && free < TEST_BUILDS_GB
+    {
+        eprintln!(
+            "xtask: {free:.1} GB are free for {}; from nothing, the tests' builds take about {TEST_BUILDS_GB} GB: make room, or              name a folder on another disk with CARGO_TARGET_DIR",
+            folder.display()
+        );
+    }
+}
+
+/// The fourth column of the second line that `df -Pk` prints, from kilobytes.
+fn free_gb(text: &str) -> Option<f64> {
+    let kilobytes: f64 = text
+        .lines()
+        .nth(1)?
+        .split_whitespace()
+        .nth(3)?
+        .parse()
+        .ok()?;
+    Some(kilobytes * 1024.0 / 1e9)
+}
 
 /// PostgreSQL's programs, which tests need to start servers of their own.
 pub(crate) fn provide_postgresql() -> Result<()> {
@@ -118,6 +152,13 @@ fn has_postgresql(folders: &[PathBuf]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn free_room_is_read_from_what_df_prints() {
+        let text = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 1000000 1 9765625 1% /\n";
+        assert!((free_gb(text).unwrap() - 10.0).abs() < 1e-9);
+        assert_eq!(free_gb("df: no such file\n"), None);
+    }
 
     #[test]
     fn both_programs_must_be_in_one_folder() {

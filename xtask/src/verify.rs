@@ -42,6 +42,7 @@ pub(crate) struct Test {
 impl Test {
     /// Format, lints, all tests, fuzzing, mutants, documentation.
     pub(crate) fn run(&self) -> Result<()> {
+        system::look_at_disk();
         system::provide_postgresql()?;
         format_and_lints()?;
         run(&mut with_data(cargo([
