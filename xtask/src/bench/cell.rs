@@ -19,6 +19,10 @@ pub(crate) enum Kind {
     Aggregation,
     /// Rounds of a whole private federation.
     PrivateRound,
+    /// A query that builds on other agents' models.
+    MetaStep,
+    /// Growth of such a query with the number of tasks.
+    MetaScaling,
     /// ε by each accountant.
     PrivacyAccounting,
     /// A coordinator's service under load.
@@ -37,9 +41,11 @@ impl Kind {
         [Self::Thompson, Self::Message, Self::Hyperfit, Self::AskTell];
 
     /// The kinds that stand alone.
-    pub(crate) const ALONE: [Self; 8] = [
+    pub(crate) const ALONE: [Self; 10] = [
         Self::Scaling,
         Self::StudyGrowth,
+        Self::MetaStep,
+        Self::MetaScaling,
         Self::Aggregation,
         Self::PrivateRound,
         Self::PrivacyAccounting,
@@ -70,6 +76,8 @@ impl Kind {
             Self::Scaling => "scaling",
             Self::Aggregation => "aggregation",
             Self::PrivateRound => "private_round",
+            Self::MetaStep => "meta_step",
+            Self::MetaScaling => "meta_scaling",
             Self::PrivacyAccounting => "privacy_accounting",
             Self::CoordinatorLoad => "coordinator_load",
             Self::CoordinatorConnections => "coordinator_connections",
@@ -144,6 +152,10 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
     let largest = if quick { "500" } else { "2000" };
     let scaling = ["scaling", "--largest", largest];
     cells.push(alone(Kind::Scaling, "scaling", &scaling));
+    cells.push(alone(Kind::MetaStep, "meta_step", &["meta_step"]));
+    let tasks = if quick { "5,20" } else { "5,10,20,40,60" };
+    let growth = ["meta_scaling", "--tasks", tasks];
+    cells.push(alone(Kind::MetaScaling, "meta_scaling", &growth));
     cells.push(alone(Kind::Aggregation, "aggregation", &["aggregation"]));
     cells.push(alone(
         Kind::PrivateRound,

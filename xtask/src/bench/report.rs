@@ -63,6 +63,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             _ if rows.is_empty() => {}
             Kind::Aggregation => aggregation(&rows),
             Kind::PrivateRound => private_round(&rows),
+            Kind::MetaStep | Kind::MetaScaling => other_tasks(kind, &rows),
             Kind::PrivacyAccounting => privacy_accounting(&rows),
             Kind::CoordinatorLoad | Kind::CoordinatorConnections => service::print(kind, &rows),
             Kind::Memory => memory(&rows),
@@ -301,6 +302,38 @@ fn private_round(rows: &[&Row]) {
             seconds("round_s"),
             seconds("agent_round_s"),
             shown("peak_mib"),
+        ]);
+    }
+    table.print();
+}
+
+/// A query that builds on models of other tasks, and its parts.
+fn other_tasks(kind: Kind, rows: &[&Row]) {
+    println!("\n{}: seconds for one query", kind.bench());
+    let head = [
+        "what",
+        "tasks",
+        "M",
+        "S",
+        "t",
+        "median",
+        "authors",
+        "times faster",
+    ];
+    let mut table = Table::new(&head);
+    for row in rows {
+        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
+        let is_step = kind == Kind::MetaStep;
+        table.row([
+            text(row, if is_step { "what" } else { "peer" }),
+            shown(if is_step { "agents" } else { "M" }),
+            if is_step { shown("M") } else { "-".into() },
+            shown("S"),
+            shown("t"),
+            number(row, "seconds").map_or("-".into(), time),
+            row.get("authors_seconds")
+                .map_or("-".into(), ToString::to_string),
+            shown("times_faster"),
         ]);
     }
     table.print();
