@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fedbo_federation::Federation;
 use fedbo_objective::Outcome;
 use fedbo_protocol::Trial;
-use fedbo_space::{Direction, Kind, Parameter, ParameterSpec, Point, Space};
+use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{
     Added, Mode, NewTrial, SqliteStorage, Storage, StudyKey, Teller, Told, TrialState, Worker,
 };
@@ -202,7 +202,7 @@ fn definition(federation: &Federation) -> Definition {
     let parameters = federation.space.parameters().iter();
     let mut definition = parameters.fold(
         Definition::new(&federation.name),
-        |definition, parameter| definition.parameter(parameter.name(), spec(parameter)),
+        |definition, parameter| definition.parameter(parameter.name(), parameter.to_spec()),
     );
     if federation.direction == Direction::Minimize {
         definition = definition.minimize();
@@ -211,25 +211,4 @@ fn definition(federation: &Federation) -> Definition {
         .strategy(StrategySpec::ts())
         .initial(federation.n_initial)
         .noisy() // equal points may come up: they are evaluated as they come
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "bounds of int parameters are checked to lie within ±2^53"
-)]
-fn spec(parameter: &Parameter) -> ParameterSpec {
-    let (kind, low, high, log) = match parameter.kind() {
-        Kind::Float { low, high, log } => ("float", *low, *high, *log),
-        Kind::Int { low, high, log } => ("int", *low as f64, *high as f64, *log),
-        Kind::Categorical { choices } => {
-            return ParameterSpec::categorical(choices.iter().cloned());
-        }
-    };
-    ParameterSpec {
-        kind: kind.to_owned(),
-        low: Some(low),
-        high: Some(high),
-        log: log.then_some(true),
-        choices: None,
-    }
 }

@@ -1,5 +1,7 @@
 //! Whether an objective is to be made small or large.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Which values of an objective are the better ones.
@@ -10,6 +12,16 @@ pub enum Direction {
     Minimize,
     /// Larger is better.
     Maximize,
+}
+
+impl fmt::Display for Direction {
+    /// The word that files use.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Maximize => "maximize",
+            Self::Minimize => "minimize",
+        })
+    }
 }
 
 impl Direction {

@@ -126,6 +126,19 @@ pub struct Parameter {
 const MAX_INT: f64 = 9_007_199_254_740_992.0;
 
 impl Parameter {
+    /// A declaration of it; a linear scale is left unsaid.
+    pub fn to_spec(&self) -> ParameterSpec {
+        match &self.kind {
+            Kind::Float { low, high, log } => {
+                ParameterSpec::range("float", *low, *high, log.then_some(true))
+            }
+            Kind::Int { low, high, log } => {
+                ParameterSpec::range("int", whole(*low), whole(*high), log.then_some(true))
+            }
+            Kind::Categorical { choices } => ParameterSpec::categorical(choices.iter().cloned()),
+        }
+    }
+
     /// Checks a declaration.
     ///
     /// # Errors

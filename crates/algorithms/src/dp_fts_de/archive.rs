@@ -10,10 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::DpFtsDe;
 use super::reconstruction::Reconstruction;
-use crate::trials::Trials;
 use crate::{
-    Domain, LocalProb, Maximizer, Observation, Proposal, Repeats, Source, Strategy, StrategyError,
-    Surrogate,
+    Domain, LocalProb, Maximizer, Observation, Proposal, Source, Strategy, StrategyError, Surrogate,
 };
 
 /// The function that a federation's releases stand for: φ(x)·ω^(i) for x in region i. It is computed from releases alone, so
@@ -51,8 +49,9 @@ impl ReleasedFunction {
 }
 
 /// A study that begins where a federation ended: with probability (1 − p_t) s the next query is the maximizer of the released
-/// function, s its share of signal; otherwise another strategy proposes (DP-FTS-DE Algorithm 2 lines 5-8 for an agent that
-/// comes after the last round and sends nothing).
+/// function that is not beside a point that was tried, s the function's share of signal; otherwise, or where no maximum is
+/// left, another strategy proposes (DP-FTS-DE Algorithm 2 lines 5-8 for an agent that comes after the last round and sends
+/// nothing). The function never changes, so its maximum is worth one trial.
 pub struct FromArchive {
     then: Box<dyn Strategy>,
     map: Arc<FeatureMap>,
@@ -61,10 +60,15 @@ pub struct FromArchive {
     signal_share: f64,
     local_prob: LocalProb,
     maximizer: Maximizer,
-    trials: Trials,
+    domain: Domain,
+    /// Where trials have ended.
+    tried: Points,
     /// Queries so far, the initial design apart.
     n_steps: u64,
 }
+
+/// Points of the unit cube that are nearer than this in every coordinate are one maximum.
+const BESIDE: f64 = 0.02;
 
 impl FromArchive {
     /// A study over the federation's own space.
@@ -75,7 +79,8 @@ impl FromArchive {
         space: &Space,
         function: &ReleasedFunction,
         then: Box<dyn Strategy>,
-        (local_prob, maximizer, repeats): (LocalProb, Maximizer, Repeats),
+        local_prob: LocalProb,
+        maximizer: Maximizer,
     ) -> Result<Self, StrategyError> {
         let refuse = |name, value: String, expected| {
             Err(StrategyError::Setting {
@@ -136,7 +141,8 @@ impl FromArchive {
             signal_share: function.signal_share,
             local_prob: local_prob.validate()?,
             maximizer,
-            trials: Trials::new(Domain::Space(space.clone()), repeats)?,
+            domain: Domain::Space(space.clone()),
+            tried: Points::new(space.dim()),
             n_steps: 0,
         })
     }
@@ -150,19 +156,31 @@ impl Strategy for FromArchive {
             return self.then.ask(pending, stream);
         }
         let function = Reconstruction::new(&self.map, &self.partition, &self.weights)?;
-        let domain = self.trials.domain();
-        let candidates = function.candidates(domain, &self.maximizer, stream)?;
-        let open = self.trials.with_pending(pending);
-        let mut proposal = open.pick(candidates, Source::Region { region: 0 }, stream)?;
-        if let Source::Region { region } = &mut proposal.source {
-            *region = self.partition.region_of(&proposal.unit);
+        let candidates = function.candidates(&self.domain, &self.maximizer, stream)?;
+        let is_beside = |unit: &[f64], other: &[f64]| {
+            let distances = unit.iter().zip(other).map(|(a, b)| (a - b).abs());
+            distances.fold(0.0, f64::max) < BESIDE
+        };
+        let is_new = |unit: &[f64]| {
+            let mut others = self.tried.rows().chain(pending.rows());
+            !others.any(|other| is_beside(unit, other))
+        };
+        match candidates.first(is_new) {
+            None => self.then.ask(pending, stream),
+            Some(unit) => Ok(Proposal {
+                source: Source::Region {
+                    region: self.partition.region_of(&unit),
+                },
+                unit,
+            }),
         }
-        Ok(proposal)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.then.tell(observed)?;
-        self.trials.tell(observed);
+        for observation in observed {
+            self.tried.push(&observation.unit);
+        }
         let queries = observed.iter().filter(|o| o.source != Source::Initial);
         self.n_steps += queries.count() as u64;
         Ok(())
@@ -218,8 +236,8 @@ mod tests {
         let settings = LogEiSettings::for_study(2, false);
         let maximizer = settings.maximizer.clone();
         let then = LogEi::new(Domain::Space(space()), settings, Seed::new(1)).unwrap();
-        let how = (LocalProb::Constant(p), maximizer, Repeats::Avoid);
-        FromArchive::new(&space(), function, Box::new(then), how)
+        let local_prob = LocalProb::Constant(p);
+        FromArchive::new(&space(), function, Box::new(then), local_prob, maximizer)
     }
 
     #[test]
@@ -246,28 +264,32 @@ mod tests {
         }
     }
 
-    /// What was tried is not proposed again, and what runs neither.
+    /// A maximum that was tried or runs is not proposed again, nor a point beside it.
     #[test]
-    fn a_point_is_proposed_once() {
+    fn a_maximum_is_proposed_once() {
         let mut strategy = build(&function(), 0.0).unwrap();
         let none = Points::new(2);
         let first = strategy.ask(&none, &mut test_stream(3)).unwrap();
-        let again = strategy
-            .ask(
-                &Points::from_rows(2, [first.unit.as_slice()]),
-                &mut test_stream(3),
-            )
-            .unwrap();
-        assert_ne!(first.unit, again.unit);
+        let is_apart = |next: &Proposal| {
+            let off = next
+                .unit
+                .iter()
+                .zip(&first.unit)
+                .map(|(a, b)| (a - b).abs());
+            off.fold(0.0, f64::max) >= 0.02 || next.source == Source::Own
+        };
+        let running = Points::from_rows(2, [first.unit.as_slice()]);
+        assert!(is_apart(
+            &strategy.ask(&running, &mut test_stream(3)).unwrap()
+        ));
         strategy
             .tell(&[Observation {
                 unit: first.unit.clone(),
-                value: Some(0.0),
-                source: first.source,
+                value: None,
+                source: first.source.clone(),
             }])
             .unwrap();
-        let next = strategy.ask(&none, &mut test_stream(3)).unwrap();
-        assert_ne!(first.unit, next.unit);
+        assert!(is_apart(&strategy.ask(&none, &mut test_stream(3)).unwrap()));
     }
 
     #[test]

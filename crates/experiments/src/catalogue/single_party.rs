@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
-use fedbo_space::{Kind, Parameter, ParameterSpec};
 use fedbo_storage::Told;
 use fedbo_streams::{Purpose, Seed};
 use fedbo_study::{Definition, RunOptions as StudyOptions, Silent, StrategySpec, Study, UcbSpec};
@@ -132,23 +131,12 @@ pub(super) fn run(
 fn definition(problem: &dyn Problem, strategy: StrategySpec, seed: u64) -> Definition {
     let mut definition = Definition::new(problem.name());
     for parameter in problem.space().parameters() {
-        definition = definition.parameter(parameter.name(), spec_of(parameter));
+        definition = definition.parameter(parameter.name(), parameter.to_spec());
     }
     let definition = definition.seed(seed).strategy(strategy).initial(N_INITIAL);
     match problem.direction() {
         fedbo_space::Direction::Minimize => definition.minimize(),
         fedbo_space::Direction::Maximize => definition,
-    }
-}
-
-/// The declaration of a checked parameter.
-fn spec_of(parameter: &Parameter) -> ParameterSpec {
-    match parameter.kind() {
-        Kind::Float { low, high, log } if *log => ParameterSpec::log_float(*low, *high),
-        Kind::Float { low, high, .. } => ParameterSpec::float(*low, *high),
-        Kind::Int { low, high, log } if *log => ParameterSpec::log_int(*low, *high),
-        Kind::Int { low, high, .. } => ParameterSpec::int(*low, *high),
-        Kind::Categorical { choices } => ParameterSpec::categorical(choices.iter().cloned()),
     }
 }
 
