@@ -1,5 +1,9 @@
 //! Robust meta-learning against its theorem's text and independent computations (thesis chapter 7).
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(
+    clippy::float_cmp,
+    reason = "these values are set and copied, not computed"
+)]
 
 use std::sync::Arc;
 

@@ -16,6 +16,8 @@ mod hyperfit;
 mod measure;
 mod memory;
 mod message;
+mod meta_scaling;
+mod meta_step;
 mod privacy_accounting;
 mod private_round;
 mod scaling;
@@ -52,6 +54,23 @@ enum Bench {
     },
     /// The maximum of another agent's message: 100 features in two dimensions
     Message {
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// One query of RGPE and TAF with the models of other agents, and one of FTS
+    MetaStep {
+        /// Other agents
+        #[arg(long, default_value_t = 28)]
+        agents: usize,
+        /// Shared features
+        #[arg(long, default_value_t = 100)]
+        features: usize,
+        /// Observations of the target
+        #[arg(long, default_value_t = 50)]
+        observations: usize,
+        /// Samples of each model behind RGPE's weights
+        #[arg(long, value_delimiter = ',', default_value = "100,500")]
+        samples: Vec<usize>,
         #[command(flatten)]
         effort: Effort,
     },
@@ -122,6 +141,20 @@ enum Bench {
         #[command(flatten)]
         effort: Effort,
     },
+    /// One step of robust meta-learning as earlier tasks become more, beside one Gaussian process over all of them
+    MetaScaling {
+        /// Numbers of meta-tasks
+        #[arg(long, value_delimiter = ',', default_value = "5,10,20,40,60")]
+        tasks: Vec<usize>,
+        /// Observations of each
+        #[arg(long, default_value_t = 130)]
+        observations: usize,
+        /// Most meta-tasks for which all observations go into one Gaussian process
+        #[arg(long, default_value_t = 10)]
+        largest_joint: usize,
+        #[command(flatten)]
+        effort: Effort,
+    },
     /// A coordinator's service under the uploads of many agents, over TLS, with durable rounds
     CoordinatorLoad {
         #[command(flatten)]
@@ -182,6 +215,21 @@ fn main() -> Result<()> {
             thompson_step::rows(&dims, &sizes, &effort.limits())?,
         ),
         Bench::Message { effort } => ("message", message::rows(&effort.limits())?),
+        Bench::MetaStep {
+            agents,
+            features,
+            observations,
+            samples,
+            effort,
+        } => {
+            let setting = meta_step::Setting {
+                n_agents: agents,
+                n_features: features,
+                t: observations.max(2),
+                samples,
+            };
+            ("meta_step", meta_step::rows(&setting, &effort.limits())?)
+        }
         Bench::Hyperfit {
             kernels,
             sizes,
@@ -220,6 +268,15 @@ fn main() -> Result<()> {
         Bench::Scaling { largest, effort } => {
             ("scaling", scaling::rows(largest, &effort.limits())?)
         }
+        Bench::MetaScaling {
+            tasks,
+            observations,
+            largest_joint,
+            effort,
+        } => (
+            "meta_scaling",
+            meta_scaling::rows(&tasks, observations, largest_joint, &effort.limits())?,
+        ),
         Bench::CoordinatorLoad { load } => ("coordinator_load", coordinator_load::rows(&load)?),
         Bench::CoordinatorConnections { connections } => (
             "coordinator_connections",

@@ -8,6 +8,7 @@ mod console;
 mod exit;
 mod interrupt;
 mod logs;
+mod old_studies;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod progress;

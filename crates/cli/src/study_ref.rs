@@ -131,7 +131,7 @@ impl StudyRef {
                     Err(StudyError::NoStudy { .. }) => return Err(absent().into()),
                     loaded => loaded?,
                 };
-                if let Some(differs) = study.definition().difference(&file.definition) {
+                if let Some(differs) = file.difference(study.definition()) {
                     let file = &self.place;
                     console::note(&format!(
                         "warning: {file} was changed, what is stored counts: {differs}"
@@ -164,9 +164,12 @@ impl StudyRef {
 
     /// A file's study, created in its storage (which may be memory) if it is not there yet.
     pub(crate) fn create(&self, file: StudyFile) -> anyhow::Result<Opened> {
-        Study::in_memory(&file.definition)?; // what cannot be used is to leave no file behind
-        let storage = fedbo_storage::open(&file.storage, Mode::Create)?;
-        let study = Study::open(storage, &file.definition)?;
+        let study = file.open().map_err(|error| match error {
+            StudyError::Meta(error) => {
+                anyhow::Error::from(BadInput(format!("{}: {error}", self.place)))
+            }
+            other => other.into(),
+        })?;
         let address = file.storage.clone();
         Ok(self.opened(study, &address, Some(file)))
     }

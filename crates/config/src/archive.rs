@@ -77,10 +77,6 @@ pub enum ArchiveError {
 
 impl ReleaseArchive {
     /// An archive of this version.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one for each thing that the file says"
-    )]
     pub fn new(
         federation: String,
         direction: Direction,

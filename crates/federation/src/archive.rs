@@ -91,7 +91,7 @@ impl Federation {
         let parameters = self.space.parameters().iter();
         let space = parameters.map(|parameter| ArchivedParameter {
             name: parameter.name().to_owned(),
-            spec: self.file.space[parameter.name()].clone(),
+            spec: parameter.to_spec(),
         });
         Ok(ReleaseArchive::new(
             name(),

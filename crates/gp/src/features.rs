@@ -294,7 +294,7 @@ impl FeatureMap {
     }
 
     #[inline(always)]
-    fn features_into(&self, x: &[f64], phi: &mut [f64]) {
+    pub(crate) fn features_into(&self, x: &[f64], phi: &mut [f64]) {
         self.cosines_into(x, phi);
         let factor = self.normalizer(lanes::dot(phi, phi));
         for c in phi {

@@ -14,11 +14,13 @@ mod joint;
 mod kernel;
 mod lanes;
 pub mod linalg;
+mod multi_task;
 mod output_transform;
 mod pathwise;
 mod posterior;
 mod prediction;
 mod standardizer;
+mod weight_moments;
 mod weights;
 
 pub use evidence::{Evidence, evidence};
@@ -27,11 +29,13 @@ pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit}
 pub use joint::JointSampler;
 pub use kernel::{Columns, Family, Kernel};
 pub use linalg::NotPositiveDefinite;
+pub use multi_task::{MultiTaskHyperparameters, MultiTaskPosterior, TaskObservations};
 pub use output_transform::OutputTransform;
 pub use pathwise::{PathwiseSample, Prior};
 pub use posterior::Posterior;
 pub use prediction::{Prediction, Predictor};
 pub use standardizer::Standardizer;
+pub use weight_moments::WeightMoments;
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 
 /// Why a surrogate could not be built.

@@ -3,7 +3,7 @@
 use fedbo_optim::{Function, Points};
 use fedbo_streams::Stream;
 
-use crate::linalg::{SpdFactor, gram_of_columns, gram_of_rows};
+use crate::linalg::{PackedLower, SpdFactor, gram_of_columns, gram_of_rows};
 use crate::{FeatureMap, GpError, lanes};
 
 /// Which of two equal forms a [`WeightPosterior`] is kept in.
@@ -115,6 +115,42 @@ impl<'a> WeightPosterior<'a> {
     /// ν, M numbers.
     pub fn mean(&self) -> &[f64] {
         &self.mean
+    }
+
+    /// Covariance σ² Σ⁻¹ of the weights, M×M row-major and symmetric: what RGPE and TAF send beside ν (FTS section 3.2), up to
+    /// the shared factor σ². Dual: I − Vᵀ V with V = L⁻¹ Φ. Cost O(M³), or O(t² M + t M²).
+    pub fn covariance(&self) -> Vec<f64> {
+        let m = self.map.n_features();
+        let lower = match self.form {
+            Form::Primal => self.factor.inverse(),
+            Form::Dual => {
+                let (t, stride) = (self.y.len(), self.map.stride());
+                let mut columns: Vec<Vec<f64>> = (0..m)
+                    .map(|j| (0..t).map(|i| self.feature_rows[i * stride + j]).collect())
+                    .collect();
+                self.factor.solve_lower_columns(&mut columns);
+                let mut lower = PackedLower::zeros(m);
+                for i in 0..m {
+                    for (j, entry) in lower.row_mut(i).iter_mut().enumerate() {
+                        let prior = if i == j { 1.0 } else { 0.0 };
+                        *entry = prior - lanes::wide_dot(&columns[i], &columns[j]);
+                    }
+                }
+                lower
+            }
+        };
+        let scale = match self.form {
+            Form::Primal => self.noise_variance,
+            Form::Dual => 1.0,
+        };
+        let mut covariance = vec![0.0; m * m];
+        for i in 0..m {
+            for (j, entry) in lower.row(i).iter().enumerate() {
+                covariance[i * m + j] = scale * entry;
+                covariance[j * m + i] = scale * entry;
+            }
+        }
+        covariance
     }
 
     /// The form in use.

@@ -14,9 +14,9 @@ pub const N_FIELDS: usize = 29;
 const FILE: &str = "landmine/landmine.csv";
 const N_FEATURES: usize = 9;
 /// Range of the penalty C, mapped linearly from x1 in `[0,1]`.
-const C_RANGE: [f64; 2] = [1e-4, 10.0];
+pub(crate) const C_RANGE: [f64; 2] = [1e-4, 10.0];
 /// Range of the kernel parameter gamma, mapped linearly from x2 in `[0,1]`.
-const GAMMA_RANGE: [f64; 2] = [0.01, 10.0];
+pub(crate) const GAMMA_RANGE: [f64; 2] = [0.01, 10.0];
 
 /// One field's locations, in the authors' own 50/50 split and order.
 #[derive(Clone, Debug, Default, PartialEq)]

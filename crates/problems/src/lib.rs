@@ -4,10 +4,15 @@
 //! Start at [`problem()`], which finds one by name; [`GridFamily`] is the synthetic family of the FTS paper.
 
 mod auc;
+mod cart_pole;
+mod cnn_records;
 mod functions;
 mod gp_functions;
+mod growing_wine;
 mod landmine;
 pub mod landmine_archive;
+mod landmine_grid;
+mod logistic;
 mod mixed;
 mod problem;
 mod svm;
@@ -15,11 +20,18 @@ mod table;
 mod wine;
 
 pub use auc::auc;
+pub use cart_pole::{CartPole, CartPoleTasks, CartState};
+pub use cnn_records::{CNN_DATA_SETS, CnnRecord, CnnRecords, N_CNN_RUNS, read_cnn_records};
 pub use functions::{Function, TestFunction};
 pub use gp_functions::{
     GridFamily, GridObservations, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE,
 };
+pub use growing_wine::{GROWING_WINE_SIZES, GrowingWine, LogisticScale, LogisticScore};
 pub use landmine::{LandmineField, LandmineSvm, N_FIELDS, read_fields};
+pub use landmine_grid::{LandmineGrid, read_landmine_grids};
+pub use logistic::{
+    LogisticError, LogisticModel, LogisticSettings, ValidationScore, logistic_curve, train_logistic,
+};
 pub use mixed::MixedSurface;
 pub use problem::{PROBLEM_NAMES, Problem, ProblemError, ProblemSpec, problem};
 pub use svm::{Labelled, SplitSvm, SvmError};

@@ -77,7 +77,7 @@ pub struct WineSites {
 }
 
 /// A bottle: eleven measurements, and whether it is good.
-type Bottle = (Vec<f64>, bool);
+pub(crate) type Bottle = (Vec<f64>, bool);
 
 impl WineSites {
     /// Splits the data over `n_silos` sites.
@@ -115,7 +115,7 @@ impl WineSites {
 }
 
 /// The bottles, each once: 240 of the 1599 rows repeat another, and would stand on both sides of a split.
-fn distinct_bottles() -> Vec<Bottle> {
+pub(crate) fn distinct_bottles() -> Vec<Bottle> {
     let data = linfa_datasets::winequality();
     let mut seen = HashSet::new();
     let mut bottles = Vec::new();
@@ -202,7 +202,7 @@ fn quotas(n_rows: usize, n_silos: usize) -> Vec<usize> {
 }
 
 /// Mean and standard deviation of a column; a constant column counts as having deviation 1.
-fn column_scale(bottles: &[Bottle], column: usize) -> (f64, f64) {
+pub(crate) fn column_scale(bottles: &[Bottle], column: usize) -> (f64, f64) {
     let n = bottles.len() as f64;
     let values = || bottles.iter().map(|(row, _)| row[column]);
     let mean = values().sum::<f64>() / n;

@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_problems::{DataError, LandmineSvm, N_FIELDS, landmine_archive, read_fields};
+use fedbo_problems::{
+    DataError, LandmineGrid, LandmineSvm, N_FIELDS, Problem, landmine_archive, read_fields,
+};
 
 fn data_folder() -> PathBuf {
     let folder = std::env::var_os("FEDBO_DATA").map_or_else(
@@ -77,6 +79,20 @@ fn the_objective_through_its_space_is_the_same() {
         assert_eq!(named.evaluate(&point, trial), Outcome::Value(expected));
         assert_eq!(machine.evaluate(&point, trial), Outcome::Value(expected));
     }
+}
+
+/// The tables have 29×88 points, and their best values have the mean that the README states.
+#[test]
+fn the_grids_are_what_their_readme_says() {
+    let grids = fedbo_problems::read_landmine_grids(&data_folder()).unwrap();
+    assert_eq!(grids.len(), N_FIELDS);
+    assert!(grids.iter().all(|grid| grid.points().len() == 88));
+    let best = |grids: &[LandmineGrid]| {
+        let optima: Vec<f64> = grids.iter().filter_map(Problem::optimum).collect();
+        optima.iter().sum::<f64>() / optima.len() as f64
+    };
+    assert!((best(&grids) - 0.7983).abs() < 5e-5);
+    assert!((best(&grids[..6]) - 0.8495).abs() < 5e-5);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Pictures of one party's study: `history`, `slices` and `importance`, each as SVG and PNG.
+//! Pictures of one party's study: `history`, `slices`, `importance` and, if it learns from old studies, `transfer`, each as SVG
+//! and PNG.
 //!
 //! Decides how trials become pictures. Knows nothing of how a study is stored or what proposes its trials: it takes plain
 //! data. Start at [`StudyPlot`].
@@ -7,6 +8,7 @@ pub(crate) mod head;
 mod history;
 mod importance;
 mod slices;
+mod transfer;
 mod value_scale;
 
 use std::path::Path;
@@ -16,12 +18,16 @@ use fedbo_space::Kind;
 use self::history::History;
 use self::importance::Importance;
 use self::slices::Slices;
+use self::transfer::Transfer;
 use crate::error::ReportError;
 use crate::plot::canvas::register_fonts;
 use crate::plot::render::{Picture, draw_error, write_png, write_svg};
 
 /// Names of the pictures, each with the endings `.svg` and `.png`.
 pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
+
+/// Name of the further picture of a study that learns from old ones.
+pub const TRANSFER_PICTURE: &str = "transfer";
 
 /// Magnitudes beyond which a value is drawn like the limit, and below which like 0.
 const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
@@ -68,6 +74,26 @@ pub struct PlottedImportance {
     pub relevance: f64,
 }
 
+/// An old study that the study learns from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlottedOldStudy {
+    /// Its name.
+    pub name: String,
+    /// Its part of the old studies' share, one number a query, from 0 to 1.
+    pub weights: Vec<f64>,
+    /// Whether it hardly counts any more at the last query.
+    pub dropped: bool,
+}
+
+/// What a study built on old ones, query by query: before the first trial was told, and after each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlottedTransfer {
+    /// The old studies' share of each query, from 0 to 1.
+    pub shares: Vec<f64>,
+    /// The old studies, each with as many weights as there are shares.
+    pub studies: Vec<PlottedOldStudy>,
+}
+
 /// The pictures of one study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StudyPlot {
@@ -81,10 +107,19 @@ pub struct StudyPlot {
     pub parameters: Vec<PlottedParameter>,
     /// Importances, in any order; empty if they are not known, which the picture then says.
     pub importance: Vec<PlottedImportance>,
+    /// What it built on old studies, if it learns from some.
+    pub transfer: Option<PlottedTransfer>,
 }
 
 impl StudyPlot {
-    /// Writes `history`, `slices` and `importance` into a folder that exists, each as `.svg` and `.png`.
+    /// Names of its pictures, each with the endings `.svg` and `.png`.
+    #[must_use]
+    pub fn pictures(&self) -> Vec<&'static str> {
+        let further = self.transfer.as_ref().map(|_| TRANSFER_PICTURE);
+        STUDY_PICTURES.into_iter().chain(further).collect()
+    }
+
+    /// Writes its pictures into a folder that exists, each as `.svg` and `.png`.
     ///
     /// - `history`: each trial's value and the best so far. Failed trials stand in a strip beyond the worse end of the
     ///   axis; a few values that lie far beyond all others are drawn at that end, with a mark of their own. The axis is
@@ -92,6 +127,7 @@ impl StudyPlot {
     ///   pressed together.
     /// - `slices`: the same values against each parameter, coloured from the first to the last trial.
     /// - `importance`: both shares of each parameter, the largest first.
+    /// - `transfer`: what each old study weighed at every query, and below what all of them together had of it.
     ///
     /// # Errors
     /// When a file cannot be written or drawn.
@@ -99,7 +135,12 @@ impl StudyPlot {
         let [history, slices, importance] = STUDY_PICTURES.map(|name| folder.join(name));
         write_both(&history, || History::of(self))?;
         write_both(&slices, || Slices::of(self))?;
-        write_both(&importance, || Importance::of(self))
+        write_both(&importance, || Importance::of(self))?;
+        let transfer = self.transfer.as_ref();
+        transfer.map_or(Ok(()), |transfer| {
+            let stem = folder.join(TRANSFER_PICTURE);
+            write_both(&stem, || Transfer::of(&self.title, transfer))
+        })
     }
 
     /// Index of the best trial, the first of several.

@@ -4,7 +4,7 @@ use fedbo_algorithms::{StrategyError, Surrogate, UcbMultiplier};
 use fedbo_space::{Direction, ParameterSpec, Space};
 use serde::{Deserialize, Serialize};
 
-use crate::StudyError;
+use crate::{ArchiveSpec, MetaError, MetaScale, MetaSpec, OldStudy, StudyError};
 
 /// Everything that decides which trials a study asks for. Stored with the study; equal definitions and equal values give
 /// equal trials.
@@ -26,6 +26,12 @@ pub struct Definition {
     /// Whether the objective is noisy: points may then be evaluated again. If not, no two trials that the study proposes
     /// have the same encoding.
     pub noisy: bool,
+    /// Old studies to learn from, with their trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<MetaSpec>,
+    /// What a federation released, to begin with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<ArchiveSpec>,
 }
 
 /// A parameter with its name.
@@ -54,6 +60,14 @@ pub enum StrategySpec {
     },
     /// The maximum of the logarithm of expected improvement.
     LogEi {},
+    /// GP-UCB that mixes in the upper bounds of old studies, by what the new trials say of each.
+    RmGpUcb {},
+    /// Thompson sampling from the old studies' models, the less often the more trials there are.
+    RmGpTs {},
+    /// Expected improvement of an ensemble with the old studies' models, weighted by how they rank the new trials.
+    Rgpe {},
+    /// A mean of expected improvements over the old studies, weighted by how they rank the new trials.
+    Taf {},
     /// Uniformly random points.
     Random {},
     /// Points of a scrambled Sobol sequence.
@@ -117,12 +131,29 @@ impl StrategySpec {
         }
     }
 
+    /// The strategies that learn from old studies, in words.
+    pub(crate) const META_WORDS: &'static str = "\"rm-gp-ucb\", \"rm-gp-ts\", \"rgpe\" or \"taf\"";
+
+    /// Whether it learns from old studies, and cannot do without.
+    pub fn learns_from_studies(&self) -> bool {
+        self.weighs_by_distance() || matches!(self, Self::Rgpe {} | Self::Taf {})
+    }
+
+    /// Whether it weighs old studies by their distance from this one, with [`crate::MetaSettings`]' decay and rate.
+    pub(crate) fn weighs_by_distance(&self) -> bool {
+        matches!(self, Self::RmGpUcb {} | Self::RmGpTs {})
+    }
+
     /// Its name in files.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Ts { .. } => "ts",
             Self::GpUcb { .. } => "gp-ucb",
             Self::LogEi {} => "log-ei",
+            Self::RmGpUcb {} => "rm-gp-ucb",
+            Self::RmGpTs {} => "rm-gp-ts",
+            Self::Rgpe {} => "rgpe",
+            Self::Taf {} => "taf",
             Self::Random {} => "random",
             Self::Sobol {} => "sobol",
         }
@@ -153,6 +184,8 @@ impl Definition {
             strategy: StrategySpec::default(),
             n_initial: Self::default_n_initial(1),
             noisy: false,
+            meta: None,
+            archive: None,
         }
     }
 
@@ -205,6 +238,40 @@ impl Definition {
         self
     }
 
+    /// Learns from an old study, by robust meta-GP-UCB unless another such strategy was chosen, and begins without initial
+    /// points: the first query asks the old studies. Call it after the parameters; see [`OldStudy::new`].
+    #[must_use]
+    pub fn learn_from(mut self, study: OldStudy) -> Self {
+        if !self.strategy.learns_from_studies() {
+            self.strategy = StrategySpec::RmGpUcb {};
+        }
+        if self.meta.is_none() {
+            self.n_initial = 0;
+        }
+        self.meta.get_or_insert_default().studies.push(study);
+        self
+    }
+
+    /// In which units values of old studies are compared with the new ones. On scales of their own, the new study begins with
+    /// initial points, as a scale needs some.
+    #[must_use]
+    pub fn meta_scale(mut self, scale: MetaScale) -> Self {
+        self.n_initial = match scale {
+            MetaScale::Own => Self::default_n_initial(self.space().map_or(1, |space| space.dim())),
+            MetaScale::Common | MetaScale::Raw => 0,
+        };
+        self.meta.get_or_insert_default().settings.scale = scale;
+        self
+    }
+
+    /// Begins with what a federation of the same space released, without initial points of its own; see [`ArchiveSpec::read`].
+    #[must_use]
+    pub fn begin_with(mut self, archive: ArchiveSpec) -> Self {
+        self.archive = Some(archive);
+        self.n_initial = 0;
+        self
+    }
+
     /// The checked search space.
     ///
     /// # Errors
@@ -233,13 +300,56 @@ impl Definition {
     /// The first key in which `given` differs from this one, which is stored.
     pub fn difference(&self, given: &Self) -> Option<StudyError> {
         let (ours, theirs) = (self.keys(), given.keys());
-        let (ours, theirs) = ours.into_iter().zip(theirs).find(|(a, b)| a != b)?;
-        Some(StudyError::Differs {
+        let differs = |key, stored, given| StudyError::Differs {
             name: self.name.clone(),
-            key: ours.0,
-            stored: ours.1,
-            given: theirs.1,
-        })
+            key,
+            stored,
+            given,
+        };
+        if let Some((ours, theirs)) = ours.into_iter().zip(theirs).find(|(a, b)| a != b) {
+            return Some(differs(ours.0, ours.1, theirs.1));
+        }
+        if self.archive != given.archive {
+            let source = |archive: &Option<ArchiveSpec>| {
+                json(&archive.as_ref().map(|archive| archive.source.as_str()))
+            };
+            let (ours, mut theirs) = (source(&self.archive), source(&given.archive));
+            if ours == theirs {
+                theirs += " with other contents";
+            }
+            return Some(differs("[archive] file".to_owned(), ours, theirs));
+        }
+        let (ours, theirs) = (self.meta.as_ref()?, given.meta.as_ref()?);
+        let mut pairs = ours.studies.iter().zip(&theirs.studies);
+        let (ours, theirs) = pairs.find(|(a, b)| a != b)?;
+        let key = format!("the trials of old study {:?}", ours.name);
+        let (stored, given) = (ours.len(), theirs.len());
+        let given = format!("{given} trials that are others");
+        Some(differs(key, format!("{stored} trials"), given))
+    }
+
+    /// The checked space of a definition that can be used.
+    ///
+    /// # Errors
+    /// What cannot.
+    pub(crate) fn check(&self) -> Result<Space, StudyError> {
+        let space = self.space()?;
+        let strategy = self.strategy.name();
+        match &self.meta {
+            None if self.strategy.learns_from_studies() => {
+                Err(MetaError::NoStudies { strategy }.into())
+            }
+            Some(meta) if meta.studies.is_empty() => Err(MetaError::NoStudies { strategy }.into()),
+            Some(_) if !self.strategy.learns_from_studies() => {
+                Err(MetaError::NoMetaStrategy { strategy }.into())
+            }
+            Some(meta) => {
+                meta.settings.belief()?;
+                meta.tasks(&space, self.direction)?;
+                Ok(space)
+            }
+            None => Ok(space),
+        }
     }
 
     /// What the definition says, key by key as they stand in a study's file.
@@ -257,6 +367,32 @@ impl Definition {
             ("[strategy]".to_owned(), json(&self.strategy)),
             ("initial".to_owned(), json(&self.n_initial)),
             ("noisy".to_owned(), json(&self.noisy)),
+        ]);
+        let meta = self.meta.as_ref();
+        let studies: Option<Vec<&str>> =
+            meta.map(|meta| meta.studies.iter().map(OldStudy::place).collect());
+        let settings = meta.map(|meta| &meta.settings);
+        keys.extend([
+            ("[meta] studies".to_owned(), json(&studies)),
+            (
+                "[meta] mismatch".to_owned(),
+                json(&settings.map(|s| s.mismatch)),
+            ),
+            ("[meta] scale".to_owned(), json(&settings.map(|s| s.scale))),
+            (
+                "[meta] trials_max".to_owned(),
+                json(&settings.map(|s| s.trials_max)),
+            ),
+            (
+                "[meta.values]".to_owned(),
+                json(&settings.map(|s| &s.values)),
+            ),
+            ("[meta] decay".to_owned(), json(&settings.map(|s| s.decay))),
+            (
+                "[meta] gap_exponent".to_owned(),
+                json(&settings.map(|s| s.gap_exponent)),
+            ),
+            ("[meta] rate".to_owned(), json(&settings.map(|s| s.rate))),
         ]);
         keys
     }

@@ -4,6 +4,8 @@ use fedbo_algorithms::StrategyError;
 use fedbo_space::SpaceError;
 use fedbo_storage::{StorageError, Told};
 
+use crate::{ArchiveMisfit, MetaError};
+
 /// Why a study could not do something.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,6 +19,12 @@ pub enum StudyError {
     /// The space or a point is not valid.
     #[error(transparent)]
     Space(#[from] SpaceError),
+    /// It cannot begin with its archive.
+    #[error(transparent)]
+    Archive(#[from] ArchiveMisfit),
+    /// It cannot learn from old studies as it is to.
+    #[error(transparent)]
+    Meta(#[from] MetaError),
     /// The storage holds a study of this name that is another one.
     #[error(
         "study {name:?} is stored with {key} = {stored}, not {given}; give the new study another name, or take back the change"

@@ -9,7 +9,9 @@ use fedbo_space::{Direction, ParameterSpec, Space};
 use fedbo_storage::{Address, StorageError};
 use serde::Deserialize;
 
-use crate::{Definition, NamedParameter, StrategySpec, UcbSpec};
+use crate::archive::{ArchiveFile, ArchiveTable};
+use crate::meta::MetaTable;
+use crate::{Definition, MetaError, MetaFile, MetaScale, NamedParameter, StrategySpec, UcbSpec};
 
 /// A whole file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -21,6 +23,8 @@ struct StudyToml {
     /// A map has no order: the checked space follows the file's.
     space: BTreeMap<String, ParameterSpec>,
     strategy: StrategyTable,
+    meta: Option<MetaTable>,
+    archive: Option<ArchiveTable>,
     objective: Option<ObjectiveTable>,
 }
 
@@ -55,8 +59,12 @@ struct ObjectiveTable {
 /// A checked `study.toml`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyFile {
-    /// What the study is.
+    /// What the study is, but for the trials of old studies that it learns from.
     pub definition: Definition,
+    /// Those old studies.
+    pub meta: Option<MetaFile>,
+    /// The archive that it begins with.
+    pub archive: Option<ArchiveFile>,
     /// Its space.
     pub space: Space,
     /// Number of trials it is to have.
@@ -132,8 +140,16 @@ impl StudyToml {
             name: parameter.name().to_owned(),
             spec: self.space[parameter.name()].clone(),
         });
+        let meta = self.meta.as_ref();
+        let meta = meta.map(|meta| meta.validate(check, &strategy));
+        let meta = meta.transpose()?;
+        // Old studies on a common scale stand in for the initial design; a scale of one's own needs some trials.
+        let asks_first = |meta: &MetaFile| meta.settings.scale != MetaScale::Own;
         let n_initial = match study.initial {
+            Some(0) if meta.is_some() || self.archive.is_some() => 0,
             Some(n) => check.count(&["study", "initial"], n, 10_000)?,
+            None if meta.as_ref().is_some_and(asks_first) => 0,
+            None if meta.is_none() && self.archive.is_some() => 0,
             None => Definition::default_n_initial(space.dim()),
         };
         let command = match &self.objective {
@@ -149,7 +165,15 @@ impl StudyToml {
                 strategy,
                 n_initial,
                 noisy: study.noisy.unwrap_or(false),
+                meta: None,
+                archive: None,
             },
+            meta,
+            archive: self
+                .archive
+                .as_ref()
+                .map(|archive| archive.validate(file))
+                .transpose()?,
             n_trials,
             jobs: check.count(&["study", "jobs"], study.jobs.unwrap_or(1), JOBS_MAX)?,
             storage: storage(study, file)?,
@@ -163,12 +187,29 @@ impl StudyToml {
             ("ts", StrategySpec::ts()),
             ("gp-ucb", StrategySpec::gp_ucb()),
             ("log-ei", StrategySpec::LogEi {}),
+            ("rm-gp-ucb", StrategySpec::RmGpUcb {}),
+            ("rm-gp-ts", StrategySpec::RmGpTs {}),
+            ("rgpe", StrategySpec::Rgpe {}),
+            ("taf", StrategySpec::Taf {}),
             ("random", StrategySpec::Random {}),
             ("sobol", StrategySpec::Sobol {}),
         ];
         let given = self.strategy.name.as_deref();
         let named = check.word(&["strategy", "name"], given, &known)?;
-        let mut strategy = named.unwrap_or_default();
+        let mut strategy = match (named, &self.meta) {
+            (Some(named), _) => named,
+            (None, Some(_)) => StrategySpec::RmGpUcb {},
+            (None, None) => StrategySpec::default(),
+        };
+        let name = strategy.name();
+        let misfit = match (strategy.learns_from_studies(), &self.meta) {
+            (false, Some(_)) => Some(MetaError::NoMetaStrategy { strategy: name }),
+            (true, None) => Some(MetaError::NoStudies { strategy: name }),
+            _ => None,
+        };
+        if let Some(misfit) = misfit {
+            return Err(check.file.error(&["strategy", "name"], misfit.to_string()));
+        }
         let Some(entry) = self.strategy.ucb_multiplier else {
             return Ok(strategy);
         };
@@ -256,151 +297,4 @@ fn storage(study: &StudyTable, file: &TomlFile) -> Result<Address, FileError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WHOLE: &str = "\
-[study]
-name = \"train\"
-direction = \"minimize\"
-trials = 40
-storage = \"sqlite:train.db\"
-
-[space.rate]
-type = \"float\"
-low = 1e-4
-high = 1.0
-log = true
-
-[space.kind]
-type = \"categorical\"
-choices = [\"a\", \"b\", \"c\"]
-
-[strategy]
-name = \"gp-ucb\"
-ucb_multiplier = 1.5
-
-[objective]
-command = [\"true\", \"{rate}\"]
-timeout_s = 5
-";
-
-    fn load(text: &str) -> Result<StudyFile, FileError> {
-        let file = TomlFile::from_text(Path::new("/tmp/study.toml"), text);
-        file.parse::<StudyToml>()?.validate(&file)
-    }
-
-    #[test]
-    fn a_whole_file_is_read_as_it_says() {
-        let study = load(WHOLE).unwrap();
-        let names: Vec<&str> = study
-            .definition
-            .space
-            .iter()
-            .map(|p| p.name.as_str())
-            .collect();
-        assert_eq!(names, ["rate", "kind"], "in the order of the file");
-        let beta = UcbSpec::Constant(1.5);
-        let strategy = StrategySpec::GpUcb {
-            ucb_multiplier: beta,
-        };
-        assert_eq!(study.definition.strategy, strategy);
-        assert_eq!(
-            study.definition.n_initial, 8,
-            "two for each of four coordinates"
-        );
-        assert_eq!((study.n_trials, study.jobs), (40, 1));
-        assert_eq!(study.storage, Address::Sqlite("/tmp/train.db".into()));
-        assert!(study.command.is_some());
-        assert_eq!(study.definition.space().unwrap(), study.space);
-    }
-
-    #[test]
-    fn what_may_be_left_out_has_its_default() {
-        let short = WHOLE.replace("storage = \"sqlite:train.db\"\n", "");
-        let end = short.find("[strategy]").unwrap();
-        let study = load(&short[..end]).unwrap();
-        assert_eq!(study.storage, Address::Memory);
-        assert_eq!(study.definition.strategy, StrategySpec::LogEi {});
-        assert!(study.command.is_none() && !study.definition.noisy);
-    }
-
-    #[test]
-    fn mistakes_are_named_with_their_place_and_a_way_out() {
-        let cases: [(&str, &str, &[&str]); 14] = [
-            ("name = \"train\"\n", "", &["study.name", "missing"]),
-            (
-                "direction = \"minimize\"\n",
-                "",
-                &["study.direction", "\"maximize\""],
-            ),
-            (
-                "\"minimize\"",
-                "\"minimise\"",
-                &["line 3", "did you mean \"minimize\"?"],
-            ),
-            (
-                "trials = 40",
-                "trials = 0",
-                &["line 4", "study.trials = 0", "1 to"],
-            ),
-            (
-                "trials = 40",
-                "trials = 9000",
-                &["study.trials = 9000", "\"random\""],
-            ),
-            (
-                "trials = 40",
-                "trails = 40",
-                &["unknown key study.trails", "did you mean trials?"],
-            ),
-            (
-                "sqlite:train.db",
-                "train.db",
-                &["line 5", "study.storage", "sqlite:FILE"],
-            ),
-            ("high = 1.0", "high = 0.0", &["space.rate", "below high"]),
-            (
-                "\"gp-ucb\"",
-                "\"gp_ucb\"",
-                &["strategy.name", "did you mean \"gp-ucb\"?"],
-            ),
-            (
-                "\"gp-ucb\"",
-                "\"sobol\"",
-                &["strategy.ucb_multiplier", "remove it"],
-            ),
-            (
-                "ucb_multiplier = 1.5",
-                "ucb_multiplier = -1",
-                &["strategy.ucb_multiplier = -1"],
-            ),
-            ("{rate}", "{rat}", &["objective", "{rat} is no parameter"]),
-            (
-                "timeout_s = 5",
-                "timeout_s = 0",
-                &["objective.timeout_s = 0", "above 0"],
-            ),
-            (
-                "command = [\"true\", \"{rate}\"]\n",
-                "",
-                &["objective.command is missing"],
-            ),
-        ];
-        for (from, to, words) in cases {
-            assert!(WHOLE.contains(from), "{from}");
-            let message = load(&WHOLE.replacen(from, to, 1)).unwrap_err().to_string();
-            for word in words {
-                assert!(message.contains(word), "{from:?} → {to:?}: {message}");
-            }
-            assert!(message.starts_with("/tmp/study.toml"), "{message}");
-        }
-    }
-
-    #[test]
-    fn random_search_may_have_more_trials_than_a_surrogate_takes() {
-        let text = WHOLE.replace("trials = 40", "trials = 9000");
-        let text = text.replace("\"gp-ucb\"\nucb_multiplier = 1.5", "\"random\"");
-        assert_eq!(load(&text).unwrap().n_trials, 9000);
-    }
-}
+mod tests;

@@ -18,17 +18,25 @@
 //! # Ok::<(), fedbo_study::StudyError>(())
 //! ```
 
+mod archive;
 mod definition;
 mod error;
 mod file;
 mod insight;
+mod meta;
 mod model;
+mod opening;
 mod run;
 mod study;
 
+pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
 pub use definition::{Definition, NamedParameter, StrategySpec, UcbSpec};
 pub use error::StudyError;
 pub use file::{JOBS_MAX, StudyFile};
 pub use insight::{Insight, ParameterImportance};
+pub use meta::{
+    LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,
+    OldStudyTrust, TransferStep,
+};
 pub use run::{Ended, Observer, RunOptions, RunReport, Silent};
 pub use study::{Asked, Study};

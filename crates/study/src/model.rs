@@ -1,5 +1,11 @@
 //! The pure part of a study: from what was told, in order, to the next point.
 
+use std::sync::Arc;
+
+use fedbo_algorithms::meta::{
+    Rgpe, RgpeSettings, RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, Taf, TafSettings,
+    TaskModels, Transfer,
+};
 use fedbo_algorithms::{
     Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Observation, Proposal, RandomSearch,
     Repeats, SobolSearch, Source, Strategy, SurrogateSettings, ThompsonSampling, ThompsonSettings,
@@ -9,7 +15,7 @@ use fedbo_space::Space;
 use fedbo_storage::Trial;
 use fedbo_streams::{Purpose, Seed};
 
-use crate::{Definition, StrategySpec, StudyError};
+use crate::{Definition, MetaError, MetaSpec, StrategySpec, StudyError};
 
 /// A strategy with its initial design, told everything up to a place in the order of telling.
 ///
@@ -30,11 +36,16 @@ const VALUES_MIN: usize = 2;
 
 impl Model {
     pub(crate) fn new(definition: &Definition) -> Result<Self, StudyError> {
-        let space = definition.space()?;
+        let space = definition.check()?;
         let seed = Seed::new(definition.seed);
         Ok(Self {
             initial: SobolSearch::new(space.clone(), Repeats::for_study(definition.noisy), seed)?,
-            strategy: strategy(definition, &space, seed)?,
+            strategy: match &definition.archive {
+                None => strategy(definition, &space, seed)?,
+                Some(archive) => {
+                    archive.before(definition, &space, strategy(definition, &space, seed)?)?
+                }
+            },
             definition: definition.clone(),
             space,
             seed,
@@ -53,8 +64,9 @@ impl Model {
         usize::try_from(self.n_told).unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn space(&self) -> &Space {
-        &self.space
+    /// What it builds on old studies at its next query, in the models' units.
+    pub(crate) fn transfer(&self) -> Option<Transfer> {
+        self.strategy.transfer()
     }
 
     /// Takes in the trials that were told next, in the order of telling.
@@ -67,7 +79,11 @@ impl Model {
                     value: trial
                         .value()
                         .map(|value| self.definition.direction.to_maximize(value)),
-                    source: Source::Own,
+                    // What the initial design shows is weighed as a whole, before the first query.
+                    source: match trial.source.as_str() {
+                        "initial" => Source::Initial,
+                        _ => Source::Own,
+                    },
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
@@ -121,7 +137,15 @@ fn strategy(
     let (dim, noisy) = (space.dim(), definition.noisy);
     let surrogate = SurrogateSettings::for_space(space, noisy);
     let repeats = Repeats::for_study(noisy);
+    if let Some(meta) = &definition.meta {
+        return meta_strategy(definition, meta, space, seed);
+    }
+    let strategy = definition.strategy.name();
     Ok(match definition.strategy {
+        StrategySpec::RmGpUcb {}
+        | StrategySpec::RmGpTs {}
+        | StrategySpec::Rgpe {}
+        | StrategySpec::Taf {} => return Err(MetaError::NoStudies { strategy }.into()),
         StrategySpec::Ts { ucb_multiplier } => {
             let settings = ThompsonSettings {
                 surrogate,
@@ -147,5 +171,65 @@ fn strategy(
         }
         StrategySpec::Random {} => Box::new(RandomSearch::new(domain, repeats)?),
         StrategySpec::Sobol {} => Box::new(SobolSearch::new(space.clone(), repeats, seed)?),
+    })
+}
+
+/// A strategy that learns from old studies. Their models see noise if any of them has some, also where the new study
+/// has none; so does the new one's then beside rankings.
+fn meta_strategy(
+    definition: &Definition,
+    meta: &MetaSpec,
+    space: &Space,
+    seed: Seed,
+) -> Result<Box<dyn Strategy>, StudyError> {
+    let domain = Domain::Space(space.clone());
+    let (dim, noisy) = (space.dim(), definition.noisy);
+    let surrogate = SurrogateSettings::for_space(space, noisy);
+    let scale = meta.settings.scale.output_scale();
+    let belief = meta.settings.belief()?;
+    let of_tasks = SurrogateSettings::for_space(space, noisy || meta.has_noise());
+    let tasks = meta.tasks(space, definition.direction)?;
+    let models = || TaskModels::fit(&tasks, scale, &of_tasks, seed).map(Arc::new);
+    Ok(match definition.strategy {
+        StrategySpec::RmGpUcb {} => {
+            let settings = RmGpUcbSettings {
+                surrogate,
+                scale,
+                belief,
+                ..RmGpUcbSettings::for_study(dim, noisy)
+            };
+            Box::new(RmGpUcb::with_models(domain, models()?, settings, seed)?)
+        }
+        StrategySpec::RmGpTs {} => {
+            let thompson = ThompsonSettings {
+                surrogate,
+                ..ThompsonSettings::for_study(dim, noisy)
+            };
+            let settings = RmGpTsSettings {
+                thompson,
+                scale,
+                belief,
+                ..RmGpTsSettings::for_study(dim, noisy)
+            };
+            Box::new(RmGpTs::with_models(domain, models()?, settings, seed)?)
+        }
+        StrategySpec::Rgpe {} => {
+            let settings = RgpeSettings {
+                surrogate: of_tasks,
+                ..RgpeSettings::for_study(dim, noisy)
+            };
+            Box::new(Rgpe::new(domain, &tasks, settings, seed)?)
+        }
+        StrategySpec::Taf {} => {
+            let settings = TafSettings {
+                surrogate: of_tasks,
+                ..TafSettings::for_study(dim, noisy)
+            };
+            Box::new(Taf::new(domain, &tasks, settings, seed)?)
+        }
+        other => {
+            let strategy = other.name();
+            return Err(MetaError::NoMetaStrategy { strategy }.into());
+        }
     })
 }

@@ -11,8 +11,9 @@ use fedbo_storage::{
     Worker,
 };
 
+use crate::meta::Units;
 use crate::model::Model;
-use crate::{Definition, Insight, StudyError};
+use crate::{Definition, Insight, StudyError, TransferStep};
 
 /// How often an ask may find that another process was faster.
 const ATTEMPTS_MAX: u32 = 100;
@@ -25,7 +26,8 @@ pub struct Study {
     key: StudyKey,
     definition: Definition,
     space: Space,
-    model: Mutex<Model>,
+    /// Made where the first proposal needs it: to look at a study, no model of old ones is fitted.
+    model: Mutex<Option<Model>>,
 }
 
 impl fmt::Debug for Study {
@@ -64,7 +66,7 @@ impl Study {
     /// # Errors
     /// If the definition is not valid, another one is stored under this name, or the storage fails.
     pub fn open(storage: Arc<dyn Storage>, definition: &Definition) -> Result<Self, StudyError> {
-        Model::new(definition)?; // nothing that cannot be used is stored
+        prepared(definition)?; // nothing that cannot be used is stored
         let record = storage.create(&definition.name, &definition.to_text())?;
         let study = Self::from_record(storage, &record)?;
         match study.definition.difference(definition) {
@@ -102,10 +104,10 @@ impl Study {
 
     fn from_record(storage: Arc<dyn Storage>, record: &StudyRecord) -> Result<Self, StudyError> {
         let definition = Definition::from_text(&record.name, &record.definition)?;
-        let model = Model::new(&definition)?;
+        let (space, model) = prepared(&definition)?;
         Ok(Self {
             key: record.key,
-            space: model.space().clone(),
+            space,
             model: Mutex::new(model),
             storage,
             definition,
@@ -157,13 +159,14 @@ impl Study {
         lease: Option<Duration>,
         limit: Option<u64>,
     ) -> Result<Asked, StudyError> {
-        let mut model = self.model();
+        let mut slot = self.model();
         let mut duplicates = 0;
         for attempt in 0..ATTEMPTS_MAX {
             if let Some(trial) = self.storage.claim(self.key, worker, lease)? {
                 return Ok(Asked::Trial(trial));
             }
             let began = Instant::now();
+            let model = self.built(&mut slot)?;
             let snapshot = self.storage.snapshot(self.key, model.n_told())?;
             if limit.is_some_and(|limit| snapshot.n_trials >= limit) {
                 let open = snapshot.open;
@@ -194,7 +197,7 @@ impl Study {
             }
         }
         if duplicates > 0 {
-            let n_points = model.n_known();
+            let n_points = slot.as_ref().map_or(0, Model::n_known);
             return Err(StrategyError::Exhausted { n_points }.into());
         }
         Err(StudyError::Overtaken {
@@ -339,10 +342,71 @@ impl Study {
         Ok(unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect())
     }
 
-    fn model(&self) -> MutexGuard<'_, Model> {
+    /// What the next query builds on old studies; `None` if the study has none. Fits their models if that was not done yet.
+    ///
+    /// # Errors
+    /// If the storage or a model fails.
+    pub fn transfer(&self) -> Result<Option<TransferStep>, StudyError> {
+        let Some(meta) = &self.definition.meta else {
+            return Ok(None);
+        };
+        let mut slot = self.model();
+        let model = self.built(&mut slot)?;
+        let snapshot = self.storage.snapshot(self.key, model.n_told())?;
+        model.absorb(&snapshot.told)?;
+        let units = Units::of(meta, self.direction());
+        let n_told = model.n_told();
+        Ok(model
+            .transfer()
+            .map(|transfer| units.step(n_told, transfer)))
+    }
+
+    /// The same before the first trial and after each that was told, in the order of telling: computed anew from what is stored.
+    ///
+    /// # Errors
+    /// If the storage or a model fails.
+    pub fn transfer_history(&self) -> Result<Option<Vec<TransferStep>>, StudyError> {
+        let Some(meta) = &self.definition.meta else {
+            return Ok(None);
+        };
+        let units = Units::of(meta, self.direction());
+        let mut model = Model::new(&self.definition)?;
+        let told = self.storage.snapshot(self.key, 0)?.told;
+        let mut steps = Vec::with_capacity(told.len() + 1);
+        steps.extend(model.transfer().map(|transfer| units.step(0, transfer)));
+        for trial in &told {
+            model.absorb(std::slice::from_ref(trial))?;
+            let n_told = model.n_told();
+            steps.extend(
+                model
+                    .transfer()
+                    .map(|transfer| units.step(n_told, transfer)),
+            );
+        }
+        Ok(Some(steps))
+    }
+
+    fn built<'a>(&self, slot: &'a mut Option<Model>) -> Result<&'a mut Model, StudyError> {
+        Ok(match slot {
+            Some(model) => model,
+            empty => empty.insert(Model::new(&self.definition)?),
+        })
+    }
+
+    fn model(&self) -> MutexGuard<'_, Option<Model>> {
         // A panic while proposing leaves the model as it was: what is told is taken in as a whole or not at all.
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The space of a definition that can be used, and its model if that takes no fit.
+fn prepared(definition: &Definition) -> Result<(Space, Option<Model>), StudyError> {
+    let space = definition.check()?;
+    let model = match &definition.meta {
+        Some(_) => None,
+        None => Some(Model::new(definition)?),
+    };
+    Ok((space, model))
 }
 
 /// The trial with the best value, the earliest of equals.

@@ -5,27 +5,44 @@
 //!
 //! - [`RmGpUcb`] and [`RmGpTs`]: robust meta-learning (thesis chapter 7); the weights come from bounds on the distance
 //!   between tasks, and the meta-tasks' share decays.
-//! - RGPE (Feurer et al. 2018) and TAF (Wistuba et al. 2018): rivals, whose weights come from rankings.
+//! - [`Rgpe`] (Feurer et al. 2018) and [`Taf`] (Wistuba et al. 2018): rivals, whose weights come from rankings; with
+//!   [`FeatureTask`]s they serve a federation.
+//!
+//! - [`Mtbo`], [`PemBo`] and [`WarmStart`]: baselines for experiments.
 //!
 //! Start at [`MetaTask`], then [`RmGpUcb`].
 
 mod belief;
+mod ensemble;
+mod feature_task;
 mod function_gap;
 mod meta_share;
+mod mtbo;
+mod pem_bo;
+mod ranking;
 pub mod regret_bound;
+mod rgpe;
 mod rm_gp_ts;
 mod rm_gp_ucb;
+mod taf;
 mod task;
 mod task_weights;
+mod warm_start;
 mod weighted_sum;
 
 pub use belief::{InitialDesign, MetaBeliefSettings};
+pub use feature_task::{FeatureReport, FeatureTask};
 pub use function_gap::{GapBound, GapSummary};
 pub use meta_share::MetaShare;
+pub use mtbo::{Mtbo, MtboSettings};
+pub use pem_bo::PemBo;
+pub use rgpe::{ImprovementScale, RankingDraws, Rgpe, RgpeSettings, TargetVariance};
 pub use rm_gp_ts::{MetaSample, RmGpTs, RmGpTsSettings};
 pub use rm_gp_ucb::{RmGpUcb, RmGpUcbSettings};
+pub use taf::{MetaImprovement, MetaIncumbent, RankingDistance, Taf, TafSettings};
 pub use task::{GpTask, MetaTask, OutputScale, TaskModel, TaskModels};
 pub use task_weights::{TaskWeighting, TaskWeights};
+pub use warm_start::WarmStart;
 pub use weighted_sum::WeightedSum;
 
 /// How much a strategy builds on each meta-task at its next query.

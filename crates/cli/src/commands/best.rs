@@ -3,13 +3,14 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use fedbo_study::{Insight, ParameterImportance, StudyError};
+use fedbo_study::{Insight, ParameterImportance, StudyError, TransferStep};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::print_best;
 use crate::console;
 use crate::exit::Exit;
+use crate::old_studies::{self, OldStudiesRecord};
 use crate::study_ref::{Opened, StudyRef};
 use crate::text::{counted, number};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
@@ -18,7 +19,8 @@ use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 ///
 /// Fits a model to all trials, whatever the study's strategy. share: the part of the model's variance over the space that would
 /// vanish if all other parameters were known; shares add up to more than 1 where parameters act together. relevance: by
-/// the model's length scales alone.
+/// the model's length scales alone. A study that learns from old studies also says how much it trusts each of them now, and why
+/// some are dropped.
 #[derive(clap::Args)]
 pub(crate) struct Best {
     #[command(flatten)]
@@ -35,6 +37,8 @@ struct BestDocument<'a> {
     storage: &'a str,
     best: Option<TrialRecord<'a>>,
     model: Option<ModelRecord<'a>>,
+    /// What the next query builds on old studies, if the study learns from some.
+    old_studies: Option<OldStudiesRecord<'a>>,
 }
 
 /// What a model of all trials says.
@@ -56,6 +60,9 @@ impl Best {
             Some(_) => insight(&opened),
             None => None,
         };
+        let transfer = transfer(&opened);
+        let meta = opened.study.definition().meta.as_ref();
+        let transfer = meta.zip(transfer.as_ref());
         if self.json {
             let document = BestDocument {
                 schema_version: SCHEMA_VERSION,
@@ -70,6 +77,9 @@ impl Best {
                     n_values: insight.n_values,
                     importance: &insight.importance,
                 }),
+                old_studies: transfer.map(|(meta, step)| {
+                    OldStudiesRecord::new(meta, step, opened.study.direction())
+                }),
             };
             console::result(&serde_json::to_string_pretty(&document)?)?;
         }
@@ -80,6 +90,9 @@ impl Best {
             return Ok(Exit::Done);
         }
         print_best(&best, insight.as_ref())?;
+        if let Some((meta, step)) = transfer {
+            console::result(&format!("\n{}", old_studies::trust(meta, step)))?;
+        }
         let Some(insight) = insight else {
             return Ok(Exit::Done);
         };
@@ -115,6 +128,15 @@ fn without_value(opened: &Opened) -> anyhow::Result<Exit> {
         opened.word
     ));
     Ok(Exit::NoTrial)
+}
+
+/// What the next query builds on old studies; models that cannot be fitted are no reason to hide the rest.
+pub(super) fn transfer(opened: &Opened) -> Option<TransferStep> {
+    opened.study.transfer().unwrap_or_else(|error| {
+        let what = "warning: how much old studies are trusted cannot be said";
+        console::note(&format!("{what}: {error}"));
+        None
+    })
 }
 
 /// What a model says; one that cannot be fitted is no reason to hide the best trial.

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use fedbo_report::study::{
-    PlottedImportance, PlottedParameter, PlottedTrial, PlottedValue, STUDY_PICTURES, StudyPlot,
+    PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial,
+    PlottedValue, STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE,
 };
 use fedbo_report::{
     Figure, Metric, RESULTS_FILE, ReportError, SUMMARY_FILE, Summary, TRADEOFF_FILES, Tradeoff,
@@ -11,6 +12,7 @@ use fedbo_report::{
 };
 use fedbo_space::{Direction, Kind, Space, Value};
 use fedbo_storage::Trial;
+use fedbo_study::{StudyError, TransferStep};
 
 use super::best::insight;
 use crate::console;
@@ -20,8 +22,8 @@ use crate::study_ref::{Opened, StudyRef};
 /// Draw the pictures of a results folder again, or those of a study
 ///
 /// Of a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and curves.png, and the same of
-/// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance as SVG and
-/// PNG. Prints their paths.
+/// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance, and transfer
+/// if it learns from old studies, as SVG and PNG. Prints their paths.
 #[derive(clap::Args)]
 pub(crate) struct Plot {
     /// A results folder; or a study: its file, for instance study.toml, or where it is stored, as sqlite:FILE
@@ -101,11 +103,14 @@ impl Plot {
         };
         let both =
             |name: &str| ["svg", "png"].map(|ending| folder.join(name).with_extension(ending));
-        let pictures: Vec<PathBuf> = STUDY_PICTURES.iter().flat_map(|name| both(name)).collect();
+        let learns = opened.study.definition().meta.is_some();
+        let further = learns.then_some(TRANSFER_PICTURE);
+        let names = STUDY_PICTURES.into_iter().chain(further);
+        let pictures: Vec<PathBuf> = names.flat_map(both).collect();
         for path in pictures.iter().chain([&folder]) {
             opened.check_apart(path)?;
         }
-        let plot = study_plot(&opened, &trials);
+        let plot = study_plot(&opened, &trials)?;
         std::fs::create_dir_all(&folder).map_err(|cause| ReportError::CreateFolder {
             path: folder.clone(),
             cause,
@@ -121,7 +126,7 @@ fn is_folder(path: &Path) -> bool {
 }
 
 /// A study as plain data.
-fn study_plot(opened: &Opened, trials: &[Trial]) -> StudyPlot {
+fn study_plot(opened: &Opened, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
     let space = opened.study.space();
     let mut told: Vec<&Trial> = trials.iter().filter(|t| t.told().is_some()).collect();
     told.sort_by_key(|trial| trial.told_seq);
@@ -129,7 +134,8 @@ fn study_plot(opened: &Opened, trials: &[Trial]) -> StudyPlot {
         true => insight(opened).map(|insight| insight.importance),
         false => None,
     };
-    StudyPlot {
+    let transfer = opened.study.transfer_history()?;
+    Ok(StudyPlot {
         title: opened.name().to_owned(),
         minimize: opened.study.direction() == Direction::Minimize,
         trials: told
@@ -153,6 +159,27 @@ fn study_plot(opened: &Opened, trials: &[Trial]) -> StudyPlot {
                 relevance: each.relevance,
             })
             .collect(),
+        transfer: transfer.map(|steps| plotted_transfer(&steps)),
+    })
+}
+
+/// What a study built on old ones, study by study.
+fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
+    let last = steps.last().map_or(&[][..], |step| &step.studies);
+    let studies = last
+        .iter()
+        .enumerate()
+        .map(|(index, trust)| PlottedOldStudy {
+            name: trust.name.clone(),
+            weights: steps
+                .iter()
+                .map(|step| step.studies[index].weight)
+                .collect(),
+            dropped: trust.dropped,
+        });
+    PlottedTransfer {
+        shares: steps.iter().map(|step| step.share).collect(),
+        studies: studies.collect(),
     }
 }
 

@@ -7,10 +7,12 @@ use fedbo_storage::{Address, StorageError, Told, Trial, TrialState};
 use fedbo_study::{Ended, JOBS_MAX, RunOptions, RunReport, StudyError, StudyFile};
 use serde::Serialize;
 
+use super::best::transfer;
 use super::print_best;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
+use crate::old_studies::{self, OldStudiesRecord};
 use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
 use crate::study_ref::{Opened, StudyRef, how_to_keep};
@@ -55,6 +57,8 @@ struct Closing<'a> {
     told_by_this_run: usize,
     trials: Counts,
     best: Option<TrialRecord<'a>>,
+    /// What the next query builds on old studies, if the study learns from some.
+    old_studies: Option<OldStudiesRecord<'a>>,
 }
 
 /// Numbers of trials by state.
@@ -120,6 +124,7 @@ impl Tune {
         let before = opened.study.trials()?;
         if !self.quiet {
             console::note(&self.beginning(&opened, &before, &options));
+            say_old_studies(&opened, !before.is_empty());
             if let Some(file) = opened.file.as_ref().filter(|_| in_memory) {
                 let keep = how_to_keep(file);
                 console::note(&format!(
@@ -214,6 +219,13 @@ impl Tune {
         let trials = opened.study.trials()?;
         let counts = Counts::of(&trials);
         let best = opened.study.best()?;
+        let transfer = transfer(opened);
+        let transfer = opened
+            .study
+            .definition()
+            .meta
+            .as_ref()
+            .zip(transfer.as_ref());
         if self.json {
             let closing = Closing {
                 schema_version: SCHEMA_VERSION,
@@ -228,11 +240,17 @@ impl Tune {
                 told_by_this_run: report.n_told,
                 trials: counts,
                 best: best.as_ref().map(TrialRecord::from),
+                old_studies: transfer.map(|(meta, step)| {
+                    OldStudiesRecord::new(meta, step, opened.study.direction())
+                }),
             };
             console::result(&serde_json::to_string_pretty(&closing)?)?;
         } else if let Some(best) = &best {
             print_best(best, None)?;
             console::result(&format!("\n{}", numbers_line(counts, n_trials, opened)))?;
+            if let Some((meta, step)) = transfer {
+                console::result(&old_studies::trust(meta, step))?;
+            }
         }
         if report.ended == Ended::Stopped {
             let kept = counted(counts.told(), "finished trial");
@@ -350,6 +368,23 @@ impl Tune {
         text += &format!("go on with\n  {}", self.again(opened));
         console::note(&text);
         Ok(exit)
+    }
+}
+
+/// What was read of the old studies that it learns from; of a study that goes on, also what became of them.
+fn say_old_studies(opened: &Opened, goes_on: bool) {
+    let definition = opened.study.definition();
+    if let Some(meta) = &definition.meta {
+        console::note(&old_studies::beginning(meta, definition.direction));
+    }
+    let file = opened.file.as_ref().filter(|_| goes_on);
+    for news in file
+        .into_iter()
+        .flat_map(|file| file.news_of_old_studies(definition))
+    {
+        console::note(&format!(
+            "{news}; this study goes on with what it read when it began (a study of another name would read it anew)"
+        ));
     }
 }
 

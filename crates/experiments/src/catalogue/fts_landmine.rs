@@ -17,15 +17,13 @@ use fedbo_gp::{
 };
 use fedbo_objective::{Objective, Outcome};
 use fedbo_optim::Direct;
-use fedbo_problems::landmine_archive::{
-    ArchivedPoint, read_agent_observations, read_features, read_initial_points,
-};
-use fedbo_problems::{LandmineSvm, N_FIELDS, Problem, read_fields};
+use fedbo_problems::{N_FIELDS, Problem};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
+use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::{Finding, Progress, RunOptions};
 use crate::session::{Ended, Member, Observer, TrialRecord, run_fts};
 use crate::tally::Unit;
@@ -34,16 +32,11 @@ use fedbo_report::{
     SummaryRequest, check_folder,
 };
 
-/// Target fields whose initial points the authors published, and how many sets of three for each. Run r starts from set
-/// r mod 5, with draws and other agents' histories of its own.
-const N_TARGETS: usize = 6;
-const N_DESIGNS: u32 = 5;
 /// t_n, the queries of the other agents, and T.
-const N_ROUNDS: u64 = 50;
+pub(super) const N_ROUNDS: u64 = 50;
 const N_INITIAL: usize = 3;
 /// M_target of the authors' code.
 const N_OWN_FEATURES: usize = 200;
-const DIM: usize = 2;
 
 const PAPER: &str = "paper's setting";
 const HELPFUL: &str = "helpful setting";
@@ -82,10 +75,7 @@ fn arms() -> Vec<Arm> {
 
 /// Everything that sessions share.
 struct Setup {
-    svms: Vec<Arc<LandmineSvm>>,
-    initial: Vec<ArchivedPoint>,
-    recorded: Vec<ArchivedPoint>,
-    paper_maps: BTreeMap<usize, Arc<FeatureMap>>,
+    fields: Fields,
     /// Histories of the helpful setting by (target, run, other field).
     histories: BTreeMap<(usize, u32, usize), Vec<Observation>>,
 }
@@ -101,28 +91,12 @@ pub(super) fn run(
         .context("fts-landmine needs the data folder: pass --data DIR")?;
     let runs = options.runs.unwrap_or(20);
     check_folder(&options.out, options.overwrite)?;
-    let fields = read_fields(folder)?;
-    let svms = (0..N_FIELDS)
-        .map(|f| LandmineSvm::new(&fields, f).map(Arc::new))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut paper_maps = BTreeMap::new();
-    for n_features in [50, 100, 150, 200] {
-        let archived = read_features(folder, n_features)?;
-        let frequencies: Vec<f64> = archived.frequencies.iter().flatten().copied().collect();
-        paper_maps.insert(
-            n_features,
-            Arc::new(FeatureMap::new(DIM, &frequencies, &archived.phases, 1.0)?),
-        );
-    }
     let seed = Seed::new(options.seed);
     let units: Vec<(usize, u32)> = (0..N_TARGETS)
         .flat_map(|target| (0..runs).map(move |run| (target, run)))
         .collect();
     let mut setup = Setup {
-        svms,
-        initial: read_initial_points(folder)?,
-        recorded: read_agent_observations(folder)?,
-        paper_maps,
+        fields: Fields::read(folder)?,
         histories: BTreeMap::new(),
     };
     let past: Vec<(usize, u32, usize)> = units
@@ -137,7 +111,7 @@ pub(super) fn run(
     let histories: Vec<anyhow::Result<Option<Vec<Observation>>>> = past
         .par_iter()
         .map(|&(target, run, field)| {
-            let history = history(&setup, field, unit_seed(seed, target, run), stop)?;
+            let history = history(&setup.fields, field, unit_seed(seed, target, run), stop)?;
             progress.job_ended(&format!("target {target} run {run} field {field}"));
             Ok(history)
         })
@@ -147,7 +121,7 @@ pub(super) fn run(
             setup.histories.insert(key, history);
         }
     }
-    let parameters: Vec<String> = setup.svms[0]
+    let parameters: Vec<String> = setup.fields.svms[0]
         .space()
         .parameters()
         .iter()
@@ -188,7 +162,7 @@ pub(super) fn run(
     let request = SummaryRequest {
         experiment: "fts-landmine".into(),
         seed: options.seed,
-        direction: setup.svms[0].direction(),
+        direction: setup.fields.svms[0].direction(),
         metric: Metric::Best,
         checkpoints: vec![5, 10, 20, 50],
         pairs: Vec::new(),
@@ -273,14 +247,14 @@ struct AuthorsResult {
     standard_error: f64,
 }
 
-fn unit_seed(seed: Seed, target: usize, run: u32) -> Seed {
+pub(super) fn unit_seed(seed: Seed, target: usize, run: u32) -> Seed {
     seed.child(Purpose::Run, u64::from(run))
         .child(Purpose::Agent, target as u64)
 }
 
 /// GP-based TS of a field on its own, 3 random points and 50 queries, as every other agent has done before.
-fn history(
-    setup: &Setup,
+pub(super) fn history(
+    fields: &Fields,
     field: usize,
     seed: Seed,
     stop: &AtomicBool,
@@ -297,13 +271,13 @@ fn history(
     let initial = (0..N_INITIAL)
         .map(|_| vec![stream.uniform(), stream.uniform()])
         .collect();
-    let map = helpful_map(seed)?;
+    let map = helpful_map(seed, 100)?;
     let alone = FtsSettings {
         local_prob: LocalProb::Constant(1.0),
         ..helpful(MessageContent::Posterior)
     };
     let mut members = [member(
-        setup,
+        fields,
         field,
         &map,
         alone,
@@ -341,17 +315,17 @@ fn session(
 ) -> anyhow::Result<Session> {
     let (map, mut settings) = if arm.configuration == PAPER {
         (
-            Arc::clone(&setup.paper_maps[&arm.n_features]),
+            Arc::clone(&setup.fields.paper_maps[&arm.n_features]),
             paper(arm.content)?,
         )
     } else {
-        (helpful_map(seed)?, helpful(arm.content))
+        (helpful_map(seed, arm.n_features)?, helpful(arm.content))
     };
     let mut contributions = Vec::new();
     if arm.shares {
         for field in (0..N_FIELDS).filter(|field| *field != target) {
             let history = if arm.configuration == PAPER {
-                recorded(&setup.recorded, field)
+                setup.fields.recorded(field)
             } else {
                 setup
                     .histories
@@ -370,14 +344,17 @@ fn session(
     } else {
         settings.local_prob = LocalProb::Constant(1.0);
     }
-    let initial: Vec<Vec<f64>> = setup
-        .initial
-        .iter()
-        .filter(|point| point.field == target && point.run == (run % N_DESIGNS) as usize)
-        .map(|point| point.x.to_vec())
-        .collect();
+    let initial = setup.fields.initial(target, run);
     let n_initial = initial.len();
-    let member = member(setup, target, &map, settings, Vec::new(), initial, seed)?;
+    let member = member(
+        &setup.fields,
+        target,
+        &map,
+        settings,
+        Vec::new(),
+        initial,
+        seed,
+    )?;
     Ok(Session {
         members: vec![(format!("field {target}"), member)],
         contributions,
@@ -390,22 +367,8 @@ fn session(
     })
 }
 
-/// The 50 queries that the authors recorded for a field, each with its own value.
-fn recorded(all: &[ArchivedPoint], field: usize) -> Vec<Observation> {
-    let of_it = all
-        .iter()
-        .filter(|point| point.field == field && point.position >= 1);
-    of_it
-        .map(|p| Observation {
-            unit: p.x.to_vec(),
-            value: Some(p.auc),
-            source: Source::Initial,
-        })
-        .collect()
-}
-
 fn member(
-    setup: &Setup,
+    fields: &Fields,
     field: usize,
     map: &Arc<FeatureMap>,
     settings: FtsSettings,
@@ -413,7 +376,7 @@ fn member(
     initial: Vec<Vec<f64>>,
     seed: Seed,
 ) -> anyhow::Result<Member<Fts>> {
-    let svm = Arc::clone(&setup.svms[field]);
+    let svm = Arc::clone(&fields.svms[field]);
     let space = svm.space().clone();
     let id = u32::try_from(field)?;
     let fts = Fts::new(
@@ -439,7 +402,7 @@ fn member(
 /// The paper's and the authors' setting: SE with one length scale, raw outputs, maximum likelihood with ten starts after
 /// 3, 9, 14, … observations, 200 fresh features for the own sample, DIRECT, repeated points replaced by random ones,
 /// p_t = 1 − 1/t², uniform P_N, σ² = 1e-6 in the messages.
-fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
+pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
     let initial = Hyperparameters {
         kernel: Kernel::isotropic(Family::SquaredExponential, DIM, 1.0, 0.1)?,
         noise_variance: 1e-4,
@@ -485,7 +448,7 @@ fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
 
 /// A setting that is meant to help: standardized outputs, a mixture of length scales in the shared features, p_t that
 /// listens more, learned P_N.
-fn helpful(content: MessageContent) -> FtsSettings {
+pub(super) fn helpful(content: MessageContent) -> FtsSettings {
     FtsSettings {
         own: ThompsonSettings::default_for(DIM),
         local_prob: LocalProb::InverseSqrt,
@@ -497,9 +460,9 @@ fn helpful(content: MessageContent) -> FtsSettings {
     }
 }
 
-fn helpful_map(seed: Seed) -> anyhow::Result<Arc<FeatureMap>> {
+pub(super) fn helpful_map(seed: Seed, n_features: usize) -> anyhow::Result<Arc<FeatureMap>> {
     let description = FeatureDescription {
-        n_features: 100,
+        n_features,
         dim: DIM,
         family: Family::SquaredExponential,
         lengthscale: LengthscaleLaw::LogNormal {

@@ -6,9 +6,11 @@ mod dp_synthetic;
 mod dts;
 mod fts_landmine;
 mod fts_synthetic;
+mod fts_vs_meta;
 mod fts_wine;
 mod grid;
 mod jobs;
+mod landmine_fields;
 mod meta;
 mod single_party;
 
@@ -101,6 +103,13 @@ pub fn catalogue() -> &'static [Experiment] {
             run: fts_landmine::run,
         },
         Experiment {
+            name: "fts-vs-meta",
+            about: "FTS Fig. 2a, 3a, 3d: FTS beside RGPE and TAF on landmine fields, by message length, run time and number of agents",
+            needs_data: true,
+            default_runs: fts_vs_meta::DEFAULT_RUNS,
+            run: fts_vs_meta::run,
+        },
+        Experiment {
             name: "fts-wine",
             about: "Eight wine sites tune an SVM together: FTS against TS and placebo",
             needs_data: false,
@@ -148,6 +157,34 @@ pub fn catalogue() -> &'static [Experiment] {
             needs_data: false,
             default_runs: 200,
             run: meta::synthetic::run,
+        },
+        Experiment {
+            name: "meta-cnn",
+            about: "Thesis Fig. 7.2a-b, D.3: a CNN on four data sets, a replay of the authors' records, the other three as earlier tasks",
+            needs_data: true,
+            default_runs: meta::cnn::DEFAULT_RUNS,
+            run: meta::cnn::run,
+        },
+        Experiment {
+            name: "meta-svm-landmine",
+            about: "Thesis Fig. 7.2d on another table: an SVM on each of 29 landmine fields by 88 settings, the 28 others as earlier tasks",
+            needs_data: true,
+            default_runs: meta::svm_landmine::DEFAULT_RUNS,
+            run: meta::svm_landmine::run,
+        },
+        Experiment {
+            name: "meta-growing-data",
+            about: "Thesis Fig. 7.3b: a logistic regression tuned again as its data grow, on wines in place of patients",
+            needs_data: false,
+            default_runs: meta::growing_data::DEFAULT_RUNS,
+            run: meta::growing_data::run,
+        },
+        Experiment {
+            name: "meta-cartpole",
+            about: "Thesis Fig. 7.3c-d: policy search for cart and pole, with searches from three near and seven random states",
+            needs_data: false,
+            default_runs: meta::cart_pole::DEFAULT_RUNS,
+            run: meta::cart_pole::run,
         },
         Experiment {
             name: "single-party",

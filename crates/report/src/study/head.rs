@@ -35,6 +35,8 @@ pub(crate) enum Sign {
     Bar(RGBColor),
     /// A marker of the series with this index.
     Series(usize),
+    /// The line of the series with this index, with its marker.
+    Curve(usize),
 }
 
 impl Sign {
@@ -43,7 +45,7 @@ impl Sign {
             Self::Trial | Self::Initial | Self::Best | Self::Failed | Self::Beyond { .. } => 12.0,
             Self::Bar(_) => 18.0,
             Self::Series(_) => 12.0,
-            Self::BestSoFar => 32.0,
+            Self::BestSoFar | Self::Curve(_) => 32.0,
             Self::Order => 72.0,
         }
     }
@@ -74,6 +76,12 @@ impl Sign {
             Self::BestSoFar => {
                 let line = [(x, y), (x + self.width(), y)];
                 canvas.line(&line, VERMILION, LINE_WIDTH, &[])?;
+                self.mark(middle, 4.0, canvas)
+            }
+            Self::Curve(index) => {
+                let style = ArmStyle::of(index);
+                let line = [(x, y), (x + self.width(), y)];
+                canvas.line(&line, style.color, LINE_WIDTH, style.dash)?;
                 self.mark(middle, 4.0, canvas)
             }
             _ => self.mark(middle, 4.0, canvas),
@@ -111,7 +119,7 @@ impl Sign {
             Self::Beyond { above: false } => {
                 draw_marker((Marker::TriangleDown, BLUE), at, size, canvas)
             }
-            Self::Series(index) => {
+            Self::Series(index) | Self::Curve(index) => {
                 let style = ArmStyle::of(index);
                 draw_marker((style.marker, style.color), at, size, canvas)
             }

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod transfer;
+
 /// Position of a mark, in pixels of the drawing.
 type At = (f64, f64);
 
@@ -59,6 +61,7 @@ fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
         trials: (0..).zip(values).map(trial).collect(),
         parameters: parameters(),
         importance: Vec::new(),
+        transfer: None,
     }
 }
 
@@ -524,6 +527,7 @@ fn awkward_parameters_are_drawn_too() {
         trials: (0..9).map(trial).collect(),
         importance: importance.collect(),
         parameters: parameters.clone(),
+        transfer: None,
     };
     for svg in all_pictures(&study) {
         assert_sound(&svg, "awkward parameters");

@@ -13,8 +13,8 @@ use crate::text::{counted, number};
 /// Write what a private federation released as a file that later studies start from
 ///
 /// Reads releases alone, which are charged already: publishing the archive, and whatever is done with it, costs no further privacy. A
-/// study of the same space names it in its study.toml: [meta] archive = "FILE". Works while the federation still runs; what is
-/// released later is not in it.
+/// study of the same space names it in its study.toml, as file in the table archive. Works while the federation still runs; what
+/// is released later is not in it.
 #[derive(clap::Args)]
 pub(crate) struct Archive {
     /// The federation.toml that it ran from, or the public configuration of a coordinator's study

@@ -1,5 +1,14 @@
 //! Learning from earlier tasks (thesis chapter 7): synthetic functions and real problems.
 
+mod arms;
+pub(super) mod cart_pole;
+pub(super) mod cnn;
+mod cnn_replay;
+pub(super) mod growing_data;
+mod likeness;
+mod measure;
+mod occasion;
+pub(super) mod svm_landmine;
 pub(super) mod synthetic;
 
 use std::collections::BTreeMap;

@@ -438,7 +438,7 @@ fn strategy(
 }
 
 /// The same inputs and outputs, each task's outputs dealt to its inputs at random.
-pub(in super::super) fn placebo_tasks(tasks: &[MetaTask], seed: &Seed) -> Vec<MetaTask> {
+pub(super) fn placebo_tasks(tasks: &[MetaTask], seed: &Seed) -> Vec<MetaTask> {
     let dealt = (0..).zip(tasks).map(|(number, task)| {
         let mut stream = seed.stream(Purpose::Placebo, number, 0);
         let mut outputs = task.outputs.clone();

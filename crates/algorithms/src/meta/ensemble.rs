@@ -1,0 +1,299 @@
+//! What RGPE and TAF share: a target's model beside those of its meta-tasks, and a search over functions of both.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use fedbo_gp::{Posterior, Predictor};
+use fedbo_optim::{Function, Points};
+use fedbo_streams::{Seed, Stream};
+
+use super::ranking::Ranked;
+use super::{MetaTask, OutputScale, TaskModel, TaskModels};
+use crate::proposer::Proposer;
+use crate::{
+    Domain, HyperparameterPolicy, Maximizer, Observation, Proposal, Repeats, StrategyError,
+    Surrogate, SurrogateSettings,
+};
+
+/// What a model says of one point: mean and variance of its latent function.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Moments {
+    pub(super) mean: f64,
+    pub(super) variance: f64,
+}
+
+/// An acquisition function of what the models say of a point. The target's moments come first, then those of the tasks that
+/// take part.
+pub(super) trait Acquisition: Sync {
+    /// Its value at x.
+    fn value(&self, x: &[f64], moments: &[Moments]) -> f64;
+
+    /// Its value, and its derivatives in every mean and variance.
+    fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64;
+}
+
+/// A target and its meta-tasks.
+#[derive(Clone, Debug)]
+pub(super) struct Ensemble {
+    proposer: Proposer,
+    tasks: Vec<Arc<dyn TaskModel>>,
+    /// Where each task was best and how many observations it has, where that is known.
+    known: Vec<Known>,
+    /// What every task says of all points of a finite domain.
+    table: Option<Arc<Vec<Vec<Moments>>>>,
+    seed: Seed,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Known {
+    best_input: Option<Vec<f64>>,
+    n_observations: usize,
+}
+
+/// Tasks whose best input is among the search's starts, at most.
+const N_STARTS_MAX: usize = 16;
+
+impl Ensemble {
+    /// Fits the tasks' models, each and the target on its own scale.
+    pub(super) fn fit(
+        domain: Domain,
+        tasks: &[MetaTask],
+        surrogate: SurrogateSettings,
+        maximizer: Maximizer,
+        repeats: Repeats,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let dims = tasks.iter().map(|task| (task.inputs.dim(), &task.name[..]));
+        check_dims(&domain, dims)?;
+        let models = TaskModels::fit(tasks, OutputScale::Own, &surrogate, seed)?;
+        let shared = models.tasks().iter().cloned();
+        let shared = shared.map(|task| Arc::new(task) as Arc<dyn TaskModel>);
+        let mut ensemble = Self::new(
+            domain,
+            shared.collect(),
+            models.target_settings(surrogate),
+            maximizer,
+            repeats,
+            seed,
+        )?;
+        for (known, task) in ensemble.known.iter_mut().zip(models.tasks()) {
+            let outputs = task.outputs();
+            let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
+            known.best_input = best.map(|best| task.inputs().row(best).to_vec());
+            known.n_observations = outputs.len();
+        }
+        Ok(ensemble)
+    }
+
+    pub(super) fn new(
+        domain: Domain,
+        tasks: Vec<Arc<dyn TaskModel>>,
+        mut surrogate: SurrogateSettings,
+        maximizer: Maximizer,
+        repeats: Repeats,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        check_dims(&domain, tasks.iter().map(|task| (task.dim(), task.name())))?;
+        if let HyperparameterPolicy::Scheduled { power_bounds, .. } = &mut surrogate.hyperparameters
+        {
+            *power_bounds = (1.0, 1.0); // means of several models are added
+        }
+        let proposer = Proposer::new(domain, surrogate, maximizer, repeats, false, seed)?;
+        let table = proposer.domain().points().map(|points| {
+            let of_task = |task: &Arc<dyn TaskModel>| moments(task.mean_variances(points));
+            Arc::new(tasks.iter().map(of_task).collect())
+        });
+        Ok(Self {
+            proposer,
+            known: vec![Known::default(); tasks.len()],
+            tasks,
+            table,
+            seed,
+        })
+    }
+
+    pub(super) fn tasks(&self) -> &[Arc<dyn TaskModel>] {
+        &self.tasks
+    }
+
+    pub(super) fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    pub(super) fn surrogate(&self) -> &Surrogate {
+        self.proposer.surrogate()
+    }
+
+    pub(super) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.proposer.tell(observed)
+    }
+
+    /// The target's observations by their rank.
+    pub(super) fn ranked(&self) -> Ranked {
+        let posterior = self.surrogate().posterior();
+        Ranked::new(posterior.inputs(), posterior.outputs())
+    }
+
+    /// The best observed output of the target in its model's units, and the prior mean 0 before any.
+    pub(super) fn incumbent(&self) -> f64 {
+        let outputs = self.surrogate().posterior().outputs();
+        outputs.iter().copied().reduce(f64::max).unwrap_or(0.0)
+    }
+
+    /// The target's posterior, with running trials as observations of their own mean.
+    pub(super) fn target(&self, pending: &Points) -> Result<Cow<'_, Posterior>, StrategyError> {
+        self.proposer.open(pending)?;
+        let posterior = self.surrogate().posterior();
+        if pending.is_empty() {
+            return Ok(Cow::Borrowed(posterior));
+        }
+        let means = posterior.mean_variances(pending).0;
+        Ok(Cow::Owned(posterior.clone().extended(pending, &means)?))
+    }
+
+    /// Query for the maximum of an acquisition function of the target's posterior and of the tasks with these weights; tasks
+    /// with weight 0 take no part.
+    pub(super) fn propose(
+        &self,
+        target: &Posterior,
+        weights: &[f64],
+        acquisition: &dyn Acquisition,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let mut parts: Vec<usize> = (0..weights.len()).filter(|i| weights[*i] > 0.0).collect();
+        if let (Some(table), Some(points)) = (&self.table, self.proposer.domain().points()) {
+            let mut columns = vec![Cow::Owned(moments(target.mean_variances(points)))];
+            columns.extend(parts.iter().map(|task| Cow::Borrowed(&table[*task][..])));
+            let values = values(points, &columns, acquisition);
+            return self
+                .proposer
+                .propose_ranked(&values, points, pending, stream);
+        }
+        let objective = Objective {
+            target: target.predictor(),
+            tasks: parts.iter().map(|i| self.tasks[*i].as_ref()).collect(),
+            acquisition,
+        };
+        let n = self.search_size(&parts, target.len());
+        parts.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
+        let mut starts = Points::new(self.proposer.domain().dim());
+        let best = parts
+            .iter()
+            .filter_map(|i| self.known[*i].best_input.as_ref());
+        for input in best.take(N_STARTS_MAX) {
+            starts.push(input);
+        }
+        self.proposer
+            .propose_acquisition_from(&objective, n, &starts, pending, stream)
+    }
+
+    /// The number n of observations for which O(n²) is what an evaluation costs.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "numbers of observations are far below 2^53"
+    )]
+    fn search_size(&self, parts: &[usize], n_own: usize) -> usize {
+        let counts = parts.iter().map(|i| self.known[*i].n_observations);
+        let squares: f64 = counts.chain([n_own]).map(|n| (n as f64).powi(2)).sum();
+        squares.sqrt() as usize
+    }
+}
+
+/// An acquisition function over the cube.
+struct Objective<'a> {
+    target: Predictor<'a>,
+    tasks: Vec<&'a dyn TaskModel>,
+    acquisition: &'a dyn Acquisition,
+}
+
+impl Function for Objective<'_> {
+    fn dim(&self) -> usize {
+        self.target.posterior().kernel().dim()
+    }
+
+    fn values(&self, points: &Points) -> Vec<f64> {
+        let target = self.target.posterior().mean_variances(points);
+        let mut columns = vec![Cow::Owned(moments(target))];
+        let of_tasks = self.tasks.iter().map(|task| task.mean_variances(points));
+        columns.extend(of_tasks.map(|found| Cow::Owned(moments(found))));
+        values(points, &columns, self.acquisition)
+    }
+
+    /// Σ ∂a/∂μ_i ∇μ_i + ∂a/∂σ_i² ∇σ_i².
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
+        let (dim, n) = (point.len(), self.tasks.len() + 1);
+        let own = self.target.predict(point);
+        let mut found = vec![Moments::default(); n];
+        found[0] = Moments {
+            mean: own.mean(),
+            variance: own.variance(),
+        };
+        let mut gradients = vec![0.0; 2 * dim * self.tasks.len()];
+        for ((task, pair), found) in self
+            .tasks
+            .iter()
+            .zip(gradients.chunks_exact_mut(2 * dim))
+            .zip(&mut found[1..])
+        {
+            let (of_mean, of_variance) = pair.split_at_mut(dim);
+            let (mean, variance) = task.predict(point, of_mean, of_variance);
+            *found = Moments { mean, variance };
+        }
+        let mut slopes = vec![Moments::default(); n];
+        let value = self.acquisition.slopes(point, &found, &mut slopes);
+        let weights = own.whitened().iter();
+        let weights = weights.map(|v| -2.0 * slopes[0].variance * v).collect();
+        own.gradient(slopes[0].mean, weights, gradient);
+        for (pair, slope) in gradients.chunks_exact(2 * dim).zip(&slopes[1..]) {
+            let (of_mean, of_variance) = pair.split_at(dim);
+            for ((total, m), v) in gradient.iter_mut().zip(of_mean).zip(of_variance) {
+                *total += slope.mean * m + slope.variance * v;
+            }
+        }
+        value
+    }
+}
+
+/// Tasks live in the domain's cube.
+fn check_dims<'a>(
+    domain: &Domain,
+    mut tasks: impl Iterator<Item = (usize, &'a str)>,
+) -> Result<(), StrategyError> {
+    match tasks.find(|(dim, _)| *dim != domain.dim()) {
+        None => Ok(()),
+        Some((dim, name)) => Err(StrategyError::Setting {
+            name: "dimension of a meta-task",
+            value: format!("{dim} ({name})"),
+            expected: "that of the domain",
+        }),
+    }
+}
+
+/// Values at all points from one column of moments a model.
+fn values(
+    points: &Points,
+    columns: &[Cow<'_, [Moments]>],
+    acquisition: &dyn Acquisition,
+) -> Vec<f64> {
+    let mut row = vec![Moments::default(); columns.len()];
+    let value = |(index, x): (usize, &[f64])| {
+        for (entry, column) in row.iter_mut().zip(columns) {
+            *entry = column[index];
+        }
+        acquisition.value(x, &row)
+    };
+    points.rows().enumerate().map(value).collect()
+}
+
+fn moments((means, variances): (Vec<f64>, Vec<f64>)) -> Vec<Moments> {
+    let pairs = means.into_iter().zip(variances);
+    pairs
+        .map(|(mean, variance)| Moments { mean, variance })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

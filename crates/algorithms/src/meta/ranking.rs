@@ -1,0 +1,378 @@
+//! How well a model ranks what was observed of the target, and the weights that follow from it.
+
+use fedbo_gp::linalg::{PackedLower, SpdFactor};
+use fedbo_gp::{GpError, Posterior};
+use fedbo_optim::Points;
+use fedbo_streams::Stream;
+
+use super::TaskModel;
+
+/// The target's observations in ascending order of their outputs, with which the order of a model's values is compared.
+///
+/// A pair (j, k) of observations is *misranked* by values f if [f_j < f_k] ≠ [y_j < y_k] (Feurer et al. 2018).
+/// Both orders of a pair count, as there. Deviation: pairs of equal outputs are left out; they say nothing about an order, and
+/// would add the same number to every model's loss but the target's.
+#[derive(Clone, Debug)]
+pub(super) struct Ranked {
+    /// Index of each among the observations as they were told.
+    order: Vec<usize>,
+    inputs: Points,
+    outputs: Vec<f64>,
+    /// For each the first with a larger output.
+    above: Vec<usize>,
+    /// For each the first with the same output: those before have smaller ones.
+    level: Vec<usize>,
+}
+
+impl Ranked {
+    pub(super) fn new(inputs: &Points, outputs: &[f64]) -> Self {
+        let mut order: Vec<usize> = (0..outputs.len()).collect();
+        order.sort_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
+        let sorted: Vec<f64> = order.iter().map(|index| outputs[*index]).collect();
+        Self {
+            inputs: Points::from_rows(inputs.dim(), order.iter().map(|index| inputs.row(*index))),
+            above: sorted
+                .iter()
+                .map(|y| sorted.partition_point(|other| other <= y))
+                .collect(),
+            level: sorted
+                .iter()
+                .map(|y| sorted.partition_point(|other| other < y))
+                .collect(),
+            outputs: sorted,
+            order,
+        }
+    }
+
+    /// Inputs, in ascending order of the outputs.
+    pub(super) fn inputs(&self) -> &Points {
+        &self.inputs
+    }
+
+    /// Ordered pairs of observations with different outputs.
+    pub(super) fn n_pairs(&self) -> usize {
+        let n = self.above.len();
+        2 * self.above.iter().map(|above| n - above).sum::<usize>()
+    }
+
+    /// Ordered pairs that `values` misranks, one value an observation in ascending order of the outputs. Cost O(t²).
+    pub(super) fn misranked(&self, values: &[f64]) -> u32 {
+        let mut count = 0;
+        for (value, above) in values.iter().zip(&self.above) {
+            // The output here is the smaller one: (j, k) is misranked unless f_j < f_k, and (k, j) if f_k < f_j.
+            count += count_of(&values[*above..], |other| {
+                u64::from(other <= value) + u64::from(other < value)
+            });
+        }
+        narrow(count)
+    }
+
+    /// Share of the ordered pairs that `values` misranks, in `[0, 1]`: 1/2 on average for an unrelated model, however many
+    /// pairs there are. 0 without pairs.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "numbers of pairs are far below 2^53"
+    )]
+    pub(super) fn misranked_share(&self, values: &[f64]) -> f64 {
+        f64::from(self.misranked(values)) / self.n_pairs().max(1) as f64
+    }
+
+    /// √(number of ordered pairs (j, k) with [y_j > y_k] ≠ [f_j > f_k])/(n(n − 1)), pairs of equal outputs included: at most
+    /// 1/√(n(n − 1)).
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "numbers of pairs are far below 2^53"
+    )]
+    pub(super) fn vanishing_distance(&self, values: &[f64]) -> f64 {
+        let n = values.len();
+        let mut count = 0_usize;
+        for j in 0..n {
+            for k in 0..n {
+                let (own, other) = (self.outputs[j] > self.outputs[k], values[j] > values[k]);
+                count += usize::from(own != other);
+            }
+        }
+        (count as f64).sqrt() / (n * n.saturating_sub(1)).max(1) as f64
+    }
+
+    /// Ranking losses of draws of a task's joint posterior at the target's inputs. Cost O(t³ + S t²).
+    ///
+    /// # Errors
+    /// If the task's posterior is not finite.
+    pub(super) fn joint_losses(
+        &self,
+        task: &dyn TaskModel,
+        n_samples: usize,
+        stream: &mut Stream,
+    ) -> Result<Vec<u32>, GpError> {
+        let (mean, covariance) = task.joint(&self.inputs);
+        let spread = Spread::of(&covariance)?;
+        let draws = (0..n_samples).map(|_| {
+            let mut values = spread.draw(stream);
+            for (value, mean) in values.iter_mut().zip(&mean) {
+                *value += mean;
+            }
+            self.misranked(&values)
+        });
+        Ok(draws.collect())
+    }
+
+    /// The same with both values of every pair drawn anew and independently of each other, as in the authors' code: no draw
+    /// is one function, so that losses concentrate and a smooth model looks worse than it is. Cost O(S t²).
+    ///
+    /// A pair's values enter through their order alone, which is drawn: P(f_j ≥ f_k) = Φ((μ_j − μ_k)/√(σ_j² + σ_k²)).
+    pub(super) fn independent_losses(
+        &self,
+        task: &dyn TaskModel,
+        n_samples: usize,
+        stream: &mut Stream,
+    ) -> Vec<u32> {
+        let (means, variances) = task.mean_variances(&self.inputs);
+        let mut chances = Vec::with_capacity(self.n_pairs() / 2);
+        for (j, above) in self.above.iter().enumerate() {
+            for k in *above..means.len() {
+                let std = (variances[j] + variances[k]).sqrt();
+                let gap = means[j] - means[k];
+                chances.push(if std > 0.0 {
+                    0.5 * libm::erfc(-gap / std * std::f64::consts::FRAC_1_SQRT_2)
+                } else {
+                    f64::from(u8::from(gap >= 0.0))
+                });
+            }
+        }
+        let draws = (0..n_samples).map(|_| {
+            let of_pair = |chance: &f64| {
+                u64::from(stream.uniform() < *chance) + u64::from(stream.uniform() < *chance)
+            };
+            narrow(chances.iter().map(of_pair).sum())
+        });
+        draws.collect()
+    }
+
+    /// Ranking losses of the target's own leave-one-out posteriors f_{−j}, hyperparameters as they are: a pair (j, k) compares
+    /// f_{−j}(x_j), which has not seen y_j, with f_{−j}(x_k) (Feurer et al. 2018). Cost O(t³ + S t²).
+    ///
+    /// # Errors
+    /// If the prior covariance is not finite.
+    pub(super) fn own_losses(
+        &self,
+        posterior: &Posterior,
+        n_samples: usize,
+        stream: &mut Stream,
+    ) -> Result<Vec<u32>, GpError> {
+        let own = LeaveOneOut::new(self, posterior);
+        let prior = Spread::of(&posterior.kernel().gram(&self.inputs))?;
+        let noise_std = own.ridge.sqrt();
+        let draws = (0..n_samples).map(|_| {
+            let prior = prior.draw(stream);
+            let noise = prior.iter().map(|_| noise_std * stream.normal()).collect();
+            own.misranked(self, &own.draw(&prior, noise))
+        });
+        Ok(draws.collect())
+    }
+}
+
+/// The leave-one-out posteriors of a Gaussian process, observations in ascending order of the outputs.
+///
+/// One draw of the prior f₀ and of noise ε ~ N(0, s²) gives one function of every leave-one-out posterior, by Matheron's
+/// rule and the partitioned inverse of K + s² I, with A = (K + s² I)⁻¹, α = A (y − f₀(X) − ε), g = y − ε − s² α:
+///
+/// f_{−j}(x_k) = g_k + s² A_kj α_j/A_jj for k ≠ j,   f_{−j}(x_j) = g_j − (1/A_jj − s²) α_j
+///
+/// So S draws of all t functions cost O(t³ + S t²). s² is the noise variance with the factor's jitter.
+struct LeaveOneOut<'a> {
+    outputs: &'a [f64],
+    ridge: f64,
+    /// A, t×t row-major.
+    inverse: Vec<f64>,
+}
+
+/// What one draw of f₀ and ε gives.
+struct HeldOut {
+    /// g.
+    fitted: Vec<f64>,
+    /// s² α_j/A_jj.
+    shifts: Vec<f64>,
+    /// f_{−j}(x_j).
+    held_out: Vec<f64>,
+}
+
+impl<'a> LeaveOneOut<'a> {
+    fn new(ranked: &'a Ranked, posterior: &Posterior) -> Self {
+        let n = ranked.order.len();
+        let packed = posterior.factor().inverse();
+        let mut inverse = Vec::with_capacity(n * n);
+        for a in &ranked.order {
+            for b in &ranked.order {
+                inverse.push(packed.row(*a.max(b))[*a.min(b)]);
+            }
+        }
+        Self {
+            outputs: &ranked.outputs,
+            ridge: posterior.noise_variance() + posterior.factor().jitter(),
+            inverse,
+        }
+    }
+
+    fn draw(&self, prior: &[f64], noise: Vec<f64>) -> HeldOut {
+        let n = self.outputs.len();
+        let residual: Vec<f64> = (0..n)
+            .map(|i| self.outputs[i] - prior[i] - noise[i])
+            .collect();
+        let mut drawn = HeldOut {
+            fitted: Vec::with_capacity(n),
+            shifts: Vec::with_capacity(n),
+            held_out: Vec::with_capacity(n),
+        };
+        for (j, row) in self.inverse.chunks_exact(n).enumerate() {
+            let alpha: f64 = row.iter().zip(&residual).map(|(a, r)| a * r).sum();
+            let fitted = self.outputs[j] - noise[j] - self.ridge * alpha;
+            drawn.fitted.push(fitted);
+            drawn.shifts.push(self.ridge * alpha / row[j]);
+            let held_out = fitted - (1.0 / row[j] - self.ridge) * alpha;
+            drawn.held_out.push(held_out);
+        }
+        drawn
+    }
+
+    fn misranked(&self, ranked: &Ranked, drawn: &HeldOut) -> u32 {
+        let n = drawn.fitted.len();
+        let mut count = 0;
+        for (j, row) in self.inverse.chunks_exact(n).enumerate() {
+            let (value, shift) = (drawn.held_out[j], drawn.shifts[j]);
+            let others = |range: std::ops::Range<usize>| {
+                let fitted = drawn.fitted[range.clone()].iter();
+                fitted.zip(&row[range]).map(|(g, a)| g + shift * a)
+            };
+            let below = others(0..ranked.level[j]).map(|other| u64::from(value < other));
+            let above = others(ranked.above[j]..n).map(|other| u64::from(value >= other));
+            count += below.sum::<u64>() + above.sum::<u64>();
+        }
+        narrow(count)
+    }
+}
+
+/// A Gaussian law around 0, to be drawn from.
+enum Spread {
+    Factor(SpdFactor),
+    /// Nothing but rounding.
+    None(usize),
+}
+
+impl Spread {
+    /// Jitters beyond those of a factorization, relative to the mean variance: what is known very well, such as a task's
+    /// values where it was observed without noise, has a covariance that is largely rounding.
+    const WIDE_JITTERS: [f64; 3] = [1e-4, 1e-2, 1.0];
+
+    /// # Errors
+    /// If the covariance is not finite.
+    fn of(covariance: &PackedLower) -> Result<Self, GpError> {
+        let n = covariance.size();
+        let sum: f64 = (0..n).map(|i| covariance.row(i)[i]).sum();
+        if n == 0 || sum <= 0.0 {
+            return Ok(Self::None(n));
+        }
+        let mut last = match SpdFactor::new(covariance) {
+            Ok(factor) => return Ok(Self::Factor(factor)),
+            Err(error) => error,
+        };
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of observations are far below 2^53"
+        )]
+        let mean = sum / n as f64;
+        for jitter in Self::WIDE_JITTERS {
+            let mut widened = covariance.clone();
+            for i in 0..n {
+                widened.row_mut(i)[i] += jitter * mean;
+            }
+            match SpdFactor::new(&widened) {
+                Ok(factor) => return Ok(Self::Factor(factor)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last.into())
+    }
+
+    fn draw(&self, stream: &mut Stream) -> Vec<f64> {
+        match self {
+            Self::Factor(factor) => factor.multiply_lower(&stream.normals(factor.size())),
+            Self::None(n) => vec![0.0; *n],
+        }
+    }
+}
+
+/// Weights of the target and of every task.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ModelWeights {
+    pub(super) target: f64,
+    pub(super) tasks: Vec<f64>,
+}
+
+impl ModelWeights {
+    /// Each model's share of the samples in which its loss is the smallest (Feurer et al. 2018). A tie goes to the
+    /// target if it takes part, as there; other ties are split.
+    ///
+    /// A task whose median loss is above the 95 % quantile of the target's takes no part (there too, against the dilution
+    /// of weights by many bad tasks).
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "numbers of samples are far below 2^53"
+    )]
+    pub(super) fn by_vote(own: &[u32], of_tasks: &[Vec<u32>]) -> Self {
+        let limit = quantile(own, 0.95);
+        let taking_part: Vec<usize> = (0..of_tasks.len())
+            .filter(|task| quantile(&of_tasks[*task], 0.5) <= limit)
+            .collect();
+        let mut weights = Self {
+            target: 0.0,
+            tasks: vec![0.0; of_tasks.len()],
+        };
+        let share = 1.0 / own.len() as f64;
+        for (sample, own) in own.iter().enumerate() {
+            let losses = taking_part.iter().map(|task| of_tasks[*task][sample]);
+            let least = losses.min().unwrap_or(u32::MAX);
+            if *own <= least {
+                weights.target += share;
+                continue;
+            }
+            let winners = || {
+                let all = taking_part.iter();
+                all.filter(|task| of_tasks[**task][sample] == least)
+            };
+            let part = share / winners().count() as f64;
+            for task in winners() {
+                weights.tasks[*task] += part;
+            }
+        }
+        weights
+    }
+}
+
+/// A quantile with linear interpolation between order statistics.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of samples are far below 2^53"
+)]
+fn quantile(losses: &[u32], share: f64) -> f64 {
+    let mut sorted = losses.to_vec();
+    sorted.sort_unstable();
+    let position = share * (sorted.len().max(1) - 1) as f64;
+    let below = position as usize;
+    let at = |index: usize| f64::from(sorted.get(index).copied().unwrap_or(0));
+    let above = (below + 1).min(sorted.len().max(1) - 1);
+    at(below) + position.fract() * (at(above) - at(below))
+}
+
+fn count_of(values: &[f64], counted: impl Fn(&f64) -> u64) -> u64 {
+    values.iter().map(counted).sum()
+}
+
+fn narrow(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX) // beyond 46 000 observations
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! One query of RGPE and of TAF with the models of many other agents, beside one of federated Thompson sampling.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use fedbo_algorithms::meta::{
+    FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
+};
+use fedbo_algorithms::{
+    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
+    MessageSettings, Observation, OwnSampler, Repeats, Source, Strategy, SurrogateSettings,
+    ThompsonSettings,
+};
+use fedbo_gp::{FeatureMap, Hyperparameters, Prior, WeightPosterior};
+use fedbo_optim::{MultiStart, Points};
+use fedbo_space::{ParameterSpec, Space};
+use fedbo_streams::{Purpose, Seed, Stream};
+use serde_json::{Value, json};
+
+use crate::measure::{Limits, columns, measure, rounded};
+use crate::message::feature_map;
+use crate::thompson_step::kernel;
+
+const DIM: usize = 2;
+/// Observations behind each of the other agents' models, and σ² in them.
+const T_OTHERS: usize = 50;
+const NOISE_VARIANCE: f64 = 0.01;
+
+/// Seconds a query in the authors' own runs: the least and the most over M, from the time stamps of their results (an SVM's
+/// evaluation of about 0.2 s included).
+const AUTHORS: [(&str, f64, f64); 3] = [
+    ("RGPE", 69.2, 185.8),
+    ("TAF", 79.8, 99.9),
+    ("FTS", 0.91, 1.05),
+];
+
+/// What is measured.
+pub(crate) struct Setting {
+    /// N, the other agents.
+    pub(crate) n_agents: usize,
+    /// M.
+    pub(crate) n_features: usize,
+    /// Observations of the target.
+    pub(crate) t: usize,
+    /// S of RGPE.
+    pub(crate) samples: Vec<usize>,
+}
+
+/// A row for RGPE with each number of samples, for TAF, and for FTS.
+pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
+    let map = Arc::new(feature_map(setting.n_features, DIM)?);
+    let others: Vec<MetaTask> = (0..setting.n_agents)
+        .map(|agent| observed(format!("agent {agent}"), 1 + agent as u64, T_OTHERS))
+        .collect();
+    let models = received(&map, &others)?;
+    let target = observed("target".into(), 0, setting.t);
+    let (last, before) = told(&target);
+    let mut rows = Vec::new();
+    for &n_samples in &setting.samples {
+        let settings = RgpeSettings {
+            surrogate: surrogate()?,
+            maximizer: search(),
+            n_samples,
+            repeats: Repeats::Avoid,
+            ..RgpeSettings::for_study(DIM, true)
+        };
+        let rgpe = Rgpe::with_models(square()?, models.clone(), settings, Seed::new(1))?;
+        rows.push(row(
+            "RGPE",
+            Some(n_samples),
+            setting,
+            rgpe,
+            &before,
+            &last,
+            limits,
+        )?);
+    }
+    let settings = TafSettings {
+        surrogate: surrogate()?,
+        maximizer: search(),
+        repeats: Repeats::Avoid,
+        ..TafSettings::for_study(DIM, true)
+    };
+    let taf = Taf::with_models(square()?, models, settings, Seed::new(1))?;
+    rows.push(row("TAF", None, setting, taf, &before, &last, limits)?);
+    let fts = fts(&map, &others)?;
+    rows.push(row("FTS", None, setting, fts, &before, &last, limits)?);
+    Ok(rows)
+}
+
+/// Time of a step: the last observation is told, then a query is asked for.
+fn row<S: Strategy + Clone>(
+    what: &str,
+    n_samples: Option<usize>,
+    setting: &Setting,
+    mut strategy: S,
+    before: &[Observation],
+    last: &Observation,
+    limits: &Limits,
+) -> Result<Value> {
+    strategy.tell(before)?;
+    let none = Points::new(DIM);
+    let (timing, _) = measure(
+        limits,
+        |draw| Ok((strategy.clone(), stream(draw))),
+        |(strategy, stream)| {
+            strategy.tell(std::slice::from_ref(last))?;
+            Ok(strategy.ask(&none, stream)?.unit)
+        },
+    )?;
+    let mut row = columns(json!({
+        "peer": "fedbo", "what": what, "agents": setting.n_agents, "M": setting.n_features, "t": setting.t,
+    }));
+    if let Some(n_samples) = n_samples {
+        row.insert("S".into(), json!(n_samples));
+    }
+    if let Some(transfer) = strategy.transfer() {
+        let parts = transfer.tasks.iter().filter(|task| task.weight > 0.0);
+        row.insert("tasks_with_weight".into(), json!(parts.count()));
+    }
+    row.extend(timing.columns());
+    if let Some((_, least, most)) = AUTHORS.iter().find(|(name, ..)| *name == what) {
+        row.insert("authors_seconds".into(), json!([least, most]));
+        let ratio = least / timing.median();
+        row.insert("times_faster".into(), rounded(ratio, 0));
+    }
+    Ok(Value::Object(row))
+}
+
+fn stream(draw: u64) -> Stream {
+    Seed::new(1).stream(Purpose::Proposal, draw, 0)
+}
+
+/// Queries at random points of one of a family of functions that are alike: a bowl with two waves whose place and size
+/// depend on the index.
+fn observed(name: String, index: u64, n: usize) -> MetaTask {
+    let mut stream = Seed::new(3).stream(Purpose::Problem, index, 0);
+    let (shift, size) = (0.3 * stream.uniform(), 0.5 + stream.uniform());
+    let mut inputs = Points::new(DIM);
+    let mut outputs = Vec::with_capacity(n);
+    for _ in 0..n {
+        let x = [stream.uniform(), stream.uniform()];
+        let bowl = -(x[0] - 0.5 - shift).powi(2) - (x[1] - 0.4).powi(2);
+        let wave = 0.1 * (9.0 * x[0] + shift).sin() * (7.0 * x[1]).cos();
+        inputs.push(&x);
+        outputs.push(size * (bowl + wave) + 0.02 * stream.normal());
+    }
+    MetaTask {
+        name,
+        inputs,
+        outputs,
+    }
+}
+
+/// The last observation, and those before it.
+fn told(task: &MetaTask) -> (Observation, Vec<Observation>) {
+    let pairs = task.inputs.rows().zip(&task.outputs);
+    let mut all: Vec<Observation> = pairs
+        .map(|(unit, value)| Observation {
+            unit: unit.to_vec(),
+            value: Some(*value),
+            source: Source::Initial,
+        })
+        .collect();
+    let last = all.remove(all.len() - 1);
+    (last, all)
+}
+
+fn received(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Vec<Arc<dyn TaskModel>>> {
+    let mut models: Vec<Arc<dyn TaskModel>> = Vec::with_capacity(others.len());
+    for other in others {
+        let report = FeatureReport::new(map, NOISE_VARIANCE, true, other)?;
+        let task = FeatureTask::new(other.name.clone(), Arc::clone(map), &report)?;
+        models.push(Arc::new(task));
+    }
+    Ok(models)
+}
+
+/// FTS with a message of every agent, of which half of all queries use one.
+fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
+    let settings = FtsSettings {
+        own: ThompsonSettings {
+            surrogate: surrogate()?,
+            maximizer: search(),
+            ..ThompsonSettings::default_for(DIM)
+        },
+        local_prob: LocalProb::Constant(0.5),
+        agent_sampling: AgentSampling::Uniform,
+        message: MessageSettings::default(),
+    };
+    let mut fts = Fts::new(square()?, settings, Arc::clone(map), Seed::new(1))?;
+    for (sender, other) in (0..).zip(others) {
+        let posterior = WeightPosterior::new(map, NOISE_VARIANCE, &other.inputs, &other.outputs)?;
+        let mut stream = Seed::new(1).stream(Purpose::WeightSample, u64::from(sender), 0);
+        fts.receive(sender, map.hash(), &posterior.sample(1.0, &mut stream))?;
+    }
+    Ok(fts)
+}
+
+/// The same search for all.
+fn search() -> Maximizer {
+    Maximizer::MultiStart(MultiStart {
+        n_candidates: 20,
+        n_refine: 5,
+        ..MultiStart::for_dim(DIM)
+    })
+}
+
+/// Given hyperparameters: a fit costs all of them the same and is measured elsewhere.
+fn surrogate() -> Result<SurrogateSettings> {
+    let initial = Hyperparameters {
+        kernel: kernel(DIM)?,
+        noise_variance: NOISE_VARIANCE,
+    };
+    Ok(SurrogateSettings {
+        hyperparameters: HyperparameterPolicy::Fixed(initial),
+        standardize: true,
+        sampler: OwnSampler::Exact(Prior::default()),
+    })
+}
+
+fn square() -> Result<Domain> {
+    let unit = ParameterSpec::float(0.0, 1.0);
+    Ok(Domain::Space(Space::from_specs([
+        ("a", &unit),
+        ("b", &unit),
+    ])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rival_has_its_row() {
+        let setting = Setting {
+            n_agents: 3,
+            n_features: 12,
+            t: 6,
+            samples: vec![10, 20],
+        };
+        let limits = Limits {
+            budget_s: 0.0,
+            min_reps: 1,
+            max_reps: 1,
+        };
+        let rows = rows(&setting, &limits).unwrap();
+        let names: Vec<&Value> = rows.iter().map(|row| &row["what"]).collect();
+        assert_eq!(names, ["RGPE", "RGPE", "TAF", "FTS"]);
+        assert!(rows.iter().all(|row| row["seconds"].as_f64() > Some(0.0)));
+        assert_eq!(rows[1]["S"], json!(20));
+    }
+}

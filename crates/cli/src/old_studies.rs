@@ -1,0 +1,221 @@
+//! What is said of the old studies that a study learns from: what was read of each, and how much it is trusted.
+
+use fedbo_space::Direction;
+use fedbo_study::{LeftOut, MetaScale, MetaSpec, OldStudy, OldStudyTrust, TransferStep};
+use serde::Serialize;
+
+use crate::text::{self, counted};
+
+/// What was read of each old study, one line each.
+pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
+    let n = meta.studies.len() as u64;
+    let what = match n {
+        1 => "1 old study".to_owned(),
+        _ => format!("{n} old studies"),
+    };
+    let mut lines = format!("learns from {what}:");
+    for study in &meta.studies {
+        let name = text::shown(&study.name);
+        let place = match study.source.as_deref() {
+            // The place of studies of equal names is a part of their names.
+            Some(source) if !study.name.ends_with(&format!("({source})")) => {
+                format!(" ({})", text::shown(source))
+            }
+            _ => String::new(),
+        };
+        lines += &format!(
+            "\n  {name}{place}: {}",
+            counted(study.len() as u64, "trial")
+        );
+        if let Some(best) = study.best(direction) {
+            lines += &format!(", best {}", text::number(best));
+        }
+        if !study.left_out.is_empty() {
+            lines += &format!("; left out: {}", left_out(study));
+        }
+        for assumption in &study.assumptions {
+            lines += &format!("; {}", text::shown(assumption));
+        }
+    }
+    lines
+}
+
+fn left_out(study: &OldStudy) -> String {
+    let each = study.left_out.iter().map(LeftOut::to_string);
+    text::shown(&each.collect::<Vec<_>>().join(", ")).into_owned()
+}
+
+/// How much the next query builds on each old study, and why some are dropped.
+pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
+    let mut sorted: Vec<&OldStudyTrust> = step.studies.iter().collect();
+    sorted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    let dropped: Vec<&OldStudyTrust> = sorted.iter().copied().filter(|s| s.dropped).collect();
+    let used: Vec<&OldStudyTrust> = sorted.iter().copied().filter(|s| !s.dropped).collect();
+    let each = used.iter().map(|study| {
+        let name = text::shown(&study.name);
+        format!("{name} {}", percent(study.weight))
+    });
+    let mut lines = format!("old studies: {}", each.collect::<Vec<_>>().join(", "));
+    let share = percent(step.share);
+    lines += &match step.studies.as_slice() {
+        // Beside no other, it cannot be dropped: its share falls, and this says why.
+        [
+            OldStudyTrust {
+                distance: Some(distance),
+                ..
+            },
+        ] => format!(
+            "; it has {share} of the next query, and its values differ from this study's by up to {} on average",
+            length(meta, *distance)
+        ),
+        [_] => format!("; it has {share} of the next query"),
+        _ => format!("; together they have {share} of the next query"),
+    };
+    for study in dropped {
+        let name = text::shown(&study.name);
+        lines += &format!(
+            "\ndropped: {name} ({}): {}",
+            percent(study.weight),
+            why_dropped(meta, study, used.first().copied())
+        );
+    }
+    let thinned: Vec<String> = meta
+        .studies
+        .iter()
+        .filter(|study| !study.left_out.is_empty())
+        .map(|study| format!("of {}: {}", text::shown(&study.name), left_out(study)))
+        .collect();
+    if !thinned.is_empty() {
+        lines += &format!("\nnot used {}", thinned.join("; "));
+    }
+    lines
+}
+
+/// What parts a dropped study from the one that is trusted most.
+fn why_dropped(
+    meta: &MetaSpec,
+    dropped: &OldStudyTrust,
+    trusted: Option<&OldStudyTrust>,
+) -> String {
+    let distances = (dropped.distance, trusted.and_then(|study| study.distance));
+    let (Some(trusted), (Some(far), Some(near))) = (trusted, distances) else {
+        return "it ranks this study's trials worse than others do".to_owned();
+    };
+    let name = text::shown(&trusted.name);
+    let (theirs, its) = (length(meta, near), length(meta, far));
+    let words = format!(
+        "its values differ from this study's by up to {its} on average, those of {name} by {theirs}"
+    );
+    match far > near {
+        true => words,
+        false => format!("{words}; earlier they seemed to differ by more"),
+    }
+}
+
+/// A distance with its unit, in three digits that matter.
+fn length(meta: &MetaSpec, distance: f64) -> String {
+    let rounded = format!("{distance:.2e}").parse().unwrap_or(distance);
+    let unit = match meta.settings.scale {
+        MetaScale::Own => " standard deviations",
+        MetaScale::Common | MetaScale::Raw => "",
+    };
+    text::number(rounded) + unit
+}
+
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        small if small > 0.0 && small < 0.5 => "less than 1 %".to_owned(),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// What a program reads of old studies.
+#[derive(Serialize)]
+pub(crate) struct OldStudiesRecord<'a> {
+    scale: MetaScale,
+    /// Part of the next query that all of them have.
+    share: f64,
+    studies: Vec<OldStudyRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct OldStudyRecord<'a> {
+    name: &'a str,
+    source: Option<&'a str>,
+    trials: usize,
+    left_out: &'a [LeftOut],
+    assumptions: &'a [String],
+    best: Option<f64>,
+    weight: f64,
+    distance: Option<f64>,
+    dropped: bool,
+}
+
+impl<'a> OldStudiesRecord<'a> {
+    pub(crate) fn new(meta: &'a MetaSpec, step: &'a TransferStep, direction: Direction) -> Self {
+        let pairs = meta.studies.iter().zip(&step.studies);
+        Self {
+            scale: meta.settings.scale,
+            share: step.share,
+            studies: pairs
+                .map(|(study, trust)| OldStudyRecord {
+                    name: &study.name,
+                    source: study.source.as_deref(),
+                    trials: study.len(),
+                    left_out: &study.left_out,
+                    assumptions: &study.assumptions,
+                    best: study.best(direction),
+                    weight: trust.weight,
+                    distance: trust.distance,
+                    dropped: trust.dropped,
+                })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(name: &str, weight: f64, distance: f64, dropped: bool) -> OldStudyTrust {
+        OldStudyTrust {
+            name: name.to_owned(),
+            weight,
+            distance: Some(distance),
+            dropped,
+        }
+    }
+
+    #[test]
+    fn a_dropped_study_is_named_with_the_distances() {
+        let meta = MetaSpec::default();
+        let mut step = TransferStep {
+            n_told: 12,
+            share: 0.004,
+            studies: vec![
+                study("old1", 0.28, 0.5, false),
+                study("team", 0.001, 3.1234, true),
+                study("lr-2025", 0.719, 0.4, false),
+            ],
+        };
+        assert_eq!(
+            trust(&meta, &step),
+            "old studies: lr-2025 72 %, old1 28 %; together they have less than 1 % of the next query\n\
+             dropped: team (less than 1 %): its values differ from this study's by up to 3.12 on average, those of lr-2025 by 0.4"
+        );
+        step.studies[1].distance = None;
+        assert!(trust(&meta, &step).ends_with("it ranks this study's trials worse than others do"));
+        // One alone is never dropped, and its distance is said.
+        let mut alone = step.clone();
+        alone.studies.truncate(1);
+        assert_eq!(
+            trust(&meta, &alone),
+            "old studies: old1 28 %; it has less than 1 % of the next query, and its values differ from this study's by up to \
+             0.5 on average"
+        );
+        // A distance that has become small does not explain it.
+        step.studies[1].distance = Some(0.3);
+        assert!(trust(&meta, &step).ends_with("earlier they seemed to differ by more"));
+    }
+}

@@ -1,0 +1,225 @@
+//! FTS section 5.2, Fig. 2a, 3a and 3d: FTS beside RGPE and TAF, which are sent whole models of the other agents.
+
+mod arms;
+mod crowd_time;
+mod notes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use fedbo_algorithms::Domain;
+use fedbo_gp::FeatureMap;
+use fedbo_objective::Objective;
+use fedbo_problems::{N_FIELDS, Problem};
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, SummaryRequest,
+    check_folder,
+};
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use self::arms::{Arm, Contributor, PAPER, arms};
+use self::notes::Authors;
+use super::fts_landmine::{N_ROUNDS, helpful_map, history, unit_seed};
+use super::jobs::{Job, Worked, conclude, run_jobs};
+use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
+use super::meta::OneParty;
+use super::{Finding, Progress, RunOptions};
+use crate::session::Decoder;
+use crate::tally::Unit;
+
+/// As in the paper: six targets with five sets of initial points.
+pub(super) const DEFAULT_RUNS: u32 = 5;
+
+/// What all arms share.
+struct Setup {
+    fields: Fields,
+    /// What the authors recorded of every field.
+    recorded: Vec<Contributor>,
+    /// What every field found on its own, by run.
+    past: BTreeMap<u32, Vec<Contributor>>,
+}
+
+pub(super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let folder = options
+        .data
+        .as_deref()
+        .context("fts-vs-meta needs the data folder: pass --data DIR")?;
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let seed = Seed::new(options.seed);
+    let fields = Fields::read(folder)?;
+    let authors = Authors::read(folder)?;
+    let past = past(&fields, runs, seed, progress, stop)?;
+    let recorded = (0..N_FIELDS)
+        .map(|field| contributor(field, fields.recorded(field), seed))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let setup = Setup {
+        fields,
+        recorded,
+        past,
+    };
+    let space = setup.fields.svms[0].space();
+    let parameters = space.parameters().iter().map(|p| p.name().to_owned());
+    let parameters: Vec<String> = parameters.collect();
+    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let arms = arms();
+    let mut jobs = Vec::new();
+    for arm in &arms {
+        for target in 0..N_TARGETS {
+            for run in 0..runs {
+                let setup = &setup;
+                let unit = Unit {
+                    experiment: arm.configuration.into(),
+                    arm: arm.name.clone(),
+                    agent: format!("field {target}"),
+                    run,
+                };
+                jobs.push(Job::new(unit, move |unit, stop| {
+                    tune(setup, arm, target, unit, unit_seed(seed, target, run), stop)
+                }));
+            }
+        }
+    }
+    progress.stage("fts-vs-meta", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let request = SummaryRequest {
+        experiment: "fts-vs-meta".into(),
+        seed: options.seed,
+        direction: setup.fields.svms[0].direction(),
+        metric: Metric::Best,
+        checkpoints: vec![5, 10, 20, 50],
+        pairs: Vec::new(),
+        clusters: Clusters::Designs(N_DESIGNS),
+        private: None,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(FigureSpec {
+            title: "SVM on landmine fields 0 to 5: FTS, RGPE and TAF with what 28 others sent"
+                .into(),
+            x_label: "queries".into(),
+            y_label: "best validation AUC".into(),
+            scale: Scale::Linear,
+            panel_by: PanelBy::Experiment,
+            shared_y: true,
+            references: vec![Reference {
+                label: "best of an 88-point grid".into(),
+                value: 0.8495,
+            }],
+        }),
+    };
+    let pairs_of = |configuration: &str| {
+        let of_it = arms.iter().filter(|arm| arm.configuration == configuration);
+        let pairs = of_it.flat_map(|arm| {
+            let controls = arm.controls().into_iter();
+            controls.map(|control| (arm.name.clone(), control.to_owned()))
+        });
+        pairs.collect()
+    };
+    let mut summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+    summary.add_tradeoff(notes::tradeoff(&arms, &rows), &options.out)?;
+    let mut notes = notes::by_message_length(&authors, &arms, &summary);
+    notes.extend(notes::by_run_time(&authors, &rows));
+    notes.extend(crowd_time::run_times(options, progress, stop)?);
+    Ok(Finding {
+        summary,
+        ended,
+        notes,
+    })
+}
+
+/// TS of every field on its own, one history a run, which serves all targets.
+fn past(
+    fields: &Fields,
+    runs: u32,
+    seed: Seed,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<BTreeMap<u32, Vec<Contributor>>> {
+    let units: Vec<(u32, usize)> = (0..runs)
+        .flat_map(|run| (0..N_FIELDS).map(move |field| (run, field)))
+        .collect();
+    progress.stage("the other fields' own runs", units.len());
+    let found: Vec<anyhow::Result<Option<Contributor>>> = units
+        .par_iter()
+        .map(|&(run, field)| {
+            let seed = seed.child(Purpose::Run, u64::from(run));
+            let Some(observed) = history(fields, field, seed, stop)? else {
+                return Ok(None);
+            };
+            progress.job_ended(&format!("field {field} run {run}"));
+            Ok(Some(contributor(field, observed, seed)?))
+        })
+        .collect();
+    let mut past: BTreeMap<u32, Vec<Contributor>> = BTreeMap::new();
+    for ((run, _), contributor) in units.into_iter().zip(found) {
+        past.entry(run).or_default().extend(contributor?);
+    }
+    Ok(past)
+}
+
+fn contributor(
+    field: usize,
+    observed: Vec<fedbo_algorithms::Observation>,
+    seed: Seed,
+) -> anyhow::Result<Contributor> {
+    let own = seed.child(Purpose::History, field as u64);
+    Contributor::new(
+        u32::try_from(field)?,
+        format!("field {field}"),
+        observed,
+        own,
+    )
+}
+
+fn tune(
+    setup: &Setup,
+    arm: &Arm,
+    target: usize,
+    unit: &Unit,
+    seed: Seed,
+    stop: &AtomicBool,
+) -> Worked {
+    let past = if arm.configuration == PAPER {
+        &setup.recorded
+    } else {
+        setup
+            .past
+            .get(&unit.run)
+            .filter(|past| past.len() == N_FIELDS)
+            .context("the other fields' runs were interrupted")?
+    };
+    let others = past.iter().filter(|other| other.id as usize != target);
+    let others: Vec<Contributor> = others.cloned().collect();
+    let svm = &setup.fields.svms[target];
+    let space = svm.space().clone();
+    let map: Arc<FeatureMap> = if arm.configuration == PAPER {
+        Arc::clone(&setup.fields.paper_maps[&arm.n_features])
+    } else {
+        helpful_map(seed, arm.n_features)?
+    };
+    let domain = Domain::Space(space.clone());
+    let mut strategy = arm.strategy(domain, &others, &map, seed)?;
+    let decoder: Decoder = Arc::new(move |unit: &[f64]| space.decode(unit));
+    let objective: &dyn Objective = svm.as_ref();
+    let party = OneParty {
+        unit,
+        objective,
+        decoder: &decoder,
+        direction: svm.direction(),
+        initial: &setup.fields.initial(target, unit.run),
+        n_queries: N_ROUNDS,
+        optimum: None,
+        truth: &|_| None,
+        dim: DIM,
+        seed,
+    };
+    let (course, ended) = party.run(strategy.as_mut(), stop)?;
+    Ok((course.rows, ended))
+}

@@ -1,0 +1,161 @@
+//! A CNN's learning rate, decay and L2 penalty on four image data sets, replayed from the authors' records (Fig. 7.2, D.3).
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use fedbo_algorithms::Domain;
+use fedbo_algorithms::meta::{MetaTask, OutputScale};
+use fedbo_problems::{CNN_DATA_SETS, CnnRecords, Problem, read_cnn_records};
+use fedbo_report::{Clusters, Metric, TaskWeightRow, check_folder, task_weight_table};
+use fedbo_streams::{Purpose, Seed};
+
+use super::super::{Finding, Progress, RunOptions};
+use super::arms::{LEARNED, RAW, Rule, arms};
+use super::cnn_replay::CnnReplay;
+use super::likeness::{correlation, surface};
+use super::measure::{Declaration, Naming, measure, seconds_note};
+use super::occasion::Occasion;
+
+/// Repetitions.
+pub(in super::super) const DEFAULT_RUNS: u32 = 30;
+const N_QUERIES: u64 = 25;
+/// For each target the task that got most weight in the authors' runs, and its mean weight at their end.
+const AUTHORS: [(&str, &str, f64); 4] = [
+    ("cifar_10", "svhn", 0.948),
+    ("cifar_100", "cifar_10", 0.974),
+    ("svhn", "cifar_10", 0.994),
+    ("mnist", "svhn", 0.981),
+];
+
+pub(in super::super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let folder = options
+        .data
+        .as_ref()
+        .context("meta-cnn needs the data folder that holds meta-bo/ (--data DIR)")?;
+    let records = read_cnn_records(folder)?;
+    let seed = Seed::new(options.seed);
+    // The surfaces belong to the problem: the same for all seeds.
+    let replays = records
+        .iter()
+        .map(|records| CnnReplay::new(records, Seed::new(0)).map(Arc::new))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut occasions = Vec::new();
+    for (target, replay) in replays.iter().enumerate() {
+        for run in 0..runs {
+            occasions.push(Occasion {
+                configuration: CNN_DATA_SETS[target].to_owned(),
+                run,
+                domain: Domain::Space(replay.space().clone()),
+                target: Arc::clone(replay) as Arc<dyn Problem>,
+                tasks: other_tasks(&records, target),
+                tables: Vec::new(),
+                seed: seed.child(Purpose::Run, u64::from(run)),
+            });
+        }
+    }
+    let arms = arms(&[
+        (RAW, Rule::RmGpUcb(OutputScale::Raw)),
+        ("mtbo", Rule::Mtbo),
+        ("rgpe authors", Rule::RgpeAuthors),
+        ("taf authors", Rule::TafAuthors),
+    ]);
+    let declaration = Declaration {
+        name: "meta-cnn",
+        title: "A CNN on four data sets, replayed from records; the other three as earlier tasks",
+        y_label: "best validation accuracy (replayed)",
+        metric: Metric::Best,
+        n_queries: N_QUERIES,
+        clusters: Clusters::Units,
+        arms,
+        weighing: vec![LEARNED, RAW],
+        naming: Naming::Tasks,
+    };
+    let measured = measure(&declaration, &occasions.into(), options, progress, stop)?;
+    let last = i64::try_from(N_QUERIES)?;
+    let notes = vec![
+        "A replay: each surface is the posterior median of a Gaussian process fitted to the authors' records of a data set and \
+         cut to their range, so what is found between records is the model's belief, not a network's accuracy. The earlier tasks \
+         are the 50 records of each of the other three data sets."
+            .to_owned(),
+        replay_note(&replays, &seed),
+        authors_note(&measured.weights, last),
+        format!(
+            "Mean weights at some queries\n\n{}",
+            task_weight_table(&measured.weights, &[1, 2, 5, 10, last])
+        ),
+        "The authors' own validation errors after 25 queries (real trainings; MNIST, SVHN, CIFAR-10, CIFAR-100): GP-UCB 0.0088, \
+         0.140, 0.316, 0.659; RM-GP-UCB 0.0078, 0.132, 0.297, 0.632; RGPE 0.0089, 0.129, 0.292, 0.627."
+            .to_owned(),
+        seconds_note(&measured.rows),
+    ];
+    Ok(Finding {
+        summary: measured.summary,
+        ended: measured.ended,
+        notes,
+    })
+}
+
+/// The records of all data sets but one.
+fn other_tasks(records: &[CnnRecords], target: usize) -> Vec<MetaTask> {
+    let others = records.iter().enumerate().filter(|(t, _)| *t != target);
+    others
+        .map(|(_, records)| CnnReplay::task(records))
+        .collect()
+}
+
+/// How well surfaces fit the records and how like they are.
+fn replay_note(replays: &[Arc<CnnReplay>], seed: &Seed) -> String {
+    const N_POINTS: usize = 500;
+    let surfaces: Vec<Vec<f64>> = replays
+        .iter()
+        .map(|replay| surface(replay.as_ref(), N_POINTS, seed))
+        .collect();
+    let mut note = format!(
+        "Correlation of the surfaces at {N_POINTS} random points, the number of settings recorded, and the root mean \
+         square of the records' distance from the surface\n\n| |"
+    );
+    for name in CNN_DATA_SETS {
+        let _ = write!(note, " {name} |");
+    }
+    note += " settings | distance |\n|---|---|---|---|---|---|---|";
+    for ((name, replay), own) in CNN_DATA_SETS.iter().zip(replays).zip(&surfaces) {
+        let _ = write!(note, "\n| {name} |");
+        for other in &surfaces {
+            let _ = write!(note, " {:.2} |", correlation(own, other));
+        }
+        let _ = write!(note, " {} | {:.3} |", replay.n_records, replay.residual);
+    }
+    note
+}
+
+/// Final weights of the task that the authors' runs settled on.
+fn authors_note(weights: &[TaskWeightRow], last: i64) -> String {
+    let mut note = format!(
+        "Weight of the task that got most in the authors' runs, at query {last}: mean over runs\n\n\
+         | target | task | authors | {RAW} | {LEARNED} |\n|---|---|---|---|---|"
+    );
+    for (target, task, authors) in AUTHORS {
+        let _ = write!(note, "\n| {target} | {task} | {authors:.3} |");
+        for arm in [RAW, LEARNED] {
+            let of_arm: Vec<f64> = weights
+                .iter()
+                .filter(|row| row.experiment == target && row.arm == arm)
+                .filter(|row| row.task == task && row.iteration == last)
+                .map(|row| row.weight)
+                .collect();
+            let _ = match of_arm.is_empty() {
+                true => write!(note, " – |"),
+                false => write!(note, " {:.3} |", super::likeness::mean(&of_arm)),
+            };
+        }
+    }
+    note
+}

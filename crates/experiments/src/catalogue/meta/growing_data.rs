@@ -1,0 +1,219 @@
+//! A logistic regression tuned again as its data grow, helped by the searches on less data (Fig. 7.3b).
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use fedbo_algorithms::Domain;
+use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_problems::{GROWING_WINE_SIZES, GrowingWine, LogisticScale, LogisticScore, Problem};
+use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
+use fedbo_space::{Direction, Point, Space};
+use fedbo_streams::{Purpose, Seed};
+
+use super::super::{Finding, Progress, RunOptions};
+use super::arms::{LEARNED, Rule, arms};
+use super::likeness::{correlation, mean, surface};
+use super::measure::{Declaration, Naming, measure, seconds_note};
+use super::occasion::{Occasion, earlier_task, occasions};
+
+/// Repetitions.
+pub(in super::super) const DEFAULT_RUNS: u32 = 40;
+const N_QUERIES: u64 = 25;
+/// What is maximized in each configuration, with the scale of L2 penalty and learning rate.
+const CONFIGURATIONS: [(&str, LogisticScore, LogisticScale); 2] = [
+    ("accuracy", LogisticScore::Accuracy, LogisticScale::Linear),
+    (
+        "log-likelihood",
+        LogisticScore::LogLikelihood,
+        LogisticScale::Linear,
+    ),
+];
+
+pub(in super::super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let seed = Seed::new(options.seed);
+    let items: Vec<(usize, u32)> = (0..CONFIGURATIONS.len())
+        .flat_map(|configuration| (0..runs).map(move |run| (configuration, run)))
+        .collect();
+    let occasions = occasions(
+        "searches on less data",
+        &items,
+        progress,
+        |&(index, run)| {
+            let seed = seed.child(Purpose::Run, u64::from(run));
+            let mut stages = stages(index, seed)?;
+            let target = stages.pop().context("there are no stages")?;
+            let mut tasks = Vec::new();
+            for (number, stage) in (0..).zip(&stages) {
+                let name = format!("{} bottles", stage.stage.rows().0.len());
+                let own_seed = seed.child(Purpose::History, number);
+                match earlier_task(stage, &name, own_seed, stop)? {
+                    Some(task) => tasks.push(task),
+                    None => return Ok(None),
+                }
+            }
+            Ok(Some(Occasion {
+                configuration: CONFIGURATIONS[index].0.to_owned(),
+                run,
+                domain: Domain::Space(target.space().clone()),
+                target: Arc::new(target),
+                tasks,
+                tables: Vec::new(),
+                seed,
+            }))
+        },
+    )?;
+    let declaration = Declaration {
+        name: "meta-growing-data",
+        title: "Logistic regression on 691 wines; searches on 138 to 552 of them as earlier tasks",
+        y_label: "best score above the middle setting's",
+        metric: Metric::Best,
+        n_queries: N_QUERIES,
+        clusters: Clusters::Units,
+        arms: arms(&[("mtbo", Rule::Mtbo)]),
+        weighing: vec![LEARNED, "rgpe", "taf"],
+        naming: Naming::Tasks,
+    };
+    let measured = measure(&declaration, &occasions, options, progress, stop)?;
+    let notes = vec![
+        "Red wines stand for the thesis' patients: each run draws its own validation bottles and order of arrival. Accuracy moves \
+         by a few bottles of 300 over the whole space, so its differences are close to none; the log-likelihood of the same \
+         classifiers tells settings apart."
+            .to_owned(),
+        likeness_note(runs.min(5), seed)?,
+        format!(
+            "Mean weights at some queries\n\n{}",
+            task_weight_table(&measured.weights, &[1, 2, 5, 10, 25])
+        ),
+        "What the thesis reports (Fig. 7.3b, diabetes): MTBO and TAF are best, RM-GP-UCB follows closely, before RGPE and GP-UCB."
+            .to_owned(),
+        seconds_note(&measured.rows),
+    ];
+    Ok(Finding {
+        summary: measured.summary,
+        ended: measured.ended,
+        notes,
+    })
+}
+
+/// All stages of a run, the target last.
+fn stages(configuration: usize, seed: Seed) -> anyhow::Result<Vec<Gain>> {
+    let (_, score, scale) = CONFIGURATIONS[configuration];
+    let stages = (0..GROWING_WINE_SIZES.len())
+        .map(|stage| GrowingWine::new(stage, scale, score, seed))
+        .collect::<Result<Vec<_>, _>>()?;
+    let last = stages.last().context("there are no stages")?;
+    let middle = last.space().decode(&[0.5; 3]);
+    let reference = last.noiseless(&middle);
+    let reference = reference.context("the middle setting has no score")?;
+    let gains = stages.into_iter().map(|stage| Gain { stage, reference });
+    Ok(gains.collect())
+}
+
+/// A stage's score above that of the target's middle setting, so that what tuning gains can be averaged over runs, whose bottles
+/// differ. The same number is taken off all stages of a run: they stay as far from each other as they are.
+struct Gain {
+    stage: GrowingWine,
+    reference: f64,
+}
+
+impl Objective for Gain {
+    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
+        match self.stage.evaluate(point, trial) {
+            Outcome::Value(score) => Outcome::Value(score - self.reference),
+            other => other,
+        }
+    }
+}
+
+impl Problem for Gain {
+    fn name(&self) -> String {
+        self.stage.name()
+    }
+
+    fn space(&self) -> &Space {
+        self.stage.space()
+    }
+
+    fn direction(&self) -> Direction {
+        self.stage.direction()
+    }
+
+    fn optimum(&self) -> Option<f64> {
+        None
+    }
+
+    fn noiseless(&self, point: &Point) -> Option<f64> {
+        Some(self.stage.noiseless(point)? - self.reference)
+    }
+}
+
+/// Correlation of each stage's surface with the last one's.
+fn likeness_note(runs: u32, seed: Seed) -> anyhow::Result<String> {
+    const N_POINTS: usize = 100;
+    let mut note = format!(
+        "Correlation of each stage with the last at {N_POINTS} random points, and the last one's standard deviation: mean over \
+         {runs} runs\n\n| score |"
+    );
+    for size in &GROWING_WINE_SIZES[..GROWING_WINE_SIZES.len() - 1] {
+        let _ = write!(note, " {size} |");
+    }
+    note += " deviation |\n|---|---|---|---|---|---|";
+    for (index, (name, ..)) in CONFIGURATIONS.iter().enumerate() {
+        let mut likeness = vec![Vec::new(); GROWING_WINE_SIZES.len() - 1];
+        let mut deviations = Vec::new();
+        for run in 0..runs {
+            let seed = seed.child(Purpose::Run, u64::from(run));
+            let mut surfaces: Vec<Vec<f64>> = stages(index, seed)?
+                .iter()
+                .map(|stage| surface(stage, N_POINTS, &seed))
+                .collect();
+            let Some(last) = surfaces.pop() else { continue };
+            for (stage, own) in likeness.iter_mut().zip(&surfaces) {
+                stage.push(correlation(own, &last));
+            }
+            let centre = mean(&last);
+            let squares: Vec<f64> = last.iter().map(|v| (v - centre).powi(2)).collect();
+            deviations.push(mean(&squares).sqrt());
+        }
+        let _ = write!(note, "\n| {name} |");
+        for stage in &likeness {
+            let _ = write!(note, " {:.2} |", mean(stage));
+        }
+        let _ = write!(note, " {:.4} |", mean(&deviations));
+    }
+    Ok(note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_are_scores_less_that_of_the_targets_middle() {
+        let seed = Seed::new(3);
+        for (index, (_, score, scale)) in CONFIGURATIONS.into_iter().enumerate() {
+            let gains = stages(index, seed).unwrap();
+            let middle = gains[4].space().decode(&[0.5; 3]);
+            let at_middle = gains[4].noiseless(&middle).unwrap();
+            assert!(at_middle.abs() < 1e-15);
+            let trial = TrialId { agent: 0, trial: 0 };
+            let other = gains[0].space().decode(&[0.1, 0.9, 0.3]);
+            let stage = |stage| GrowingWine::new(stage, scale, score, seed).unwrap();
+            let expected =
+                stage(0).noiseless(&other).unwrap() - stage(4).noiseless(&middle).unwrap();
+            let Outcome::Value(gain) = gains[0].evaluate(&other, trial) else {
+                panic!("a point of the space");
+            };
+            assert!((gain - expected).abs() < 1e-15);
+            assert_eq!(gains[0].noiseless(&other), Some(gain));
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The loop in which all arms meet all occasions, and what is written about it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, Summary, SummaryRequest,
+    TaskWeightRow,
+};
+use fedbo_space::Direction;
+
+use super::super::jobs::{Job, conclude, run_jobs};
+use super::super::{Progress, RunOptions};
+use super::arms::{Arm, Earlier, pairs};
+use super::occasion::{Occasion, Occasions, initial_points, party};
+use super::{Course, TaskWeightBook};
+use crate::session::Ended;
+use crate::tally::Unit;
+
+/// What an experiment is called and how it is shown.
+pub(super) struct Declaration {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) y_label: &'static str,
+    pub(super) metric: Metric,
+    /// Queries after the initial points.
+    pub(super) n_queries: u64,
+    pub(super) clusters: Clusters,
+    pub(super) arms: Vec<Arm>,
+    /// Arms whose weights are kept.
+    pub(super) weighing: Vec<&'static str>,
+    /// How tasks are called in the table and the picture of weights.
+    pub(super) naming: Naming,
+}
+
+/// How the weights' tasks are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// By their names.
+    Tasks,
+    /// By their rank at the last query, where each run has another target; those after the third are left out.
+    Ranks,
+}
+
+/// What was measured.
+pub(super) struct Measured {
+    pub(super) rows: Vec<Row>,
+    pub(super) weights: Vec<TaskWeightRow>,
+    pub(super) summary: Summary,
+    pub(super) ended: Ended,
+}
+
+/// Runs every arm on every occasion; rows, summary, pictures and weights are written.
+///
+/// # Errors
+/// If an arm cannot go on or a file cannot be written.
+pub(super) fn measure(
+    declaration: &Declaration,
+    occasions: &Occasions,
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Measured> {
+    let parameters = occasions.made.first().map(|occasion| {
+        let parameters = occasion.target.space().parameters().iter();
+        parameters.map(|p| p.name().to_owned()).collect()
+    });
+    let columns: Vec<String> = parameters.unwrap_or_default();
+    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+    let book = TaskWeightBook::default();
+    let mut jobs = Vec::new();
+    for occasion in &occasions.made {
+        for arm in &declaration.arms {
+            let unit = Unit {
+                experiment: occasion.configuration.clone(),
+                arm: arm.name.to_owned(),
+                agent: "target".to_owned(),
+                run: occasion.run,
+            };
+            let (book, job) = (&book, jobs.len());
+            jobs.push(Job::new(unit, move |unit, stop| {
+                let n_queries = declaration.n_queries;
+                let (course, ended) = tune(occasion, arm, unit, n_queries, stop)?;
+                if declaration.weighing.contains(&arm.name) {
+                    book.put(job, declaration.naming.apply(course.weights));
+                }
+                Ok((course.rows, ended))
+            }));
+        }
+    }
+    progress.stage(declaration.name, jobs.len());
+    let (rows, mut ended) = run_jobs(&jobs, writer, progress, stop)?;
+    drop(jobs);
+    if occasions.ended == Ended::Interrupted {
+        ended = Ended::Interrupted;
+    }
+    let n_queries = i64::try_from(declaration.n_queries)?;
+    let request = SummaryRequest {
+        experiment: declaration.name.to_owned(),
+        seed: options.seed,
+        direction: Direction::Maximize,
+        metric: declaration.metric,
+        checkpoints: [1, 3, 5, 10, 20]
+            .into_iter()
+            .filter(|t| *t < n_queries)
+            .collect(),
+        pairs: Vec::new(),
+        clusters: declaration.clusters,
+        private: None,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(FigureSpec {
+            title: declaration.title.to_owned(),
+            x_label: "queries after the initial points".to_owned(),
+            y_label: declaration.y_label.to_owned(),
+            scale: Scale::Linear,
+            panel_by: PanelBy::Experiment,
+            shared_y: false,
+            references: Vec::new(),
+        }),
+    };
+    let pairs_of = |_: &str| pairs(&declaration.arms);
+    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+    let weights = book.write(
+        &options.out,
+        "Weights of the earlier tasks, and the share of all",
+    )?;
+    Ok(Measured {
+        rows,
+        weights,
+        summary,
+        ended,
+    })
+}
+
+fn tune(
+    occasion: &Occasion,
+    arm: &Arm,
+    unit: &Unit,
+    n_queries: u64,
+    stop: &AtomicBool,
+) -> anyhow::Result<(Course, Ended)> {
+    let (target, seed) = (occasion.target.as_ref(), occasion.seed);
+    let initial = initial_points(&occasion.domain, &seed);
+    let earlier = Earlier {
+        tasks: &occasion.tasks,
+        tables: &occasion.tables,
+    };
+    let mut strategy = arm.rule.strategy(occasion.domain.clone(), earlier, seed)?;
+    party(target, unit, &initial, n_queries, seed, |party| {
+        party.run(strategy.as_mut(), stop)
+    })
+}
+
+impl Naming {
+    /// The rows of one run with their tasks' names; ranks are in order at every query.
+    fn apply(self, rows: Vec<TaskWeightRow>) -> Vec<TaskWeightRow> {
+        const RANKS: [&str; 3] = ["heaviest", "second", "third"];
+        if self == Self::Tasks {
+            return rows;
+        }
+        let last = rows.iter().map(|row| row.iteration).max();
+        let is_last = |row: &&TaskWeightRow| Some(row.iteration) == last;
+        let mut closing: Vec<&TaskWeightRow> = rows.iter().filter(is_last).collect();
+        closing.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        let heaviest: Vec<String> = closing.iter().map(|row| row.task.clone()).collect();
+        let mut ranked: Vec<(usize, TaskWeightRow)> = rows
+            .into_iter()
+            .filter_map(|row| {
+                let rank = heaviest.iter().position(|task| *task == row.task)?;
+                let task = (*RANKS.get(rank)?).to_owned();
+                Some((rank, TaskWeightRow { task, ..row }))
+            })
+            .collect();
+        ranked.sort_by_key(|(rank, row)| (row.iteration, *rank));
+        ranked.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+/// Mean seconds that an arm thinks about a query, over all configurations.
+pub(super) fn seconds_note(rows: &[Row]) -> String {
+    let mut of_arm: Vec<(&str, f64, f64)> = Vec::new();
+    for row in rows.iter().filter(|row| row.iteration > 0) {
+        match of_arm.iter_mut().find(|(arm, ..)| *arm == row.arm) {
+            Some((_, seconds, n)) => {
+                *seconds += row.ask_seconds;
+                *n += 1.0;
+            }
+            None => of_arm.push((&row.arm, row.ask_seconds, 1.0)),
+        }
+    }
+    let mut note = "Mean milliseconds a proposal:".to_owned();
+    for (arm, seconds, n) in of_arm {
+        let _ = write!(note, " {arm} {:.1},", 1e3 * seconds / n);
+    }
+    note.pop();
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fedbo_algorithms::Domain;
+    use fedbo_problems::{Function, Problem, TestFunction};
+    use fedbo_streams::{Purpose, Seed};
+
+    use super::super::arms::Rule;
+    use super::super::occasion::{N_INITIAL, earlier_task, occasions};
+    use super::*;
+
+    struct Silent;
+
+    impl Progress for Silent {
+        fn stage(&self, _: &str, _: usize) {}
+        fn job_ended(&self, _: &str) {}
+    }
+
+    /// Two searches on a function, helped by a third.
+    fn try_out(stop: &AtomicBool) -> anyhow::Result<Measured> {
+        let problem = || TestFunction::new(Function::Branin, 0.0, Seed::new(0)).map(Arc::new);
+        let made = occasions("earlier", &[0, 1], &Silent, |&run| {
+            let seed = Seed::new(u64::from(run));
+            let task = earlier_task(problem()?.as_ref(), "same", seed, stop)?;
+            let target: Arc<dyn Problem> = problem()?;
+            Ok(task.map(|task| Occasion {
+                configuration: "tried".to_owned(),
+                run,
+                domain: Domain::Space(target.space().clone()),
+                target,
+                tasks: vec![task],
+                tables: Vec::new(),
+                seed: Seed::new(7).child(Purpose::Run, u64::from(run)),
+            }))
+        })?;
+        let declaration = Declaration {
+            name: "tried",
+            title: "tried",
+            y_label: "regret",
+            metric: Metric::Regret,
+            n_queries: 4,
+            clusters: Clusters::Units,
+            arms: [("gp-ucb", Rule::GpUcb), ("placebo", Rule::Placebo)]
+                .map(|(name, rule)| Arm { name, rule })
+                .into(),
+            weighing: vec!["placebo"],
+            naming: Naming::Tasks,
+        };
+        let folder = tempfile::tempdir()?;
+        let options = RunOptions {
+            runs: None,
+            seed: 7,
+            data: None,
+            out: folder.path().to_owned(),
+            overwrite: true,
+        };
+        measure(&declaration, &made, &options, &Silent, stop)
+    }
+
+    #[test]
+    fn arms_of_a_run_begin_alike_and_runs_repeat_themselves() {
+        let stop = AtomicBool::new(false);
+        let (first, mut second) = (try_out(&stop).unwrap(), try_out(&stop).unwrap());
+        assert_eq!(first.ended, Ended::Complete);
+        assert_eq!(first.rows.len(), 2 * 2 * (N_INITIAL + 4));
+        for (row, same) in first.rows.iter().zip(&mut second.rows) {
+            same.ask_seconds = row.ask_seconds;
+            assert_eq!(row, same);
+        }
+        let initial = |arm: &str, run: u32| {
+            let of_arm = first
+                .rows
+                .iter()
+                .filter(move |row| row.arm == arm && row.run == run);
+            let initial = of_arm.filter(|row| row.iteration <= 0);
+            initial
+                .map(|row| row.parameters.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(initial("gp-ucb", 0).len(), N_INITIAL);
+        assert_eq!(initial("gp-ucb", 0), initial("placebo", 0));
+        assert_ne!(initial("gp-ucb", 0), initial("gp-ucb", 1));
+        assert_eq!(first.weights.len(), 2 * 4);
+    }
+
+    #[test]
+    fn what_was_stopped_says_so() {
+        let stopped = try_out(&AtomicBool::new(true)).unwrap();
+        assert_eq!(stopped.ended, Ended::Interrupted);
+        assert!(stopped.summary.interrupted && stopped.rows.is_empty());
+    }
+
+    #[test]
+    fn ranks_are_those_at_the_last_query() {
+        let row = |iteration, task: &str, weight| TaskWeightRow {
+            experiment: "e".into(),
+            arm: "a".into(),
+            run: 0,
+            iteration,
+            task: task.into(),
+            weight,
+            gap_bound: None,
+            meta_share: 1.0,
+        };
+        let rows = vec![
+            row(1, "p", 0.7),
+            row(1, "q", 0.1),
+            row(1, "r", 0.1),
+            row(1, "s", 0.1),
+            row(2, "p", 0.2),
+            row(2, "q", 0.5),
+            row(2, "r", 0.05),
+            row(2, "s", 0.25),
+        ];
+        assert_eq!(Naming::Tasks.apply(rows.clone()), rows);
+        let ranked = Naming::Ranks.apply(rows);
+        let found: Vec<(i64, &str, f64)> = ranked
+            .iter()
+            .map(|row| (row.iteration, row.task.as_str(), row.weight))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (1, "heaviest", 0.1),
+                (1, "second", 0.1),
+                (1, "third", 0.7),
+                (2, "heaviest", 0.5),
+                (2, "second", 0.25),
+                (2, "third", 0.2),
+            ]
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Targets with their earlier tasks: what all arms of a run have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_algorithms::meta::MetaTask;
+use fedbo_algorithms::{Domain, Strategy as _};
+use fedbo_problems::Problem;
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use super::super::Progress;
+use super::OneParty;
+use super::arms::gp_ucb;
+use crate::session::{Decoder, Ended};
+use crate::tally::Unit;
+
+/// Initial points of a target and of an earlier task.
+pub(super) const N_INITIAL: usize = 5;
+/// Observations of an earlier task, initial points among them (N_i).
+pub(super) const N_META_OBS: usize = 50;
+
+/// What all arms of a run have in common.
+pub(super) struct Occasion {
+    /// Configuration: the `experiment` column.
+    pub(super) configuration: String,
+    /// Repetition.
+    pub(super) run: u32,
+    /// What is tuned.
+    pub(super) target: Arc<dyn Problem>,
+    /// Where: its space, or some points of it.
+    pub(super) domain: Domain,
+    /// What is known of earlier tasks.
+    pub(super) tasks: Vec<MetaTask>,
+    /// Their outputs at every point of a finite domain; empty elsewhere.
+    pub(super) tables: Vec<Vec<f64>>,
+    /// Root of the run's randomness: initial points, strategies.
+    pub(super) seed: Seed,
+}
+
+/// The occasions of an experiment.
+pub(super) struct Occasions {
+    /// Those that are complete.
+    pub(super) made: Vec<Occasion>,
+    /// Whether all of them are.
+    pub(super) ended: Ended,
+}
+
+impl From<Vec<Occasion>> for Occasions {
+    fn from(made: Vec<Occasion>) -> Self {
+        let ended = Ended::Complete;
+        Self { made, ended }
+    }
+}
+
+/// What GP-UCB finds on a problem that it tunes alone, as an earlier task; `None` if it was stopped.
+///
+/// # Errors
+/// If it cannot go on.
+pub(super) fn earlier_task(
+    problem: &dyn Problem,
+    name: &str,
+    seed: Seed,
+    stop: &AtomicBool,
+) -> anyhow::Result<Option<MetaTask>> {
+    let unit = Unit {
+        experiment: String::new(),
+        arm: String::new(),
+        agent: String::new(),
+        run: 0,
+    };
+    let domain = Domain::Space(problem.space().clone());
+    let initial = initial_points(&domain, &seed);
+    let mut strategy = gp_ucb(domain, seed)?;
+    let n_queries = (N_META_OBS - initial.len()) as u64;
+    let (_, ended) = party(problem, &unit, &initial, n_queries, seed, |party| {
+        party.run(&mut strategy, stop)
+    })?;
+    let Some(surrogate) = strategy.surrogate().filter(|_| ended == Ended::Complete) else {
+        return Ok(None);
+    };
+    Ok(Some(MetaTask {
+        name: name.to_owned(),
+        inputs: surrogate.inputs().clone(),
+        outputs: surrogate.outputs().to_vec(),
+    }))
+}
+
+/// Makes occasions in parallel; those that were stopped are left out.
+///
+/// # Errors
+/// If one cannot be made.
+pub(super) fn occasions<T: Sync>(
+    stage: &str,
+    items: &[T],
+    progress: &dyn Progress,
+    make: impl Fn(&T) -> anyhow::Result<Option<Occasion>> + Sync,
+) -> anyhow::Result<Occasions> {
+    progress.stage(stage, items.len());
+    let made: Vec<anyhow::Result<Option<Occasion>>> = items
+        .par_iter()
+        .map(|item| {
+            let occasion = make(item)?;
+            if let Some(occasion) = &occasion {
+                progress.job_ended(&format!("{} run {}", occasion.configuration, occasion.run));
+            }
+            Ok(occasion)
+        })
+        .collect();
+    let made = made
+        .into_iter()
+        .filter_map(Result::transpose)
+        .collect::<anyhow::Result<Vec<Occasion>>>()?;
+    let ended = match made.len() == items.len() {
+        true => Ended::Complete,
+        false => Ended::Interrupted,
+    };
+    Ok(Occasions { made, ended })
+}
+
+/// Uniformly random points, the same for equal seeds; no point of a finite domain twice.
+pub(super) fn initial_points(domain: &Domain, seed: &Seed) -> Vec<Vec<f64>> {
+    let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
+    if let Some(points) = domain.points() {
+        let mut order: Vec<usize> = (0..points.len()).collect();
+        stream.shuffle(&mut order);
+        let first = order.into_iter().take(N_INITIAL);
+        return first.map(|index| points.row(index).to_vec()).collect();
+    }
+    (0..N_INITIAL).map(|_| domain.random(&mut stream)).collect()
+}
+
+/// A party that tunes `problem`, handed to `run`.
+pub(super) fn party<T>(
+    problem: &dyn Problem,
+    unit: &Unit,
+    initial: &[Vec<f64>],
+    n_queries: u64,
+    seed: Seed,
+    run: impl FnOnce(OneParty<'_>) -> T,
+) -> T {
+    let space = problem.space().clone();
+    let decoder: Decoder = Arc::new(move |unit: &[f64]| space.decode(unit));
+    run(OneParty {
+        unit,
+        objective: problem,
+        decoder: &decoder,
+        direction: problem.direction(),
+        initial,
+        n_queries,
+        optimum: problem.optimum(),
+        // No problem here is noisy; without a known optimum there is no regret to compute.
+        truth: &|point| problem.optimum().and_then(|_| problem.noiseless(point)),
+        dim: problem.space().dim(),
+        seed,
+    })
+}

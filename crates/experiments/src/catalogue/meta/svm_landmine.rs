@@ -1,0 +1,111 @@
+//! An SVM on one landmine field, helped by searches on the 28 others: many earlier tasks of which some mislead (Fig. 7.2d).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use fedbo_algorithms::meta::MetaTask;
+use fedbo_algorithms::{Domain, Points};
+use fedbo_problems::{LandmineGrid, Problem, read_landmine_grids};
+use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
+use fedbo_streams::{Purpose, Seed};
+
+use super::super::{Finding, Progress, RunOptions};
+use super::arms::{LEARNED, Rule, arms};
+use super::measure::{Declaration, Naming, measure, seconds_note};
+use super::occasion::{N_META_OBS, Occasion};
+
+/// Repetitions: five for each of 29 fields.
+pub(in super::super) const DEFAULT_RUNS: u32 = 145;
+/// With five initial points, as many as PEM-BO can take in from 28 tasks.
+const N_QUERIES: u64 = 20;
+
+pub(in super::super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let folder = options.data.as_ref().context(
+        "meta-svm-landmine needs the data folder that holds landmine/svm_auc_reference.csv (--data DIR)",
+    )?;
+    let fields: Vec<Arc<LandmineGrid>> = read_landmine_grids(folder)?
+        .into_iter()
+        .map(Arc::new)
+        .collect();
+    let mut points = Points::new(2);
+    for point in fields[0].points() {
+        points.push(point);
+    }
+    let domain = Domain::Finite(Arc::new(points));
+    let seed = Seed::new(options.seed);
+    let mut order: Vec<usize> = (0..fields.len()).collect();
+    seed.stream(Purpose::Problem, 0, 0).shuffle(&mut order);
+    let occasions: Vec<Occasion> = (0..runs)
+        .zip(order.into_iter().cycle())
+        .map(|(run, field)| {
+            let seed = seed.child(Purpose::Run, u64::from(run));
+            let others = || (0..).zip(&fields).filter(|(other, _)| *other != field);
+            Occasion {
+                configuration: "meta-svm-landmine".to_owned(),
+                run,
+                target: Arc::clone(&fields[field]) as Arc<dyn Problem>,
+                domain: domain.clone(),
+                tasks: others()
+                    .map(|(n, grid)| some_points(n, grid, &seed))
+                    .collect(),
+                tables: others().map(|(_, grid)| grid.aucs().to_vec()).collect(),
+                seed,
+            }
+        })
+        .collect();
+    let declaration = Declaration {
+        name: "meta-svm-landmine",
+        title: "An SVM on each landmine field, 88 settings; 50 values from each of the 28 others",
+        y_label: "simple regret (AUC)",
+        metric: Metric::Regret,
+        n_queries: N_QUERIES,
+        clusters: Clusters::Designs(u32::try_from(fields.len())?),
+        arms: arms(&[("pem-bo", Rule::PemBo)]),
+        weighing: vec![LEARNED, "rgpe", "taf"],
+        naming: Naming::Ranks,
+    };
+    let measured = measure(&declaration, &occasions.into(), options, progress, stop)?;
+    let notes = vec![
+        "Runs have the fields as targets in turn, in random order; runs of one field are averaged before errors are taken. Each \
+         earlier task has 50 random points of the 88; PEM-BO alone sees every earlier task at all 88, which it needs."
+            .to_owned(),
+        format!(
+            "Mean weights of the three tasks that have most at the end\n\n{}",
+            task_weight_table(&measured.weights, &[1, 2, 5, 10, 20])
+        ),
+        "The thesis has another table of SVMs there (50 data sets, 288 settings; Fig. 7.2d): RM-GP-UCB comparable with RGPE, \
+         before GP-UCB, TAF and PEM-BO."
+            .to_owned(),
+        seconds_note(&measured.rows),
+    ];
+    Ok(Finding {
+        summary: measured.summary,
+        ended: measured.ended,
+        notes,
+    })
+}
+
+/// What is known of field number `number`: its values at random points of the grid.
+fn some_points(number: usize, grid: &LandmineGrid, seed: &Seed) -> MetaTask {
+    let mut order: Vec<usize> = (0..grid.points().len()).collect();
+    let mut stream = seed.stream(Purpose::History, number as u64, 0);
+    stream.shuffle(&mut order);
+    let mut inputs = Points::new(2);
+    let mut outputs = Vec::new();
+    for index in order.into_iter().take(N_META_OBS) {
+        inputs.push(&grid.points()[index]);
+        outputs.push(grid.aucs()[index]);
+    }
+    MetaTask {
+        name: format!("field {number}"),
+        inputs,
+        outputs,
+    }
+}

@@ -1,0 +1,137 @@
+//! A posterior that was sent as mean and covariance of weights, against dense algebra.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is a failure"
+)]
+
+use std::sync::Arc;
+
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Form, GpError, LengthscaleLaw,
+    WeightMoments, WeightPosterior,
+};
+use fedbo_optim::Points;
+use fedbo_testkit::dense::{self, Matrix};
+use fedbo_testkit::{test_stream, uniform_points};
+
+fn map(n_features: usize) -> Arc<FeatureMap> {
+    let description = FeatureDescription {
+        n_features,
+        dim: 2,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::Fixed(0.3),
+        sampling: FeatureSampling::Random,
+    };
+    Arc::new(FeatureMap::draw(&description, &mut test_stream(40)).unwrap())
+}
+
+fn data(n: usize) -> (Points, Vec<f64>) {
+    let x = uniform_points(n, 2, &mut test_stream(41));
+    let y = x.rows().map(|x| (6.0 * x[0]).cos() + x[1]).collect();
+    (x, y)
+}
+
+/// Covariances, means, variances and joint laws are those of the dense oracle, in both forms, for t below and above M and
+/// down to the paper's σ² = 1e-6; rounding is amplified by 1/σ² at most.
+#[test]
+fn moments_are_those_of_the_dense_oracle() {
+    let points = uniform_points(7, 2, &mut test_stream(42));
+    for (m, t, noise) in [(12, 5, 0.04), (9, 30, 0.04), (40, 20, 1e-6), (1, 1, 0.5)] {
+        let (map, (x, y)) = (map(m), data(t));
+        let rows = |points: &Points| {
+            let rows: Vec<Vec<f64>> = points.rows().map(|x| map.features(x)).collect();
+            Matrix::from_rows(&rows)
+        };
+        let (mean, covariance) = dense::weight_posterior(&rows(&x), noise, &y);
+        let phi = rows(&points);
+        let joint = phi.times(&covariance).times(&phi.transpose());
+        let expected_means = phi.times_vector(&mean);
+        let tolerance = 1e-13 / noise;
+        for form in [Form::Primal, Form::Dual] {
+            let sent = WeightPosterior::in_form(form, &map, noise, &x, &y).unwrap();
+            let entries = sent.covariance();
+            for i in 0..m {
+                for j in 0..m {
+                    let difference = entries[i * m + j] - covariance.at(i, j);
+                    assert!(
+                        difference.abs() < tolerance,
+                        "{form:?} ({i}, {j}): {difference:e}"
+                    );
+                }
+            }
+            let received = WeightMoments::new(Arc::clone(&map), sent.mean(), &entries).unwrap();
+            let (means, variances) = received.mean_variances(&points);
+            let (joint_means, found) = received.joint(&points);
+            for i in 0..points.len() {
+                assert!((means[i] - expected_means[i]).abs() < 1e-6_f64.max(tolerance));
+                assert!((joint_means[i] - means[i]).abs() < 1e-12);
+                assert!((variances[i] - joint.at(i, i)).abs() < tolerance);
+                for j in 0..=i {
+                    assert!((found.row(i)[j] - joint.at(i, j)).abs() < tolerance);
+                }
+            }
+        }
+    }
+}
+
+/// Central differences with a step of 1e-6; single points agree with the batch.
+#[test]
+fn gradients_agree_with_differences() {
+    let (map, (x, y)) = (map(30), data(15));
+    let sent = WeightPosterior::new(&map, 0.01, &x, &y).unwrap();
+    let moments = WeightMoments::new(Arc::clone(&map), sent.mean(), &sent.covariance()).unwrap();
+    let points = uniform_points(10, 2, &mut test_stream(43));
+    let (means, variances) = moments.mean_variances(&points);
+    for ((x, mean), variance) in points.rows().zip(means).zip(variances) {
+        let (mut of_mean, mut of_variance) = ([0.0; 2], [0.0; 2]);
+        let found = moments.predict(x, &mut of_mean, &mut of_variance);
+        assert!((found.0 - mean).abs() < 1e-12 && (found.1 - variance).abs() < 1e-12);
+        for j in 0..2 {
+            let at = |step: f64| {
+                let mut near = x.to_vec();
+                near[j] += step;
+                moments.predict(&near, &mut [0.0; 2], &mut [0.0; 2])
+            };
+            let (up, down) = (at(1e-6), at(-1e-6));
+            assert!((of_mean[j] - (up.0 - down.0) / 2e-6).abs() < 1e-5);
+            assert!((of_variance[j] - (up.1 - down.1) / 2e-6).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_no_posterior_are_refused() {
+    let map = map(3);
+    let new = |mean: &[f64], covariance: &[f64]| {
+        WeightMoments::new(Arc::clone(&map), mean, covariance).map(|_| ())
+    };
+    let identity = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+    assert_eq!(new(&[0.0; 3], &identity), Ok(()));
+    assert!(matches!(
+        new(&[0.0; 2], &identity),
+        Err(GpError::Length {
+            found: 2,
+            expected: 3,
+            ..
+        })
+    ));
+    assert!(matches!(
+        new(&[0.0; 3], &identity[..8]),
+        Err(GpError::Length {
+            found: 8,
+            expected: 9,
+            ..
+        })
+    ));
+    assert_eq!(
+        new(&[0.0, f64::NAN, 0.0], &identity),
+        Err(GpError::NotFinite { index: 1 })
+    );
+    let mut indefinite = identity;
+    indefinite[4] = -1.0;
+    assert!(matches!(
+        new(&[0.0; 3], &indefinite),
+        Err(GpError::NotPositiveDefinite(_))
+    ));
+}

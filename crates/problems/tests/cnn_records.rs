@@ -1,0 +1,35 @@
+//! The recorded CNN evaluations against what their README says of them.
+//!
+//! Needs the data folder: `FEDBO_DATA`, by default `../shared/data` beside the workspace. Without it these tests fail.
+
+use std::path::{Path, PathBuf};
+
+use fedbo_problems::{CNN_DATA_SETS, CnnRecord, N_CNN_RUNS, read_cnn_records};
+
+fn data_folder() -> PathBuf {
+    std::env::var_os("FEDBO_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    )
+}
+
+#[test]
+fn the_records_have_the_shapes_and_the_two_designs_of_their_readme() {
+    let data_sets = read_cnn_records(&data_folder()).unwrap();
+    assert_eq!(data_sets.len(), CNN_DATA_SETS.len());
+    let inputs = |records: &[CnnRecord]| records.iter().map(|r| r.x).collect::<Vec<_>>();
+    for data_set in &data_sets {
+        assert_eq!(data_set.observations.len(), 50);
+        assert_eq!(data_set.initial.len(), N_CNN_RUNS);
+        for (run, initial) in data_set.initial.iter().enumerate() {
+            assert_eq!(inputs(initial), inputs(&data_set.initial[run % 2]));
+        }
+        assert_ne!(inputs(&data_set.initial[0]), inputs(&data_set.initial[1]));
+    }
+    // MNIST is easy and CIFAR-100 hard: the best accuracies recorded.
+    let best = |index: usize| {
+        let accuracies = data_sets[index].observations.iter().map(|r| r.accuracy);
+        accuracies.fold(0.0, f64::max)
+    };
+    assert!(best(3) > 0.98 && best(1) < 0.45);
+}

@@ -1,0 +1,78 @@
+//! What old studies weighed.
+
+use super::*;
+
+fn learning(weights: &[(&str, &[f64], bool)]) -> PlottedTransfer {
+    let studies = weights
+        .iter()
+        .map(|(name, weights, dropped)| PlottedOldStudy {
+            name: (*name).to_owned(),
+            weights: weights.to_vec(),
+            dropped: *dropped,
+        });
+    let n = weights[0].1.len();
+    PlottedTransfer {
+        shares: (0..n)
+            .map(|query| 0.7_f64.powi(i32::try_from(query).unwrap_or(0)))
+            .collect(),
+        studies: studies.collect(),
+    }
+}
+
+fn drawn(title: &str, transfer: &PlottedTransfer) -> String {
+    svg(|| Transfer::of(title, transfer))
+}
+
+/// Ends of the two curves of weights: 0.9 above, 0.1 below, in the upper panel; the share's curve falls in the lower one.
+#[test]
+fn weights_of_old_studies_stand_above_their_share() {
+    let transfer = learning(&[
+        ("good & old", &[0.5, 0.7, 0.9], false),
+        ("misleading", &[0.5, 0.3, 0.01], true),
+    ]);
+    let svg = drawn("a < b", &transfer);
+    let words: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
+    for word in [
+        "good &amp; old: 90 %",
+        "misleading: dropped",
+        "part of each old study",
+    ] {
+        assert!(words.iter().any(|text| text == word), "{word} in {words:?}");
+    }
+    let line_end = |color: &str| {
+        let lines = elements(&svg, "polyline").into_iter();
+        let of_color = lines.filter(|line| attribute(line, "stroke") == color);
+        let longest = of_color
+            .max_by_key(|line| attribute(line, "points").len())
+            .expect("a line");
+        let last = attribute(longest, "points").split_whitespace().next_back();
+        let (_, y) = last.and_then(|pair| pair.split_once(',')).expect("a pair");
+        y.parse::<f64>().expect("y")
+    };
+    let good = line_end(BLUE);
+    let share = line_end(INK);
+    assert!(good < share, "{good} {share}");
+}
+
+#[test]
+fn a_study_that_learns_from_old_ones_has_a_further_picture() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut study = study(true, &[Some(2.0)]);
+    assert_eq!(study.pictures(), STUDY_PICTURES);
+    let many = learning(&[("one", &[1.0, 1.0][..], false); 12]);
+    study.transfer = Some(many);
+    study.write(folder.path()).expect("a writable folder");
+    assert_eq!(study.pictures().last(), Some(&TRANSFER_PICTURE));
+    for name in study.pictures() {
+        for ending in ["svg", "png"] {
+            assert!(folder.path().join(name).with_extension(ending).exists());
+        }
+    }
+    // No query, and a study without any weight.
+    for transfer in [
+        PlottedTransfer::default(),
+        learning(&[("one", &[][..], false)]),
+    ] {
+        assert!(drawn("", &transfer).starts_with("<svg "));
+    }
+}

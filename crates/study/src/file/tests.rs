@@ -1,0 +1,243 @@
+//! What a `study.toml` may say, and how its mistakes are named.
+
+use super::*;
+
+const WHOLE: &str = "\
+[study]
+name = \"train\"
+direction = \"minimize\"
+trials = 40
+storage = \"sqlite:train.db\"
+
+[space.rate]
+type = \"float\"
+low = 1e-4
+high = 1.0
+log = true
+
+[space.kind]
+type = \"categorical\"
+choices = [\"a\", \"b\", \"c\"]
+
+[strategy]
+name = \"gp-ucb\"
+ucb_multiplier = 1.5
+
+[objective]
+command = [\"true\", \"{rate}\"]
+timeout_s = 5
+";
+
+fn load(text: &str) -> Result<StudyFile, FileError> {
+    let file = TomlFile::from_text(Path::new("/tmp/study.toml"), text);
+    file.parse::<StudyToml>()?.validate(&file)
+}
+
+#[test]
+fn a_whole_file_is_read_as_it_says() {
+    let study = load(WHOLE).unwrap();
+    let names: Vec<&str> = study
+        .definition
+        .space
+        .iter()
+        .map(|p| p.name.as_str())
+        .collect();
+    assert_eq!(names, ["rate", "kind"], "in the order of the file");
+    let beta = UcbSpec::Constant(1.5);
+    let strategy = StrategySpec::GpUcb {
+        ucb_multiplier: beta,
+    };
+    assert_eq!(study.definition.strategy, strategy);
+    assert_eq!(
+        study.definition.n_initial, 8,
+        "two for each of four coordinates"
+    );
+    assert_eq!((study.n_trials, study.jobs), (40, 1));
+    assert_eq!(study.storage, Address::Sqlite("/tmp/train.db".into()));
+    assert!(study.command.is_some());
+    assert_eq!(study.definition.space().unwrap(), study.space);
+}
+
+#[test]
+fn what_may_be_left_out_has_its_default() {
+    let short = WHOLE.replace("storage = \"sqlite:train.db\"\n", "");
+    let end = short.find("[strategy]").unwrap();
+    let study = load(&short[..end]).unwrap();
+    assert_eq!(study.storage, Address::Memory);
+    assert_eq!(study.definition.strategy, StrategySpec::LogEi {});
+    assert!(study.command.is_none() && !study.definition.noisy);
+}
+
+#[test]
+fn mistakes_are_named_with_their_place_and_a_way_out() {
+    let cases: [(&str, &str, &[&str]); 14] = [
+        ("name = \"train\"\n", "", &["study.name", "missing"]),
+        (
+            "direction = \"minimize\"\n",
+            "",
+            &["study.direction", "\"maximize\""],
+        ),
+        (
+            "\"minimize\"",
+            "\"minimise\"",
+            &["line 3", "did you mean \"minimize\"?"],
+        ),
+        (
+            "trials = 40",
+            "trials = 0",
+            &["line 4", "study.trials = 0", "1 to"],
+        ),
+        (
+            "trials = 40",
+            "trials = 9000",
+            &["study.trials = 9000", "\"random\""],
+        ),
+        (
+            "trials = 40",
+            "trails = 40",
+            &["unknown key study.trails", "did you mean trials?"],
+        ),
+        (
+            "sqlite:train.db",
+            "train.db",
+            &["line 5", "study.storage", "sqlite:FILE"],
+        ),
+        ("high = 1.0", "high = 0.0", &["space.rate", "below high"]),
+        (
+            "\"gp-ucb\"",
+            "\"gp_ucb\"",
+            &["strategy.name", "did you mean \"gp-ucb\"?"],
+        ),
+        (
+            "\"gp-ucb\"",
+            "\"sobol\"",
+            &["strategy.ucb_multiplier", "remove it"],
+        ),
+        (
+            "ucb_multiplier = 1.5",
+            "ucb_multiplier = -1",
+            &["strategy.ucb_multiplier = -1"],
+        ),
+        ("{rate}", "{rat}", &["objective", "{rat} is no parameter"]),
+        (
+            "timeout_s = 5",
+            "timeout_s = 0",
+            &["objective.timeout_s = 0", "above 0"],
+        ),
+        (
+            "command = [\"true\", \"{rate}\"]\n",
+            "",
+            &["objective.command is missing"],
+        ),
+    ];
+    for (from, to, words) in cases {
+        assert!(WHOLE.contains(from), "{from}");
+        let message = load(&WHOLE.replacen(from, to, 1)).unwrap_err().to_string();
+        for word in words {
+            assert!(message.contains(word), "{from:?} → {to:?}: {message}");
+        }
+        assert!(message.starts_with("/tmp/study.toml"), "{message}");
+    }
+}
+
+const META: &str = "[meta]\nstudies = [\"sqlite:a.db\", \"old/b.csv\"]\n";
+
+#[test]
+fn old_studies_stand_in_for_strategy_and_initial_design() {
+    let end = WHOLE.find("[strategy]").unwrap();
+    let short = format!("{}{META}", &WHOLE[..end]);
+    let study = load(&short).unwrap();
+    assert_eq!(study.definition.strategy, StrategySpec::RmGpUcb {});
+    assert_eq!(study.definition.n_initial, 0);
+    let meta = study.meta.unwrap();
+    let sources: Vec<&str> = meta.sources.iter().map(|source| source.text()).collect();
+    assert_eq!(sources, ["sqlite:a.db", "old/b.csv"]);
+    assert_eq!(meta.settings, crate::MetaSettings::default());
+    // A scale of its own needs some trials, and rankings have no other.
+    let own = load(&(short.clone() + "scale = \"own\"\n")).unwrap();
+    assert_eq!(own.definition.n_initial, 8);
+    let ranked = load(&(short.clone() + "[strategy]\nname = \"rgpe\"\n")).unwrap();
+    assert_eq!(ranked.meta.unwrap().settings.scale, MetaScale::Own);
+    let given = short.replace("trials = 40", "trials = 40\ninitial = 3");
+    assert_eq!(load(&given).unwrap().definition.n_initial, 3);
+    let none = WHOLE.replace("trials = 40", "trials = 40\ninitial = 0");
+    assert!(load(&none).is_err());
+}
+
+#[test]
+fn mistakes_about_old_studies_are_named_with_their_place_and_a_way_out() {
+    let end = WHOLE.find("[strategy]").unwrap();
+    let whole = format!("{}[strategy]\nname = \"rm-gp-ts\"\n{META}", &WHOLE[..end]);
+    load(&whole).unwrap();
+    let replaced = |from: &str, to: &str| {
+        assert!(whole.contains(from), "{from}");
+        whole.replacen(from, to, 1)
+    };
+    let added = |line: &str| format!("{whole}{line}\n");
+    let cases: [(String, &[&str]); 13] = [
+        (
+            replaced("rm-gp-ts", "log-ei"),
+            &["strategy \"log-ei\" does not learn", "\"taf\""],
+        ),
+        (
+            replaced(META, ""),
+            &["\"rm-gp-ts\" learns from old studies", "[meta]"],
+        ),
+        (
+            replaced("[meta]\nstudies", "[meta]\nstudy"),
+            &["meta.study", "did you mean studies?"],
+        ),
+        (
+            replaced("[\"sqlite:a.db\", \"old/b.csv\"]", "[]"),
+            &["meta.studies = []", "1 to 100"],
+        ),
+        (
+            replaced("sqlite:a.db", "a.db"),
+            &["meta.studies[0]", "did you mean \"sqlite:a.db\"?"],
+        ),
+        (
+            replaced("old/b.csv", "sqlite:a.db"),
+            &["\"sqlite:a.db\" is named twice"],
+        ),
+        (
+            added("mismatch = \"share\""),
+            &["meta.mismatch", "did you mean \"shared\"?"],
+        ),
+        (
+            added("decay = 1.0"),
+            &["line 21", "meta.decay = 1.0", "between 0 and 1"],
+        ),
+        (added("gap_exponent = -1"), &["meta.gap_exponent = -1"]),
+        (added("rate = -1.0"), &["meta.rate = -1.0", "at least 0"]),
+        (
+            added("trials_max = 0"),
+            &["meta.trials_max = 0", "1 to 5000"],
+        ),
+        (
+            added("values = { x = [1] }"),
+            &["meta.values.x = [1]", "a number, or the name"],
+        ),
+        (
+            added("rate = 0.5").replace("rm-gp-ts", "taf"),
+            &["meta.rate is for \"rm-gp-ucb\"", "instead of \"taf\""],
+        ),
+    ];
+    for (text, words) in cases {
+        let message = load(&text).unwrap_err().to_string();
+        for word in words {
+            assert!(message.contains(word), "{text}: {message}");
+        }
+    }
+    let ranked = added("scale = \"common\"").replace("rm-gp-ts", "rgpe");
+    let message = load(&ranked).unwrap_err().to_string();
+    assert!(message.contains("which have no scale"), "{message}");
+    let secret = replaced("sqlite:a.db", "postgresql://me:secret@host:x/db");
+    assert!(!load(&secret).unwrap_err().to_string().contains("secret"));
+}
+
+#[test]
+fn random_search_may_have_more_trials_than_a_surrogate_takes() {
+    let text = WHOLE.replace("trials = 40", "trials = 9000");
+    let text = text.replace("\"gp-ucb\"\nucb_multiplier = 1.5", "\"random\"");
+    assert_eq!(load(&text).unwrap().n_trials, 9000);
+}

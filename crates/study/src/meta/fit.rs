@@ -1,0 +1,349 @@
+//! How the trials of an old study are made to fit the space of a new one.
+
+use fedbo_optim::sobol_point;
+use fedbo_space::{Direction, Kind, Parameter, Space, Value};
+use fedbo_streams::{Purpose, Seed};
+
+use super::source::OldTrials;
+use super::{LeftOut, MetaError, MetaSettings, Mismatch, OldStudy};
+
+/// The new study's side.
+pub(super) struct Fitting<'a> {
+    pub(super) space: &'a Space,
+    pub(super) direction: Direction,
+    pub(super) seed: Seed,
+    pub(super) settings: &'a MetaSettings,
+}
+
+/// Where the values of one of the new parameters come from.
+enum Column<'a> {
+    /// From this column of the old study.
+    Old(usize),
+    /// They were this one in all old trials.
+    Given(&'a Value),
+    /// The old study is constant in it: any will do.
+    Spread,
+}
+
+impl Fitting<'_> {
+    /// The old study's usable trials as points of the new space; `index` is its place among all.
+    ///
+    /// A parameter that the old study did not have, and for which `[meta.values]` has none, is spread evenly over its range: under
+    /// the assumption that the old study is constant in it, an observation at one of its values is one at any other, and a spread
+    /// lets the model see that it is constant, and a distance be the mean over the parameter.
+    pub(super) fn fit(
+        &self,
+        old: OldTrials,
+        index: u64,
+        source_text: &str,
+    ) -> Result<OldStudy, MetaError> {
+        if let Some(theirs) = old.direction
+            && theirs != self.direction
+        {
+            return Err(MetaError::Direction {
+                source_text: source_text.to_owned(),
+                theirs: theirs.to_string(),
+                ours: self.direction.to_string(),
+            });
+        }
+        let columns = self.columns(&old);
+        let differences = self.differences(&old, &columns);
+        if self.settings.mismatch == Mismatch::Refuse && !differences.is_empty() {
+            return Err(MetaError::Space {
+                source_text: source_text.to_owned(),
+                differences,
+            });
+        }
+        if !columns
+            .iter()
+            .any(|column| matches!(column, Column::Old(_)))
+        {
+            return Err(MetaError::NothingShared {
+                source_text: source_text.to_owned(),
+            });
+        }
+        let mut left_out = old.left_out.clone();
+        let mut rows = Vec::new();
+        let scramble = self.seed.stream(Purpose::MetaTask, index, 0).bits();
+        for (row, (texts, value)) in old.rows.iter().enumerate() {
+            match self.point(&columns, texts, (row, scramble)) {
+                Ok(point) => rows.push((point, *value)),
+                Err(why) => count(&mut left_out, 1, &why),
+            }
+        }
+        let n_usable = rows.len();
+        let rows = self.thinned(rows);
+        if rows.len() < n_usable {
+            let why = format!("beyond trials_max = {}", self.settings.trials_max);
+            count(&mut left_out, n_usable - rows.len(), &why);
+        }
+        if rows.is_empty() {
+            let why: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+            return Err(MetaError::NoTrial {
+                source_text: source_text.to_owned(),
+                why: match why.is_empty() {
+                    true => "it is empty".to_owned(),
+                    false => why.join(", "),
+                },
+            });
+        }
+        let dropped = self.dropped(&old, &columns);
+        let parameters = self.space.parameters().iter();
+        Ok(OldStudy {
+            name: old.name.clone(),
+            source: Some(source_text.to_owned()),
+            parameters: parameters.map(|each| each.name().to_owned()).collect(),
+            rows,
+            noisy: old.noisy || !dropped.is_empty(),
+            assumptions: self.assumptions(&columns, &dropped),
+            left_out,
+        })
+    }
+
+    /// The new parameters that old studies may be given a value for are checked once for all.
+    pub(super) fn check_values(&self) -> Result<(), MetaError> {
+        for (name, value) in &self.settings.values {
+            let refused = |message: String| MetaError::Value {
+                name: name.clone(),
+                message,
+            };
+            let parameter = self.space.parameter(name);
+            let parameter = parameter.map_err(|error| refused(error.to_string()))?;
+            cell(parameter, &value.to_string()).map_err(|_| {
+                let found = match value {
+                    Value::Choice(text) => format!("{text:?}"),
+                    number => number.to_string(),
+                };
+                refused(format!("{found}, expected {}", parameter.kind()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether `[meta.values]` says what this parameter was in the old study.
+    pub(super) fn uses_value(&self, old: &OldTrials, name: &str) -> bool {
+        let columns = self.columns(old);
+        let mut pairs = self.space.parameters().iter().zip(&columns);
+        pairs.any(|(each, column)| each.name() == name && matches!(column, Column::Given(_)))
+    }
+
+    fn columns(&self, old: &OldTrials) -> Vec<Column<'_>> {
+        let of = |parameter: &Parameter| {
+            let name = parameter.name();
+            let at = old.parameters.iter().position(|each| each == name);
+            match (at, self.settings.values.get(name)) {
+                (Some(at), _) if is_comparable(parameter, old) => Column::Old(at),
+                (_, Some(value)) => Column::Given(value),
+                _ => Column::Spread,
+            }
+        };
+        self.space.parameters().iter().map(of).collect()
+    }
+
+    /// Parameters that the old study varied and this one does not have.
+    fn dropped<'a>(&self, old: &'a OldTrials, columns: &[Column<'_>]) -> Vec<&'a str> {
+        let is_used = |at: usize| {
+            columns
+                .iter()
+                .any(|c| matches!(c, Column::Old(used) if *used == at))
+        };
+        let names = old.parameters.iter().enumerate();
+        let unused = names.filter(|(at, _)| !is_used(*at));
+        unused.map(|(_, name)| name.as_str()).collect()
+    }
+
+    fn assumptions(&self, columns: &[Column<'_>], dropped: &[&str]) -> Vec<String> {
+        let pairs = self.space.parameters().iter().zip(columns);
+        let mut words: Vec<String> = pairs
+            .filter_map(|(parameter, column)| match column {
+                Column::Old(_) => None,
+                Column::Given(value) => Some(format!("{} was {value}", parameter.name())),
+                Column::Spread => Some(format!("taken as constant in {}", parameter.name())),
+            })
+            .collect();
+        words.extend(
+            dropped
+                .iter()
+                .map(|name| format!("the effect of {name} counts as noise")),
+        );
+        words
+    }
+
+    /// One entry for each parameter in which the spaces differ, with both sides.
+    fn differences(&self, old: &OldTrials, columns: &[Column<'_>]) -> Vec<String> {
+        let mut differences = Vec::new();
+        for (parameter, column) in self.space.parameters().iter().zip(columns) {
+            let (name, ours) = (parameter.name(), parameter.kind());
+            let theirs = old
+                .space
+                .as_ref()
+                .and_then(|space| space.parameter(name).ok());
+            match (theirs, column) {
+                (Some(theirs), _) if !is_same_range(theirs.kind(), ours) => {
+                    differences.push(format!("{name}: {} there, {ours} here", theirs.kind()));
+                }
+                (Some(_), _) | (None, Column::Given(_)) => {}
+                (None, Column::Spread) => differences.push(format!(
+                    "{name}: not there (if it had a fixed value there, say so in [meta.values]), {ours} here"
+                )),
+                (None, Column::Old(at)) => {
+                    let outside: Vec<&str> = old
+                        .rows
+                        .iter()
+                        .map(|(texts, _)| texts[*at].as_str())
+                        .filter(|text| cell(parameter, text).is_err())
+                        .collect();
+                    if let Some(first) = outside.first() {
+                        let (n_outside, n) = (outside.len(), old.rows.len());
+                        differences.push(format!(
+                            "{name}: {first:?} there (of {n} values, {n_outside} are so), {ours} here"
+                        ));
+                    }
+                }
+            }
+        }
+        for name in self.dropped(old, columns) {
+            if self.space.parameter(name).is_err() {
+                differences.push(format!("{name}: not here"));
+            }
+        }
+        differences
+    }
+
+    /// A point of the new space, or why there is none.
+    fn point(
+        &self,
+        columns: &[Column<'_>],
+        texts: &[String],
+        (row, scramble): (usize, u32),
+    ) -> Result<Vec<Value>, String> {
+        let n_spread = columns
+            .iter()
+            .filter(|c| matches!(c, Column::Spread))
+            .count();
+        let mut spread = sobol_point(n_spread, row, scramble).into_iter();
+        let pairs = self.space.parameters().iter().zip(columns);
+        pairs
+            .map(|(parameter, column)| {
+                let outside = |()| format!("outside the range of {} here", parameter.name());
+                match column {
+                    Column::Old(at) => cell(parameter, &texts[*at]).map_err(outside),
+                    Column::Given(value) => cell(parameter, &value.to_string()).map_err(outside),
+                    Column::Spread => Ok(at_share(parameter, spread.next().unwrap_or(0.5))),
+                }
+            })
+            .collect()
+    }
+
+    /// At most `trials_max` of the trials: evenly through their order, and the best.
+    fn thinned(&self, mut rows: Vec<(Vec<Value>, f64)>) -> Vec<(Vec<Value>, f64)> {
+        let (n, max) = (rows.len(), self.settings.trials_max);
+        if n <= max {
+            return rows;
+        }
+        let mut best = 0;
+        for (index, (_, value)) in rows.iter().enumerate() {
+            if self.direction.is_better(*value, rows[best].1) {
+                best = index;
+            }
+        }
+        let mut kept: Vec<usize> = (0..max).map(|place| place * n / max).collect();
+        // The best takes the place of its neighbour before it.
+        if let Err(place) = kept.binary_search(&best) {
+            kept[place.saturating_sub(1)] = best;
+        }
+        let mut index = 0;
+        rows.retain(|_| {
+            index += 1;
+            kept.binary_search(&(index - 1)).is_ok()
+        });
+        rows
+    }
+}
+
+fn count(left_out: &mut Vec<LeftOut>, n_trials: usize, why: &str) {
+    match left_out.iter_mut().find(|each| each.why == why) {
+        Some(known) => known.n_trials += n_trials,
+        None => left_out.push(LeftOut {
+            n_trials,
+            why: why.to_owned(),
+        }),
+    }
+}
+
+/// A parameter's value from a text; nothing if it has none such.
+fn cell(parameter: &Parameter, text: &str) -> Result<Value, ()> {
+    match parameter.kind() {
+        // As it is: a name may begin or end with blanks.
+        Kind::Categorical { choices } => match choices.iter().any(|choice| choice == text) {
+            true => Ok(Value::Choice(text.to_owned())),
+            false => Err(()),
+        },
+        _ => parameter.parse(text).map_err(|_| ()),
+    }
+}
+
+/// The value at a share of the parameter's range.
+fn at_share(parameter: &Parameter, share: f64) -> Value {
+    if let Kind::Categorical { choices } = parameter.kind() {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share in [0,1) of a number of choices"
+        )]
+        let index = (share * choices.len() as f64) as usize;
+        return Value::Choice(choices[index.min(choices.len() - 1)].clone());
+    }
+    let alone = Space::new(vec![parameter.clone()]);
+    let space = alone.unwrap_or_else(|error| unreachable!("one parameter is a space: {error}"));
+    let point = space.decode(&[share]);
+    let value = point.get(parameter.name()).cloned();
+    value.unwrap_or_else(|| unreachable!("a decoded point has its parameter"))
+}
+
+/// Whether an old parameter of this name is the same quantity: two numbers, or two lists of names.
+fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
+    let theirs = old
+        .space
+        .as_ref()
+        .map(|space| space.parameter(parameter.name()));
+    let is_names = |kind: &Kind| matches!(kind, Kind::Categorical { .. });
+    match theirs {
+        Some(Ok(theirs)) => is_names(theirs.kind()) == is_names(parameter.kind()),
+        Some(Err(_)) | None => true,
+    }
+}
+
+/// Whether both have the same values; the scale is the new study's business.
+fn is_same_range(theirs: &Kind, ours: &Kind) -> bool {
+    #[expect(
+        clippy::float_cmp,
+        reason = "bounds that were written down, not computed"
+    )]
+    match (theirs, ours) {
+        (
+            Kind::Float {
+                low: a, high: b, ..
+            },
+            Kind::Float {
+                low: c, high: d, ..
+            },
+        ) => a == c && b == d,
+        (
+            Kind::Int {
+                low: a, high: b, ..
+            },
+            Kind::Int {
+                low: c, high: d, ..
+            },
+        ) => a == c && b == d,
+        (Kind::Categorical { choices: theirs }, Kind::Categorical { choices: ours }) => {
+            theirs.len() == ours.len() && theirs.iter().all(|each| ours.contains(each))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

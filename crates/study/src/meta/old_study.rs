@@ -1,0 +1,175 @@
+//! What is kept of an old study.
+
+use std::fmt;
+
+use fedbo_space::{Direction, Point, Value};
+use serde::{Deserialize, Serialize};
+
+use super::MetaError;
+
+/// The trials of an old study that a new one learns from, as points of the new one's space.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OldStudy {
+    /// Its name, for reports.
+    pub name: String,
+    /// Where it was read, as the new study's file says, without a password; `None` where a program gave its trials.
+    pub source: Option<String>,
+    /// Names of the parameters, in the order of `rows`.
+    pub parameters: Vec<String>,
+    /// One entry a trial in the order of telling: the parameters' values, and the trial's own in the user's sign.
+    pub rows: Vec<(Vec<Value>, f64)>,
+    /// Whether equal points may have had different values.
+    pub noisy: bool,
+    /// How it was made to fit the new space, each in a few words.
+    pub assumptions: Vec<String>,
+    /// What of the old study is not used.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Trials that are not used, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftOut {
+    /// How many.
+    pub n_trials: usize,
+    /// Why, in words that complete "3 …".
+    pub why: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.n_trials, self.why)
+    }
+}
+
+impl OldStudy {
+    /// Trials that a program has at hand: points of the new study's space and their values in the user's own sign.
+    ///
+    /// ```
+    /// use fedbo_space::{ParameterSpec, Point, Value};
+    /// use fedbo_study::{Definition, OldStudy, Study};
+    ///
+    /// let at = |x: f64| Point::new(vec![("x".to_owned(), Value::Float(x))]);
+    /// let last_year = (0..9).map(|i| f64::from(i) / 4.0 - 1.0).map(|x| (at(x), (x - 0.5).powi(2)));
+    /// let definition = Definition::new("this-year")
+    ///     .parameter("x", ParameterSpec::float(-1.0, 1.0))
+    ///     .minimize()
+    ///     .learn_from(OldStudy::new("last-year", last_year)?);
+    /// let study = Study::in_memory(&definition)?;
+    /// study.optimize(3, |point| Ok((point.number("x") - 0.45).powi(2)))?;
+    /// let first = &study.trials()?[0];
+    /// assert!((first.point.number("x") - 0.5).abs() < 0.2, "the first query asks the old study");
+    /// let history = study.transfer_history()?.expect("it learns from an old study");
+    /// assert_eq!(history.len(), 4, "before the first trial, and after each");
+    /// # Ok::<(), fedbo_study::StudyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no trial, or points name different parameters. Whether they lie in the space is checked with the definition.
+    pub fn new(
+        name: impl Into<String>,
+        trials: impl IntoIterator<Item = (Point, f64)>,
+    ) -> Result<Self, MetaError> {
+        let name = name.into();
+        let mut parameters: Vec<String> = Vec::new();
+        let mut rows = Vec::new();
+        for (index, (point, value)) in trials.into_iter().enumerate() {
+            let names: Vec<&str> = point.iter().map(|(name, _)| name).collect();
+            if index == 0 {
+                parameters = names.into_iter().map(str::to_owned).collect();
+            } else if names != parameters {
+                return Err(MetaError::Trial {
+                    name,
+                    index,
+                    message: format!(
+                        "it names {}, the first trial {}",
+                        names.join(", "),
+                        parameters.join(", ")
+                    ),
+                });
+            }
+            rows.push((
+                point.iter().map(|(_, value)| value.clone()).collect(),
+                value,
+            ));
+        }
+        if rows.is_empty() {
+            return Err(MetaError::NoTrial {
+                source_text: name,
+                why: "none was given".to_owned(),
+            });
+        }
+        Ok(Self {
+            name,
+            source: None,
+            parameters,
+            rows,
+            noisy: false,
+            assumptions: Vec::new(),
+            left_out: Vec::new(),
+        })
+    }
+
+    /// One that was not read: its place alone.
+    pub(crate) fn unread(source: &str) -> Self {
+        Self {
+            name: String::new(),
+            source: Some(source.to_owned()),
+            parameters: Vec::new(),
+            rows: Vec::new(),
+            noisy: false,
+            assumptions: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Where it was read, or its name if a program gave it.
+    pub fn place(&self) -> &str {
+        self.source.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Number of trials that are used.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none, which a checked definition does not have.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The trials that are used: points of the new space and values in the user's sign.
+    pub fn trials(&self) -> impl Iterator<Item = (Point, f64)> + '_ {
+        self.rows.iter().map(|(values, value)| {
+            let names = self.parameters.iter().cloned();
+            (
+                Point::new(names.zip(values.iter().cloned()).collect()),
+                *value,
+            )
+        })
+    }
+
+    /// Its best value that is used.
+    pub fn best(&self, direction: Direction) -> Option<f64> {
+        let values = self.rows.iter().map(|(_, value)| *value);
+        values.reduce(|best, value| match direction.is_better(value, best) {
+            true => value,
+            false => best,
+        })
+    }
+
+    /// Whether both say the same, whatever they are called.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        let named = Self {
+            name: other.name.clone(),
+            ..self.clone()
+        };
+        named == *other
+    }
+
+    /// Number of trials that are not used.
+    pub fn n_left_out(&self) -> usize {
+        self.left_out.iter().map(|each| each.n_trials).sum()
+    }
+}

@@ -1,0 +1,225 @@
+//! Where an old study is: the storage that holds it, or a CSV of its trials.
+
+use std::path::{Path, PathBuf};
+
+use fedbo_space::{Direction, Space, Value};
+use fedbo_storage::{Address, Mode, StorageError, Told, TrialState};
+
+use super::{LeftOut, MetaError, trials_csv};
+use crate::{Study, StudyError};
+
+/// An old study as `[meta] studies` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldSource {
+    /// As the file names it, without a password.
+    text: String,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A storage, and the study's name where it holds several.
+    Storage(Address, Option<String>),
+    Csv(PathBuf),
+}
+
+/// What stands there, before it is made to fit a new space.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OldTrials {
+    pub(super) name: String,
+    pub(super) direction: Option<Direction>,
+    /// Its space; a CSV does not say.
+    pub(super) space: Option<Space>,
+    pub(super) noisy: bool,
+    /// Names of the parameters.
+    pub(super) parameters: Vec<String>,
+    /// Trials with a finite value in the order of telling (of a CSV, of its rows): parameters as texts.
+    pub(super) rows: Vec<(Vec<String>, f64)>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+impl OldSource {
+    /// What a text names; relative files are relative to `folder`.
+    ///
+    /// # Errors
+    /// What was expected instead, in words.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
+        let path = Path::new(text);
+        let is_csv = path
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("csv"));
+        if is_csv && text.parse::<Address>().is_err() {
+            return Ok(Self {
+                text: text.to_owned(),
+                place: Place::Csv(folder.join(path)),
+            });
+        }
+        let (address, name) = match text.rsplit_once('#') {
+            Some((address, name)) if !name.is_empty() => (address, Some(name.to_owned())),
+            _ => (text, None),
+        };
+        let expected = |hint: &str| {
+            format!(
+                "\"sqlite:FILE\" or \"postgresql://USER@HOST/DATABASE\", with #STUDY behind it where it holds several, or \"FILE.csv\" \
+                 as fedbo export writes it{hint}"
+            )
+        };
+        match address.parse::<Address>() {
+            Ok(Address::Memory) => Err(expected("")),
+            Ok(address) => Ok(Self {
+                text: match &name {
+                    Some(name) => format!("{address}#{name}"),
+                    None => address.to_string(),
+                },
+                place: Place::Storage(address.relative_to(folder), name),
+            }),
+            Err(StorageError::Address { hint, .. }) => Err(expected(&hint)),
+            Err(other) => Err(other.to_string()),
+        }
+    }
+
+    /// As the file names it, without a password.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Reads it. `own` is where the new study is kept, and its name.
+    pub(super) fn read(&self, own: (&Address, &str)) -> Result<OldTrials, MetaError> {
+        match &self.place {
+            Place::Csv(path) => trials_csv::read(path, &self.text),
+            Place::Storage(address, name) => self.read_stored(address, name.as_deref(), own),
+        }
+    }
+
+    fn read_stored(
+        &self,
+        address: &Address,
+        name: Option<&str>,
+        own: (&Address, &str),
+    ) -> Result<OldTrials, MetaError> {
+        let unreadable = |error: StudyError| {
+            let way = match &error {
+                StudyError::WhichStudy { .. } => {
+                    format!("; write {:?}", format!("{}#STUDY", self.text))
+                }
+                _ => String::new(),
+            };
+            MetaError::Unreadable {
+                source_text: self.text.clone(),
+                message: format!("{error}{way}"),
+            }
+        };
+        let itself = || MetaError::Itself {
+            source_text: self.text.clone(),
+        };
+        let is_own_place = is_same(address, own.0);
+        if is_own_place && name == Some(own.1) {
+            return Err(itself());
+        }
+        let storage = fedbo_storage::open(address, Mode::Existing);
+        let storage = storage.map_err(|error| unreadable(error.into()))?;
+        let study = Study::load(storage, name).map_err(unreadable)?;
+        let definition = study.definition();
+        if is_own_place && definition.name == own.1 {
+            return Err(itself());
+        }
+        let mut trials = study.trials().map_err(unreadable)?;
+        trials.sort_by_key(|trial| trial.told_seq);
+        let count =
+            |of: &dyn Fn(&TrialState) -> bool| trials.iter().filter(|t| of(&t.state)).count();
+        let left_out = [
+            (
+                count(&|state| matches!(state, TrialState::Told(Told::Failed { .. }))),
+                "failed",
+            ),
+            (
+                count(&|state| !matches!(state, TrialState::Told(_))),
+                "not finished",
+            ),
+        ];
+        let space = study.space();
+        let rows = trials.iter().filter_map(|trial| {
+            let texts = space.parameters().iter().map(|parameter| {
+                let value = trial.point.get(parameter.name());
+                value.map_or_else(String::new, Value::to_string)
+            });
+            Some((texts.collect(), trial.value().filter(|v| v.is_finite())?))
+        });
+        Ok(OldTrials {
+            name: definition.name.clone(),
+            direction: Some(definition.direction),
+            noisy: definition.noisy,
+            parameters: space
+                .parameters()
+                .iter()
+                .map(|parameter| parameter.name().to_owned())
+                .collect(),
+            rows: rows.collect(),
+            left_out: left_out
+                .into_iter()
+                .filter(|(n_trials, _)| *n_trials > 0)
+                .map(|(n_trials, why)| LeftOut {
+                    n_trials,
+                    why: why.to_owned(),
+                })
+                .collect(),
+            space: Some(space.clone()),
+        })
+    }
+}
+
+/// Whether both are the same storage.
+fn is_same(one: &Address, other: &Address) -> bool {
+    match (one, other) {
+        (Address::Sqlite(one), Address::Sqlite(other)) => {
+            one == other
+                || matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
+        }
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_names_a_storage_a_study_in_it_or_a_table() {
+        let folder = Path::new("/data");
+        let parse = |text: &str| OldSource::parse(text, folder).map(|source| source.place);
+        let sqlite = |path: &str| Address::Sqlite(path.into());
+        let cases = [
+            ("sqlite:a.db", Place::Storage(sqlite("/data/a.db"), None)),
+            (
+                "sqlite:a.db#lr 2025",
+                Place::Storage(sqlite("/data/a.db"), Some("lr 2025".into())),
+            ),
+            (
+                "sqlite:a#b.db#x",
+                Place::Storage(sqlite("/data/a#b.db"), Some("x".into())),
+            ),
+            ("sqlite:a.csv", Place::Storage(sqlite("/data/a.csv"), None)),
+            ("a.CSV", Place::Csv("/data/a.CSV".into())),
+            ("/b/a.csv", Place::Csv("/b/a.csv".into())),
+        ];
+        for (text, place) in cases {
+            assert_eq!(parse(text), Ok(place), "{text}");
+        }
+        for text in ["a.db", "memory:", "", "#x", "study.toml"] {
+            assert!(parse(text).unwrap_err().contains("sqlite:FILE"), "{text}");
+        }
+        assert!(
+            parse("a.db")
+                .unwrap_err()
+                .contains("did you mean \"sqlite:a.db\"?")
+        );
+    }
+
+    #[test]
+    fn a_password_is_not_kept_in_the_text() {
+        let text = "postgresql://me:secret@host/db#lr";
+        let source = OldSource::parse(text, Path::new(".")).unwrap();
+        assert!(!source.text().contains("secret"), "{}", source.text());
+        assert!(source.text().ends_with("/db#lr"));
+    }
+}

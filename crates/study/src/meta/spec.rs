@@ -1,0 +1,166 @@
+//! What a study's definition holds of old studies.
+
+use std::collections::BTreeMap;
+
+use fedbo_algorithms::StrategyError;
+use fedbo_algorithms::meta::{
+    MetaBeliefSettings, MetaShare, MetaTask, OutputScale, TaskWeighting, TaskWeights,
+};
+use fedbo_optim::Points;
+use fedbo_space::{Direction, Space, Value};
+use serde::{Deserialize, Serialize};
+
+use super::{MetaError, OldStudy};
+use crate::StudyError;
+
+/// The old studies that a study learns from, with their trials: it never reads them again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetaSpec {
+    /// How they were read and are weighed.
+    pub settings: MetaSettings,
+    /// What was read, in the order of the file.
+    pub studies: Vec<OldStudy>,
+}
+
+/// How old studies are read and weighed: what `[meta]` says beside their names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetaSettings {
+    /// What happens where spaces differ.
+    pub mismatch: Mismatch,
+    /// In which units values are compared.
+    pub scale: MetaScale,
+    /// Most trials of one old study that are used.
+    pub trials_max: usize,
+    /// What old studies used for parameters that they did not have.
+    pub values: BTreeMap<String, Value>,
+    /// r: by this factor at least, the old studies' share falls with each trial.
+    pub decay: f64,
+    /// ε: how much faster it falls when old studies are far from this one.
+    pub gap_exponent: f64,
+    /// η: how fast weights follow distances; 0 keeps all weights equal.
+    pub rate: f64,
+}
+
+impl MetaSettings {
+    /// Most trials of one old study unless the file says otherwise.
+    pub const TRIALS_MAX: usize = 1000;
+}
+
+impl Default for MetaSettings {
+    /// Equal spaces, a common scale, and the weighting of the thesis' experiments.
+    fn default() -> Self {
+        let share = MetaShare::default();
+        Self {
+            mismatch: Mismatch::default(),
+            scale: MetaScale::default(),
+            trials_max: Self::TRIALS_MAX,
+            values: BTreeMap::new(),
+            decay: share.decay,
+            gap_exponent: share.gap_exponent,
+            rate: 1.0,
+        }
+    }
+}
+
+/// What happens where an old study's space is another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mismatch {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// What both spaces have is used. An old study is taken as constant in parameters that it did not have, and as noisy
+    /// where it varied parameters that the new study does not have.
+    Shared,
+}
+
+/// In which units values of old studies are compared with the new ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetaScale {
+    /// All shifted and divided alike: another level is another function.
+    #[default]
+    Common,
+    /// Each study by its own mean and standard deviation: shapes are compared.
+    Own,
+    /// As they are.
+    Raw,
+}
+
+impl MetaScale {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Common => "common",
+            Self::Own => "own",
+            Self::Raw => "raw",
+        }
+    }
+
+    pub(crate) fn output_scale(self) -> OutputScale {
+        match self {
+            Self::Common => OutputScale::Common,
+            Self::Own => OutputScale::Own,
+            Self::Raw => OutputScale::Raw,
+        }
+    }
+}
+
+impl MetaSettings {
+    /// The checked weighting of robust meta-learning.
+    pub(crate) fn belief(&self) -> Result<MetaBeliefSettings, StrategyError> {
+        let weighting = TaskWeighting::Online { rate: self.rate };
+        TaskWeights::new(weighting.clone(), 1)?;
+        let meta_share = MetaShare {
+            decay: self.decay,
+            gap_exponent: self.gap_exponent,
+        };
+        Ok(MetaBeliefSettings {
+            weighting,
+            meta_share: meta_share.validate()?,
+            ..MetaBeliefSettings::default()
+        })
+    }
+}
+
+impl MetaSpec {
+    /// Whether some old study's equal points may have had different values.
+    pub(crate) fn has_noise(&self) -> bool {
+        self.studies.iter().any(|study| study.noisy)
+    }
+
+    /// The old studies in the unit cube of the new space, to be maximized.
+    pub(crate) fn tasks(
+        &self,
+        space: &Space,
+        direction: Direction,
+    ) -> Result<Vec<MetaTask>, StudyError> {
+        let task = |study: &OldStudy| {
+            let mut inputs = Points::new(space.dim());
+            let mut outputs = Vec::with_capacity(study.len());
+            for (index, (point, value)) in study.trials().enumerate() {
+                let refused = |message: String| MetaError::Trial {
+                    name: study.name.clone(),
+                    index,
+                    message,
+                };
+                let point = space.normalize(&point);
+                let unit = point.and_then(|point| space.encode(&point));
+                inputs.push(&unit.map_err(|error| refused(error.to_string()))?);
+                if !value.is_finite() {
+                    return Err(refused(format!("{value} is not a finite number")));
+                }
+                outputs.push(direction.to_maximize(value));
+            }
+            Ok(MetaTask {
+                name: study.name.clone(),
+                inputs,
+                outputs,
+            })
+        };
+        let tasks = self.studies.iter().map(task);
+        Ok(tasks.collect::<Result<_, MetaError>>()?)
+    }
+}

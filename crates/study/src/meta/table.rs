@@ -1,0 +1,255 @@
+//! `[meta]` in `study.toml`, and how what it names is read.
+
+use std::collections::BTreeMap;
+
+use fedbo_config::{Check, FileError};
+use fedbo_space::{Space, Value};
+use fedbo_storage::Address;
+use fedbo_streams::Seed;
+use serde::Deserialize;
+
+use super::fit::Fitting;
+use super::{MetaError, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy};
+use crate::{Definition, StrategySpec};
+
+/// The table: plain data, not yet checked.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct MetaTable {
+    studies: Option<Vec<String>>,
+    mismatch: Option<String>,
+    scale: Option<String>,
+    trials_max: Option<usize>,
+    values: BTreeMap<String, serde_json::Value>,
+    decay: Option<f64>,
+    gap_exponent: Option<f64>,
+    rate: Option<f64>,
+}
+
+/// A checked `[meta]`: which old studies, and how they are used. Nothing of them has been read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetaFile {
+    /// How they are read and weighed.
+    pub settings: MetaSettings,
+    /// Where they are, in the order of the file.
+    pub sources: Vec<OldSource>,
+}
+
+/// Most old studies of one study.
+const STUDIES_MAX: usize = 100;
+
+impl MetaTable {
+    pub(crate) fn validate(
+        &self,
+        check: Check<'_>,
+        strategy: &StrategySpec,
+    ) -> Result<MetaFile, FileError> {
+        let file = check.file;
+        let at = ["meta", "studies"];
+        let Some(studies) = &self.studies else {
+            let remedy =
+                "add studies = [\"sqlite:FILE\", ..], where the old studies are, or remove [meta]";
+            return Err(file.missing_error(&at, remedy));
+        };
+        if !(1..=STUDIES_MAX).contains(&studies.len()) {
+            let expected =
+                format!("a list of 1 to {STUDIES_MAX} old studies; without any, remove [meta]");
+            return Err(file.value_error(&at, expected));
+        }
+        let mut sources: Vec<OldSource> = Vec::with_capacity(studies.len());
+        for (index, text) in studies.iter().enumerate() {
+            let index = index.to_string();
+            let at = [at[0], at[1], &index];
+            let source = OldSource::parse(text, file.folder());
+            let source = source.map_err(|expected| match text.contains("://") {
+                true => file.error(&at, format!("{}, expected {expected}", at.join("."))), // a password may stand in it
+                false => file.value_error(&at, expected),
+            })?;
+            if sources.contains(&source) {
+                return Err(file.error(
+                    &at,
+                    format!("{:?} is named twice; remove one", source.text()),
+                ));
+            }
+            sources.push(source);
+        }
+        let default = MetaSettings::default();
+        let words = [("refuse", Mismatch::Refuse), ("shared", Mismatch::Shared)];
+        let mismatch = check.word(&["meta", "mismatch"], self.mismatch.as_deref(), &words)?;
+        let words = [MetaScale::Common, MetaScale::Own, MetaScale::Raw].map(|s| (s.name(), s));
+        let scale = check.word(&["meta", "scale"], self.scale.as_deref(), &words)?;
+        let default_scale = match strategy.weighs_by_distance() {
+            true => MetaScale::default(),
+            false => MetaScale::Own, // rankings know no other
+        };
+        if let Some(scale) = scale
+            && scale != default_scale
+            && !strategy.weighs_by_distance()
+        {
+            let message = format!(
+                "{:?} compares rankings, which have no scale; remove meta.scale = {:?}, or choose \"rm-gp-ucb\" or \"rm-gp-ts\"",
+                strategy.name(),
+                scale.name()
+            );
+            return Err(file.error(&["meta", "scale"], message));
+        }
+        let max = fedbo_algorithms::Surrogate::MAX_OBSERVATIONS;
+        let trials_max = self.trials_max.unwrap_or(default.trials_max);
+        let settings = MetaSettings {
+            mismatch: mismatch.unwrap_or_default(),
+            scale: scale.unwrap_or(default_scale),
+            trials_max: check.count(&["meta", "trials_max"], trials_max, max)?,
+            values: self.values(check)?,
+            decay: self.decay.unwrap_or(default.decay),
+            gap_exponent: self.gap_exponent.unwrap_or(default.gap_exponent),
+            rate: self.rate.unwrap_or(default.rate),
+        };
+        for (key, given) in [
+            ("decay", self.decay),
+            ("gap_exponent", self.gap_exponent),
+            ("rate", self.rate),
+        ] {
+            if given.is_none() {
+                continue;
+            }
+            if !strategy.weighs_by_distance() {
+                let message = format!(
+                    "meta.{key} is for \"rm-gp-ucb\" and \"rm-gp-ts\"; remove it, or choose one of them instead of {:?}",
+                    strategy.name()
+                );
+                return Err(file.error(&["meta", key], message));
+            }
+            let alone = MetaSettings {
+                decay: if key == "decay" {
+                    settings.decay
+                } else {
+                    default.decay
+                },
+                gap_exponent: if key == "gap_exponent" {
+                    settings.gap_exponent
+                } else {
+                    default.gap_exponent
+                },
+                rate: if key == "rate" {
+                    settings.rate
+                } else {
+                    default.rate
+                },
+                ..MetaSettings::default()
+            };
+            check.setting(&["meta", key], alone.belief())?;
+        }
+        Ok(MetaFile { settings, sources })
+    }
+
+    fn values(&self, check: Check<'_>) -> Result<BTreeMap<String, Value>, FileError> {
+        let value = |(name, given): (&String, &serde_json::Value)| {
+            let value = match given {
+                serde_json::Value::String(text) => Some(Value::Choice(text.clone())),
+                serde_json::Value::Number(number) => match number.as_i64() {
+                    Some(whole) => Some(Value::Int(whole)),
+                    None => number.as_f64().map(Value::Float),
+                },
+                _ => None,
+            };
+            let value = value.ok_or_else(|| {
+                let expected =
+                    "the parameter's value in the old studies: a number, or the name of a choice";
+                check.file.value_error(&["meta", "values", name], expected)
+            })?;
+            Ok((name.clone(), value))
+        };
+        self.values.iter().map(value).collect()
+    }
+}
+
+impl MetaFile {
+    /// Reads every old study and makes its trials fit a new study's space. `storage` is where the new study is kept.
+    ///
+    /// # Errors
+    /// If one cannot be read, is the new study itself, or does not fit.
+    pub fn read(
+        &self,
+        definition: &Definition,
+        space: &Space,
+        storage: &Address,
+    ) -> Result<Vec<OldStudy>, MetaError> {
+        let fitting = self.fitting(definition, space);
+        fitting.check_values()?;
+        let mut studies: Vec<OldStudy> = Vec::with_capacity(self.sources.len());
+        let mut unused: Vec<&String> = self.settings.values.keys().collect();
+        for (index, source) in (0..).zip(&self.sources) {
+            let old = source.read((storage, &definition.name))?;
+            unused.retain(|name| !fitting.uses_value(&old, name));
+            studies.push(fitting.fit(old, index, source.text())?);
+        }
+        if let Some(name) = unused.first() {
+            return Err(MetaError::Value {
+                name: name.to_string(),
+                message: "every old study has this parameter with values of its own; remove it"
+                    .to_owned(),
+            });
+        }
+        name_apart(&mut studies);
+        Ok(studies)
+    }
+
+    /// What differs now from what was read when the study began, in words; one entry an old study.
+    pub(crate) fn news(
+        &self,
+        definition: &Definition,
+        space: &Space,
+        storage: &Address,
+        stored: &[OldStudy],
+    ) -> Vec<String> {
+        let read = (0..).zip(&self.sources).map(|(index, source)| {
+            let fitting = self.fitting(definition, space);
+            let old = source.read((storage, &definition.name))?;
+            fitting.fit(old, index, source.text())
+        });
+        let news = read.zip(stored).filter_map(|(now, stored)| match now {
+            Ok(now) if now.is_as(stored) => None,
+            Ok(now) => {
+                let (n_now, n_stored) = (
+                    now.len() + now.n_left_out(),
+                    stored.len() + stored.n_left_out(),
+                );
+                let what = match n_now == n_stored {
+                    true => "its trials are others now".to_owned(),
+                    false => format!("it has {n_now} trials now, and had {n_stored}"),
+                };
+                Some(format!("old study {} has changed: {what}", stored.name))
+            }
+            Err(error) => Some(format!("old study {}: {error}", stored.name)),
+        });
+        news.collect()
+    }
+
+    fn fitting<'a>(&'a self, definition: &Definition, space: &'a Space) -> Fitting<'a> {
+        Fitting {
+            space,
+            direction: definition.direction,
+            seed: Seed::new(definition.seed),
+            settings: &self.settings,
+        }
+    }
+
+    /// What it becomes with these trials.
+    pub fn with(&self, studies: Vec<OldStudy>) -> MetaSpec {
+        MetaSpec {
+            settings: self.settings.clone(),
+            studies,
+        }
+    }
+}
+
+/// Gives studies of equal names different ones: with the place of each.
+fn name_apart(studies: &mut [OldStudy]) {
+    let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
+    for study in studies {
+        if names.iter().filter(|name| **name == study.name).count() > 1 {
+            let source = study.source.as_deref().unwrap_or_default();
+            study.name = format!("{} ({source})", study.name);
+        }
+    }
+}

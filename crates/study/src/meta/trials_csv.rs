@@ -1,0 +1,203 @@
+//! A CSV of trials, as `fedbo export` writes it or as somebody made it.
+
+use std::path::Path;
+
+use fedbo_space::Direction;
+
+use super::source::OldTrials;
+use super::{LeftOut, MetaError};
+
+/// Columns of an export that are no parameters. A parameter of such a name has the prefix.
+const COLUMNS: [&str; 12] = [
+    "number",
+    "state",
+    "source",
+    "value",
+    "failure",
+    "attempts",
+    "asked_at",
+    "started_at",
+    "told_at",
+    "ask_seconds",
+    "evaluate_seconds",
+    "direction",
+];
+const PREFIX: &str = "parameter.";
+
+/// Reads the file at `path`, which the study's file names `text`.
+pub(super) fn read(path: &Path, text: &str) -> Result<OldTrials, MetaError> {
+    let bytes = std::fs::read(path).map_err(|error| MetaError::Unreadable {
+        source_text: text.to_owned(),
+        message: error.to_string(),
+    })?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    parse(&bytes, &name, text)
+}
+
+fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaError> {
+    let refused = |line: Option<u64>, message: String| MetaError::Csv {
+        source_text: source_text.to_owned(),
+        line,
+        message,
+    };
+    let broken = |error: csv::Error| {
+        let line = error.position().map(csv::Position::line);
+        refused(line, format!("it is not a table: {error}"))
+    };
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .from_reader(bytes);
+    let header = reader.headers().map_err(broken)?.clone();
+    let column = |name: &str| header.iter().position(|each| each == name);
+    let Some(value_at) = column("value") else {
+        let way = "the first line must name the parameters and value, as fedbo export writes it";
+        return Err(refused(None, format!("it has no column value; {way}")));
+    };
+    let (state_at, direction_at) = (column("state"), column("direction"));
+    let parameters: Vec<(usize, String)> = header
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| !COLUMNS.contains(name))
+        .map(|(at, name)| (at, parameter(name, &header)))
+        .collect();
+    let mut seen: Vec<&str> = Vec::new();
+    for (_, name) in &parameters {
+        if seen.contains(&name.as_str()) {
+            return Err(refused(None, format!("it has two columns {name:?}")));
+        }
+        seen.push(name);
+    }
+    let (mut n_failed, mut n_open, mut n_without, mut direction) = (0, 0, 0, None);
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(broken)?;
+        let line = record.position().map(csv::Position::line);
+        if let Some(word) = direction_at.and_then(|at| record.get(at)) {
+            let given = match word {
+                "minimize" => Direction::Minimize,
+                "maximize" => Direction::Maximize,
+                _ => {
+                    let message = format!("direction = {word:?}, expected minimize or maximize");
+                    return Err(refused(line, message));
+                }
+            };
+            if direction.is_some_and(|other| other != given) {
+                return Err(refused(line, "rows differ in their direction".to_owned()));
+            }
+            direction = Some(given);
+        }
+        let word = &record[value_at];
+        match (state_at.and_then(|at| record.get(at)), word) {
+            (Some("failed"), _) => n_failed += 1,
+            (Some("running" | "waiting"), _) => n_open += 1,
+            (_, "") => n_without += 1,
+            (_, word) => match word.parse::<f64>() {
+                Ok(value) if value.is_finite() => {
+                    let texts = parameters.iter().map(|(at, _)| record[*at].to_owned());
+                    rows.push((texts.collect(), value));
+                }
+                Ok(_) => n_without += 1,
+                Err(_) => {
+                    let message = format!(
+                        "value = {word:?}, expected a number, or nothing for a failed trial"
+                    );
+                    return Err(refused(line, message));
+                }
+            },
+        }
+    }
+    let left_out = [
+        (n_failed, "failed"),
+        (n_open, "not finished"),
+        (n_without, "without a finite value"),
+    ];
+    Ok(OldTrials {
+        name: name.to_owned(),
+        direction,
+        space: None,
+        noisy: false,
+        parameters: parameters.into_iter().map(|(_, name)| name).collect(),
+        rows,
+        left_out: left_out
+            .into_iter()
+            .filter(|(n_trials, _)| *n_trials > 0)
+            .map(|(n_trials, why)| LeftOut {
+                n_trials,
+                why: why.to_owned(),
+            })
+            .collect(),
+    })
+}
+
+/// The parameter that a column is of: an export sets a prefix before a name that is taken, as often as that takes.
+fn parameter(column: &str, header: &csv::StringRecord) -> String {
+    match column.strip_prefix(PREFIX) {
+        Some(rest) if COLUMNS.contains(&rest) || header.iter().any(|each| each == rest) => {
+            rest.to_owned()
+        }
+        Some(rest) if rest.starts_with(PREFIX) => parameter(rest, header),
+        _ => column.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<OldTrials, MetaError> {
+        parse(text.as_bytes(), "old", "old.csv")
+    }
+
+    #[test]
+    fn an_export_is_read_with_what_is_left_out() {
+        let old = read(
+            "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,x,parameter.value,kind\n\
+             0,complete,initial,0.5,,1,t,t,t,0.1,0.2,1e-3,7,\"a, b\"\n\
+             1,failed,own,,\"exit: 1\",1,t,t,t,0.1,0.2,0.5,8,c\n\
+             2,running,own,,,1,t,t,,0.1,,0.5,8,c\n\
+             3,complete,own,-1.25,,1,t,t,t,0.1,0.2,0.25,9,c\n",
+        )
+        .unwrap();
+        assert_eq!(old.parameters, ["x", "value", "kind"]);
+        let row = |texts: [&str; 3], value| (texts.map(str::to_owned).to_vec(), value);
+        assert_eq!(
+            old.rows,
+            [
+                row(["1e-3", "7", "a, b"], 0.5),
+                row(["0.25", "9", "c"], -1.25)
+            ]
+        );
+        let words: Vec<String> = old.left_out.iter().map(ToString::to_string).collect();
+        assert_eq!(words, ["1 failed", "1 not finished"]);
+        assert_eq!((old.direction, old.space), (None, None));
+    }
+
+    #[test]
+    fn a_table_by_hand_needs_parameters_and_values_alone() {
+        let old =
+            read("\u{feff}x, value, direction\n0.5, 2, minimize\n0.1, nan, minimize\n").unwrap();
+        assert_eq!(old.direction, Some(Direction::Minimize));
+        assert_eq!(old.rows, [(vec!["0.5".to_owned()], 2.0)]);
+        assert_eq!(old.left_out[0].to_string(), "1 without a finite value");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_line() {
+        let cases = [
+            ("x,y\n1,2\n", "no column value"),
+            ("x,value\n1,2\n1,high\n", "line 3: value = \"high\""),
+            ("x,value\n1,2\n1\n", "line 3: it is not a table"),
+            ("x,x,value\n1,2,3\n", "two columns \"x\""),
+            ("x,value,direction\n1,2,up\n", "direction = \"up\""),
+            (
+                "x,value,direction\n1,2,minimize\n1,2,maximize\n",
+                "line 3: rows differ",
+            ),
+        ];
+        for (text, expected) in cases {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(error.contains("\"old.csv\""), "{error}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How much a study builds on each old one, in the users' units.
+
+use fedbo_algorithms::meta::Transfer;
+use fedbo_gp::Standardizer;
+use fedbo_space::Direction;
+use serde::Serialize;
+
+use super::{MetaScale, MetaSpec};
+
+/// What the next query builds on old studies, after some trials.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TransferStep {
+    /// Number of trials of the new study that were told.
+    pub n_told: u64,
+    /// What all old studies together have of the next query, in `[0, 1]`.
+    pub share: f64,
+    /// One entry an old study, in their order.
+    pub studies: Vec<OldStudyTrust>,
+}
+
+/// How much an old study is trusted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OldStudyTrust {
+    /// Its name.
+    pub name: String,
+    /// Its part of the old studies' share; these sum to 1 unless all are 0.
+    pub weight: f64,
+    /// By how much its values may differ from the new study's, on average over its trials: a bound, of which the uncertainty
+    /// about the new study is a part. In the units of the values; on scales of their own, in standard deviations.
+    pub distance: Option<f64>,
+    /// Whether it hardly counts any more beside the others.
+    pub dropped: bool,
+}
+
+/// Below this part, and below half of an equal one, an old study is dropped.
+const DROPPED: f64 = 0.05;
+
+/// The units of distances.
+pub(crate) struct Units(Standardizer);
+
+impl Units {
+    pub(crate) fn of(meta: &MetaSpec, direction: Direction) -> Self {
+        let values = meta.studies.iter().flat_map(|study| &study.rows);
+        Self(match meta.settings.scale {
+            MetaScale::Common => {
+                let values = values.map(|(_, value)| direction.to_maximize(*value));
+                Standardizer::new(&values.collect::<Vec<_>>())
+            }
+            MetaScale::Own | MetaScale::Raw => Standardizer::RAW,
+        })
+    }
+
+    pub(crate) fn step(&self, n_told: u64, transfer: Transfer) -> TransferStep {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of old studies are far below 2^53"
+        )]
+        let least = DROPPED.min(0.5 / transfer.tasks.len().max(1) as f64);
+        let trusts = transfer.tasks.into_iter().map(|task| OldStudyTrust {
+            name: task.name,
+            weight: task.weight,
+            distance: task.gap_bound.map(|gap| self.0.restore_std(gap)),
+            dropped: task.weight < least,
+        });
+        TransferStep {
+            n_told,
+            share: transfer.meta_share,
+            studies: trusts.collect(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The study that a file describes: as it is stored, or as it begins.
+
+use fedbo_storage::{Mode, StorageError};
+
+use crate::{ArchiveFile, Definition, OldStudy, Study, StudyError, StudyFile};
+
+impl StudyFile {
+    /// What the study is when it begins now: reads the old studies that it learns from.
+    ///
+    /// # Errors
+    /// If an old study cannot be used.
+    pub fn read_definition(&self) -> Result<Definition, StudyError> {
+        let studies = match &self.meta {
+            None => Vec::new(),
+            Some(meta) => meta.read(&self.definition, &self.space, &self.storage)?,
+        };
+        let archive = self.archive.as_ref().map(ArchiveFile::read).transpose()?;
+        Ok(Definition {
+            archive,
+            ..self.definition_with(studies)
+        })
+    }
+
+    fn definition_with(&self, studies: Vec<OldStudy>) -> Definition {
+        Definition {
+            meta: self.meta.as_ref().map(|meta| meta.with(studies)),
+            ..self.definition.clone()
+        }
+    }
+
+    /// The first key in which the file differs from the stored study. Trials of old studies are no key: those that are stored
+    /// count, whatever became of the old studies.
+    pub fn difference(&self, stored: &Definition) -> Option<StudyError> {
+        let studies = match (&self.meta, &stored.meta) {
+            (Some(given), Some(stored)) => {
+                let given = given.sources.iter();
+                let unread = given.map(|source| OldStudy::unread(source.text()));
+                let mut unread: Vec<OldStudy> = unread.collect();
+                for (unread, stored) in unread.iter_mut().zip(&stored.studies) {
+                    if unread.source == stored.source {
+                        *unread = stored.clone();
+                    }
+                }
+                unread
+            }
+            (Some(given), None) => {
+                let given = given.sources.iter();
+                given
+                    .map(|source| OldStudy::unread(source.text()))
+                    .collect()
+            }
+            (None, _) => Vec::new(),
+        };
+        let (given, kept) = (self.archive.as_ref(), stored.archive.as_ref());
+        let (given, kept) = (given.map(|a| &a.text), kept.map(|a| &a.source));
+        if given != kept {
+            let shown = |source: Option<&String>| match source {
+                Some(source) => format!("{source:?}"),
+                None => "none".to_owned(),
+            };
+            return Some(StudyError::Differs {
+                name: stored.name.clone(),
+                key: "[archive] file".to_owned(),
+                stored: shown(kept),
+                given: shown(given),
+            });
+        }
+        stored.difference(&Definition {
+            archive: stored.archive.clone(),
+            ..self.definition_with(studies)
+        })
+    }
+
+    /// Goes on with the study that is stored, or creates it: then, and only then, old studies are read.
+    ///
+    /// # Errors
+    /// If an old study cannot be used, another study is stored under this name, or the storage fails. What cannot be used leaves
+    /// no storage behind.
+    pub fn open(&self) -> Result<Study, StudyError> {
+        let go_on = |study: Study| match self.difference(study.definition()) {
+            Some(differs) => Err(differs),
+            None => Ok(study),
+        };
+        if self.meta.is_some() || self.archive.is_some() {
+            match fedbo_storage::open(&self.storage, Mode::Existing) {
+                Err(StorageError::Absent { .. }) => {}
+                Err(error) => return Err(error.into()),
+                Ok(storage) => match Study::load(storage, Some(&self.definition.name)) {
+                    Err(StudyError::NoStudy { .. }) => {}
+                    loaded => return loaded.and_then(go_on),
+                },
+            }
+        }
+        let definition = self.read_definition()?;
+        Study::in_memory(&definition)?; // what cannot be used is to leave no file behind
+        let storage = fedbo_storage::open(&self.storage, Mode::Create)?;
+        match Study::open(storage.clone(), &definition) {
+            // Another process was faster, and read other trials of an old study than this one.
+            Err(StudyError::Differs { .. }) if self.meta.is_some() || self.archive.is_some() => {
+                Study::load(storage, Some(&definition.name)).and_then(go_on)
+            }
+            opened => opened,
+        }
+    }
+
+    /// What became of the old studies since the stored study began, in words; nothing where all is as it was.
+    pub fn news_of_old_studies(&self, stored: &Definition) -> Vec<String> {
+        let (Some(file), Some(stored)) = (&self.meta, &stored.meta) else {
+            return Vec::new();
+        };
+        file.news(
+            &self.definition,
+            &self.space,
+            &self.storage,
+            &stored.studies,
+        )
+    }
+}
