@@ -3,7 +3,7 @@ use fedbo_testkit::{test_stream, uniform_points};
 use super::*;
 use crate::meta::rgpe::tests::{fixed, observed, peak, told, unit_square};
 use crate::meta::{GpTask, Rgpe, RgpeSettings, Taf, TafSettings};
-use crate::{Source, Strategy};
+use crate::{Incumbent, LogEi, LogEiSettings, Source, Strategy};
 
 /// Σ_i (i + 1) μ_i² + σ_i⁴.
 struct Squares;
@@ -113,5 +113,42 @@ fn odd_observations_stop_nobody() {
                 assert!(proposal.unit.iter().all(|x| (0.0..=1.0).contains(x)));
             }
         }
+    }
+}
+
+/// Without tasks both rivals are expected improvement over the best observation.
+#[test]
+fn without_tasks_both_are_expected_improvement() {
+    let history = told(&observed("target", 7, 3, peak));
+    let none = Points::new(2);
+    let alone = LogEiSettings {
+        surrogate: fixed(true),
+        incumbent: Incumbent::BestObservation,
+        ..LogEiSettings::for_study(2, false)
+    };
+    let rgpe = RgpeSettings {
+        surrogate: fixed(true),
+        n_samples: 50,
+        ..RgpeSettings::for_study(2, false)
+    };
+    let taf = TafSettings {
+        surrogate: fixed(true),
+        ..TafSettings::for_study(2, false)
+    };
+    let mut strategies: [Box<dyn Strategy>; 3] = [
+        Box::new(LogEi::new(unit_square(), alone, Seed::new(1)).unwrap()),
+        Box::new(Rgpe::with_models(unit_square(), Vec::new(), rgpe, Seed::new(1)).unwrap()),
+        Box::new(Taf::with_models(unit_square(), Vec::new(), taf, Seed::new(1)).unwrap()),
+    ];
+    let proposals = strategies.each_mut().map(|strategy| {
+        strategy.tell(&history).unwrap();
+        strategy.ask(&none, &mut test_stream(8)).unwrap().unit
+    });
+    for other in &proposals[1..] {
+        let pairs = proposals[0].iter().zip(other);
+        assert!(
+            pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-4),
+            "{proposals:?}"
+        );
     }
 }

@@ -90,10 +90,8 @@ pub(super) fn arms() -> Vec<Arm> {
         add("rgpe authors", Rule::Rgpe(authors), USUAL_FEATURES);
         add("taf authors", Rule::Taf(authors), USUAL_FEATURES);
         add("fts placebo", Rule::FtsPlacebo, USUAL_FEATURES);
-        if configuration == TRANSFER {
-            add("rgpe placebo", Rule::Rgpe(placebo), USUAL_FEATURES);
-            add("taf placebo", Rule::Taf(placebo), USUAL_FEATURES);
-        }
+        add("rgpe placebo", Rule::Rgpe(placebo), USUAL_FEATURES);
+        add("taf placebo", Rule::Taf(placebo), USUAL_FEATURES);
     }
     arms
 }
@@ -112,17 +110,12 @@ impl Arm {
 
     /// What it is to be better than to count as a gain.
     pub(super) fn controls(&self) -> Vec<&'static str> {
-        match (self.rule, self.configuration) {
-            (Rule::Fts, _) => vec!["ts", "fts placebo"],
-            (Rule::Rgpe(Form::Paper), TRANSFER) => vec!["ts", "rgpe placebo"],
-            (Rule::Taf(Form::Paper), TRANSFER) => vec!["ts", "taf placebo"],
-            (
-                Rule::Rgpe(Form::Paper | Form::Authors) | Rule::Taf(Form::Paper | Form::Authors),
-                _,
-            ) => {
-                vec!["ts"]
-            }
-            _ => Vec::new(),
+        match self.rule {
+            Rule::Fts => vec!["ts", "fts placebo"],
+            Rule::Rgpe(Form::Paper) => vec!["ts", "rgpe placebo"],
+            Rule::Taf(Form::Paper) => vec!["ts", "taf placebo"],
+            Rule::Rgpe(Form::Authors) | Rule::Taf(Form::Authors) => vec!["ts"],
+            Rule::Ts | Rule::FtsPlacebo | Rule::Rgpe(_) | Rule::Taf(_) => Vec::new(),
         }
     }
 }

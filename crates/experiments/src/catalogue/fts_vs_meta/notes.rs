@@ -131,9 +131,10 @@ pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summa
         ),
         format!(
             "With length scale 0.01 the shared features say nothing about points further than 0.02 from another agent's queries, so in \
-             the paper's setting no method can transfer. There RGPE and TAF search by DIRECT with {DIRECT_EVALUATIONS} evaluations (the \
-             authors: 20,000). Placebos send the prior (FTS) or models of shuffled outputs (RGPE, TAF). A run's histories of the other \
-             fields serve all six targets."
+             the paper's setting little can transfer. There RGPE and TAF search by DIRECT with {DIRECT_EVALUATIONS} evaluations (the \
+             authors: 20,000). RGPE and TAF maximize an expected improvement where TS and FTS sample, so a gain of theirs over TS alone \
+             is not one by transfer: the placebos, which send the prior (FTS) or models of shuffled outputs (RGPE, TAF), tell them \
+             apart. A run's histories of the other fields serve all six targets."
         ),
     ]
 }
