@@ -250,6 +250,12 @@ impl Surrogate {
         }
     }
 
+    /// What 0 and a difference of 1 in the posterior's units are in those of what was told, where outputs pass an affine map.
+    pub(crate) fn level_and_size(&self) -> (f64, f64) {
+        let level = self.restore(0.0);
+        (level, self.restored_std(0.0, 1.0))
+    }
+
     fn restored_std(&self, mean: f64, std: f64) -> f64 {
         match &self.transform {
             Some(transform) => {

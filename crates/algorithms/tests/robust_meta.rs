@@ -463,7 +463,13 @@ fn observations(n: u64, failed: u64) -> Vec<Observation> {
 fn beliefs_do_not_depend_on_how_tellings_are_batched() {
     let (space, tasks) = branch(3);
     let told = observations(12, 6);
-    for scale in [OutputScale::Raw, OutputScale::Common, OutputScale::Own] {
+    let scales = [
+        OutputScale::Raw,
+        OutputScale::Common,
+        OutputScale::Typical,
+        OutputScale::Own,
+    ];
+    for scale in scales {
         let ucb = RmGpUcbSettings {
             scale,
             ..RmGpUcbSettings::for_study(2, false)
@@ -690,4 +696,81 @@ fn a_warm_start_tries_the_tasks_best_points_first() {
     }
     let next = strategy.ask(&Points::new(2), &mut test_stream(1)).unwrap();
     assert_eq!(next.source, Source::Own);
+}
+
+/// A task a million times as large, one with a single penalty, one at another level, and the target a million times as large as
+/// every task: the target is found all the same, and the odd task is dropped. (With the pooled scale of
+/// [`OutputScale::Common`] the first two hide the target's own differences for good.)
+#[test]
+fn no_scale_of_a_task_hides_the_target() {
+    let (space, tasks) = branch(1);
+    let odd = |name: &str, change: fn(usize, f64) -> f64| {
+        let outputs = tasks[0].outputs.iter().enumerate();
+        MetaTask {
+            name: name.to_owned(),
+            outputs: outputs.map(|(index, y)| change(index, *y)).collect(),
+            ..tasks[0].clone()
+        }
+    };
+    let same = tasks[0].clone();
+    let times = odd("times", |_, y| 1e6 * y);
+    let penalty = odd("penalty", |index, y| if index == 3 { -1e6 } else { y });
+    let level = odd("level", |_, y| 1e9 + y);
+    let cases = [
+        (vec![same.clone(), times.clone()], 1.0),
+        (vec![same.clone(), penalty], 1.0),
+        (vec![same.clone(), level], 1.0),
+        (vec![times], 1.0),
+        (vec![same], 1e6),
+    ];
+    for (tasks, size) in cases {
+        let settings = RmGpUcbSettings::for_study(2, false);
+        assert_eq!(settings.scale, OutputScale::Typical);
+        let domain = Domain::Space(space.clone());
+        let mut strategy = RmGpUcb::new(domain, &tasks, settings, Seed::new(1)).unwrap();
+        let mut best = f64::INFINITY;
+        for step in 0..25 {
+            let next = strategy
+                .ask(&Points::new(2), &mut test_stream(step))
+                .unwrap();
+            let regret = (next.unit[0] - 0.35).powi(2) + next.unit[1];
+            best = best.min(regret);
+            strategy
+                .tell(&[Observation {
+                    unit: next.unit,
+                    value: Some(-size * regret),
+                    source: next.source,
+                }])
+                .unwrap();
+        }
+        let transfer = strategy.transfer().unwrap();
+        assert!(
+            best < 1e-4,
+            "{}: {best:e} {transfer:?}",
+            tasks.last().unwrap().name
+        );
+        if let [first, second] = &transfer.tasks[..]
+            && second.name != "penalty"
+        {
+            assert!(second.weight < 0.05 && first.weight > 0.95, "{transfer:?}");
+        }
+    }
+}
+
+/// A rate so large that exponents leave the range of numbers gives weights all the same.
+#[test]
+fn weights_are_numbers_at_any_rate() {
+    let (space, tasks) = branch(3);
+    let mut settings = RmGpUcbSettings::for_study(2, false);
+    settings.belief.weighting = TaskWeighting::Online { rate: 1e308 };
+    let domain = Domain::Space(space);
+    let mut strategy = RmGpUcb::new(domain, &tasks, settings, Seed::new(1)).unwrap();
+    strategy.tell(&observations(9, 99)).unwrap();
+    let weights = strategy
+        .transfer()
+        .unwrap()
+        .tasks
+        .into_iter()
+        .map(|task| task.weight);
+    assert!((weights.sum::<f64>() - 1.0).abs() < 1e-9);
 }

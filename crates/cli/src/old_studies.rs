@@ -1,5 +1,6 @@
 //! What is said of the old studies that a study learns from: what was read of each, and how much it is trusted.
 
+use fedbo_config::ReleaseArchive;
 use fedbo_space::Direction;
 use fedbo_study::{LeftOut, MetaScale, MetaSpec, OldStudy, OldStudyTrust, TransferStep};
 use serde::Serialize;
@@ -40,6 +41,16 @@ pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     lines
 }
 
+/// What a federation released that the study begins with.
+pub(crate) fn archived(archive: &ReleaseArchive) -> String {
+    format!(
+        "begins with {} of federation {}: {} of what they say is signal, the rest noise",
+        counted(archive.n_releases, "release"),
+        text::shown(&archive.federation),
+        percent(archive.function.signal_share)
+    )
+}
+
 fn left_out(study: &OldStudy) -> String {
     let each = study.left_out.iter().map(LeftOut::to_string);
     text::shown(&each.collect::<Vec<_>>().join(", ")).into_owned()
@@ -55,7 +66,10 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
         let name = text::shown(&study.name);
         format!("{name} {}", percent(study.weight))
     });
-    let mut lines = format!("old studies: {}", each.collect::<Vec<_>>().join(", "));
+    let mut lines = match used.is_empty() {
+        true => "old studies: none of them counts any more".to_owned(),
+        false => format!("old studies: {}", each.collect::<Vec<_>>().join(", ")),
+    };
     let share = percent(step.share);
     lines += &match step.studies.as_slice() {
         // Beside no other, it cannot be dropped: its share falls, and this says why.
@@ -68,6 +82,7 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
             "; it has {share} of the next query, and its values differ from this study's by up to {} on average",
             length(meta, *distance)
         ),
+        _ if used.is_empty() => String::new(),
         [_] => format!("; it has {share} of the next query"),
         _ => format!("; together they have {share} of the next query"),
     };
@@ -99,7 +114,10 @@ fn why_dropped(
 ) -> String {
     let distances = (dropped.distance, trusted.and_then(|study| study.distance));
     let (Some(trusted), (Some(far), Some(near))) = (trusted, distances) else {
-        return "it ranks this study's trials worse than others do".to_owned();
+        return match trusted {
+            Some(_) => "it ranks this study's trials worse than others do".to_owned(),
+            None => "it ranks this study's trials no better than chance".to_owned(),
+        };
     };
     let name = text::shown(&trusted.name);
     let (theirs, its) = (length(meta, near), length(meta, far));

@@ -314,3 +314,26 @@ fn mistakes_about_old_studies_end_with_the_way_out() {
         &["\"sqlite:failed.db\" has no trial to learn from: 2 failed"],
     );
 }
+
+/// A process that dies while it creates the storage leaves an empty file.
+#[test]
+fn an_empty_file_is_where_a_study_may_begin() {
+    let sandbox = with_old_studies();
+    sandbox.write("new.toml", &study("new", "new.db", 2, THREE, NEW));
+    sandbox.write("new.db", "");
+    tune(&sandbox, &["--quiet"]).expect(0, &[]);
+    assert_eq!(told(&sandbox).len(), 2);
+    sandbox.write(
+        "twice.toml",
+        &study(
+            "twice",
+            "t.db",
+            2,
+            "[meta]\nstudies = [\"sqlite:old.db#like\", \"sqlite:./old.db#like\"]",
+            NEW,
+        ),
+    );
+    sandbox
+        .fedbo(&["tune", "twice.toml"])
+        .expect(2, &["./old.db#like", "named twice"]);
+}

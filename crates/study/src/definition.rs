@@ -306,9 +306,6 @@ impl Definition {
             stored,
             given,
         };
-        if let Some((ours, theirs)) = ours.into_iter().zip(theirs).find(|(a, b)| a != b) {
-            return Some(differs(ours.0, ours.1, theirs.1));
-        }
         if self.archive != given.archive {
             let source = |archive: &Option<ArchiveSpec>| {
                 json(&archive.as_ref().map(|archive| archive.source.as_str()))
@@ -318,6 +315,9 @@ impl Definition {
                 theirs += " with other contents";
             }
             return Some(differs("[archive] file".to_owned(), ours, theirs));
+        }
+        if let Some((ours, theirs)) = ours.into_iter().zip(theirs).find(|(a, b)| a != b) {
+            return Some(differs(ours.0, ours.1, theirs.1));
         }
         let (ours, theirs) = (self.meta.as_ref()?, given.meta.as_ref()?);
         let mut pairs = ours.studies.iter().zip(&theirs.studies);
@@ -361,13 +361,6 @@ impl Definition {
                 .iter()
                 .map(|p| (format!("[space.{}]", p.name), json(&p.spec))),
         );
-        keys.extend([
-            ("direction".to_owned(), json(&self.direction)),
-            ("seed".to_owned(), json(&self.seed)),
-            ("[strategy]".to_owned(), json(&self.strategy)),
-            ("initial".to_owned(), json(&self.n_initial)),
-            ("noisy".to_owned(), json(&self.noisy)),
-        ]);
         let meta = self.meta.as_ref();
         let studies: Option<Vec<&str>> =
             meta.map(|meta| meta.studies.iter().map(OldStudy::place).collect());
@@ -393,6 +386,13 @@ impl Definition {
                 json(&settings.map(|s| s.gap_exponent)),
             ),
             ("[meta] rate".to_owned(), json(&settings.map(|s| s.rate))),
+        ]);
+        keys.extend([
+            ("direction".to_owned(), json(&self.direction)),
+            ("seed".to_owned(), json(&self.seed)),
+            ("[strategy]".to_owned(), json(&self.strategy)),
+            ("initial".to_owned(), json(&self.n_initial)),
+            ("noisy".to_owned(), json(&self.noisy)),
         ]);
         keys
     }

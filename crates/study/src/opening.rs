@@ -83,7 +83,8 @@ impl StudyFile {
         };
         if self.meta.is_some() || self.archive.is_some() {
             match fedbo_storage::open(&self.storage, Mode::Existing) {
-                Err(StorageError::Absent { .. }) => {}
+                // What is empty holds no study yet; what is none of ours is refused when it is to be created.
+                Err(StorageError::Absent { .. } | StorageError::NotAStorage { .. }) => {}
                 Err(error) => return Err(error.into()),
                 Ok(storage) => match Study::load(storage, Some(&self.definition.name)) {
                     Err(StudyError::NoStudy { .. }) => {}

@@ -354,7 +354,7 @@ impl Study {
         let model = self.built(&mut slot)?;
         let snapshot = self.storage.snapshot(self.key, model.n_told())?;
         model.absorb(&snapshot.told)?;
-        let units = Units::of(meta, self.direction());
+        let units = Units::of(meta);
         let n_told = model.n_told();
         Ok(model
             .transfer()
@@ -369,7 +369,7 @@ impl Study {
         let Some(meta) = &self.definition.meta else {
             return Ok(None);
         };
-        let units = Units::of(meta, self.direction());
+        let units = Units::of(meta);
         let mut model = Model::new(&self.definition)?;
         let told = self.storage.snapshot(self.key, 0)?.told;
         let mut steps = Vec::with_capacity(told.len() + 1);

@@ -179,7 +179,7 @@ fn other_trials_of_an_old_study_are_another_definition() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("[strategy] = {\"name\":\"rm-gp-ucb\"}"),
+        error.contains("[meta] studies = [\"like\",\"unlike\"], not null"),
         "{error}"
     );
     let error = Study::open(storage, &learning().meta_scale(MetaScale::Raw)).unwrap_err();

@@ -100,12 +100,6 @@ impl FromArchive {
                 expected,
             );
         }
-        let mut stream = Seed::new(function.seed).stream(Purpose::SharedFeatures, 0, 0);
-        let map = FeatureMap::draw(features, &mut stream)?;
-        if map.hash().to_string() != function.map {
-            let expected = "the features that this version draws; it was written by another";
-            return refuse("features of the archive", function.map.clone(), expected);
-        }
         let Ok(partition) = Partition::of_space(space, function.n_regions) else {
             let expected = "a number into which the space can be cut";
             return refuse(
@@ -118,12 +112,21 @@ impl FromArchive {
             row.len() == features.n_features && row.iter().all(|weight| weight.is_finite())
         };
         if weights.len() != partition.n_regions() || !weights.iter().all(is_whole) {
-            let found = format!("{} rows", weights.len());
+            let rows: Vec<usize> = weights.iter().map(Vec::len).collect();
+            let expected = "a row a region of one finite number a feature: the file was changed";
             return refuse(
-                "weights of the archive",
-                found,
-                "a finite number a region and feature",
+                "lengths of the archive's weights",
+                format!("{rows:?}"),
+                expected,
             );
+        }
+        // After the weights: their lengths bound the number of features that are drawn.
+        let mut stream = Seed::new(function.seed).stream(Purpose::SharedFeatures, 0, 0);
+        let map = FeatureMap::draw(features, &mut stream)?;
+        if map.hash().to_string() != function.map {
+            let expected = "the features that are drawn from its description and seed: it was changed, or written by a version \
+                            that draws others";
+            return refuse("features of the archive", function.map.clone(), expected);
         }
         if !(0.0..=1.0).contains(&function.signal_share) {
             let found = function.signal_share.to_string();

@@ -1,7 +1,6 @@
 //! What robust meta-learning believes of its meta-tasks: gaps, weights and their share, estimate by estimate.
 
-use fedbo_gp::Posterior;
-
+use super::comparison::OWN_SCALE_MIN;
 use super::{
     GapBound, MetaShare, OutputScale, TaskModels, TaskTrust, TaskWeighting, TaskWeights, Transfer,
 };
@@ -42,9 +41,6 @@ impl Default for MetaBeliefSettings {
     }
 }
 
-/// Observations of the target without which its own standard deviation says nothing.
-const OWN_SCALE_MIN: usize = 5;
-
 /// ω_i and ν_t after some estimates, in the order in which observations were told.
 #[derive(Clone, Debug)]
 pub(super) struct MetaBelief {
@@ -76,7 +72,7 @@ impl MetaBelief {
             weights: TaskWeights::new(settings.weighting.clone(), n_tasks)?,
             n_least: match scale {
                 OutputScale::Own => OWN_SCALE_MIN,
-                OutputScale::Raw | OutputScale::Common => 1,
+                OutputScale::Raw | OutputScale::Common | OutputScale::Typical => 1,
             },
             settings,
             share: 1.0,
@@ -94,7 +90,7 @@ impl MetaBelief {
         models: &TaskModels,
     ) {
         if *source != Source::Initial {
-            self.weigh_initial_design(target.posterior(), beta, models);
+            self.weigh_initial_design(target, beta, models);
         }
     }
 
@@ -107,7 +103,7 @@ impl MetaBelief {
         models: &TaskModels,
     ) {
         if *source != Source::Initial && target.len() >= self.n_least {
-            let gap_bounds = self.estimate(target.posterior(), beta, models);
+            let gap_bounds = self.estimate(target, beta, models);
             let weighted = self.weights.weights();
             let weighted = weighted.iter().zip(&gap_bounds).map(|(w, d)| w * d).sum();
             self.share = self.settings.meta_share.next(self.share, weighted);
@@ -118,19 +114,21 @@ impl MetaBelief {
     /// The belief for the next query.
     pub(super) fn for_query(&self, target: &Surrogate, beta: f64, models: &TaskModels) -> Self {
         let mut belief = self.clone();
-        belief.weigh_initial_design(target.posterior(), beta, models);
+        belief.weigh_initial_design(target, beta, models);
         belief
     }
 
-    fn weigh_initial_design(&mut self, target: &Posterior, beta: f64, models: &TaskModels) {
+    fn weigh_initial_design(&mut self, target: &Surrogate, beta: f64, models: &TaskModels) {
         let is_first = self.gap_bounds.is_none() && target.len() >= self.n_least;
         if is_first && self.settings.initial_design == InitialDesign::Weighs {
             self.gap_bounds = Some(self.estimate(target, beta, models));
         }
     }
 
-    fn estimate(&mut self, target: &Posterior, beta: f64, models: &TaskModels) -> Vec<f64> {
-        let gap_bounds = self.settings.gap_bound.of(target, beta, models.tasks());
+    fn estimate(&mut self, target: &Surrogate, beta: f64, models: &TaskModels) -> Vec<f64> {
+        let exchange = models.exchange(target);
+        let rule = self.settings.gap_bound;
+        let gap_bounds = rule.exchanged(target.posterior(), beta, models.tasks(), &exchange);
         self.weights.observe(&gap_bounds, models.tasks());
         gap_bounds
     }
@@ -145,11 +143,12 @@ impl MetaBelief {
         self.weights.weights()
     }
 
-    pub(super) fn transfer(&self, models: &TaskModels) -> Transfer {
+    pub(super) fn transfer(&self, target: &Surrogate, models: &TaskModels) -> Transfer {
         use super::TaskModel as _;
         let tasks = models.tasks().iter().zip(self.weights()).enumerate();
         Transfer {
             meta_share: self.share,
+            gap_unit: models.exchange(target).unit,
             tasks: tasks
                 .map(|(index, (task, weight))| TaskTrust {
                     name: task.name().to_owned(),

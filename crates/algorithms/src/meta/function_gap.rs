@@ -3,6 +3,7 @@
 use fedbo_gp::Posterior;
 
 use super::GpTask;
+use super::comparison::Exchange;
 
 /// How the distances at a task's inputs become one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,15 +48,30 @@ impl GapBound {
     /// The inner maximum is |y_{i,j} − μ| + β σ. σ_i² is the noise variance of task i's own model; the thesis has one for
     /// all.
     pub fn of(self, target: &Posterior, beta: f64, tasks: &[GpTask]) -> Vec<f64> {
+        self.exchanged(target, beta, tasks, &Exchange::NONE)
+    }
+
+    /// The same in common units.
+    pub(super) fn exchanged(
+        self,
+        target: &Posterior,
+        beta: f64,
+        tasks: &[GpTask],
+        exchange: &Exchange,
+    ) -> Vec<f64> {
         let n_observations: usize = tasks.iter().map(|task| task.outputs().len()).sum();
         tasks
             .iter()
             .map(|task| {
                 let (means, variances) = target.mean_variances(task.inputs());
                 let distances = task.outputs().iter().zip(means).zip(variances);
-                let distances = distances
-                    .map(|((y, mean), variance)| (y - mean).abs() + beta * variance.sqrt());
-                self.noise_term(task, n_observations) + self.summarize(distances)
+                let distances = distances.map(|((y, mean), variance)| {
+                    let y = exchange.task_factor * y + exchange.task_shift;
+                    let mean = exchange.target_factor * mean + exchange.target_shift;
+                    (y - mean).abs() + beta * exchange.target_std_factor * variance.sqrt()
+                });
+                exchange.task_factor * self.noise_term(task, n_observations)
+                    + self.summarize(distances)
             })
             .collect()
     }

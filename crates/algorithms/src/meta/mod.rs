@@ -13,6 +13,7 @@
 //! Start at [`MetaTask`], then [`RmGpUcb`].
 
 mod belief;
+mod comparison;
 mod ensemble;
 mod feature_task;
 mod function_gap;
@@ -31,6 +32,7 @@ mod warm_start;
 mod weighted_sum;
 
 pub use belief::{InitialDesign, MetaBeliefSettings};
+pub use comparison::OutputScale;
 pub use feature_task::{FeatureReport, FeatureTask};
 pub use function_gap::{GapBound, GapSummary};
 pub use meta_share::MetaShare;
@@ -40,7 +42,7 @@ pub use rgpe::{ImprovementScale, RankingDraws, Rgpe, RgpeSettings, TargetVarianc
 pub use rm_gp_ts::{MetaSample, RmGpTs, RmGpTsSettings};
 pub use rm_gp_ucb::{RmGpUcb, RmGpUcbSettings};
 pub use taf::{MetaImprovement, MetaIncumbent, RankingDistance, Taf, TafSettings};
-pub use task::{GpTask, MetaTask, OutputScale, TaskModel, TaskModels};
+pub use task::{GpTask, MetaTask, TaskModel, TaskModels};
 pub use task_weights::{TaskWeighting, TaskWeights};
 pub use warm_start::WarmStart;
 pub use weighted_sum::WeightedSum;
@@ -52,6 +54,8 @@ pub struct Transfer {
     pub meta_share: f64,
     /// One for each meta-task, in their order; the weights sum to 1 unless all of them are 0.
     pub tasks: Vec<TaskTrust>,
+    /// How many units of the target's values one unit of gaps is.
+    pub gap_unit: f64,
 }
 
 /// What a strategy holds of one meta-task.

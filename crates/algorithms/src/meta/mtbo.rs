@@ -190,6 +190,7 @@ impl Strategy for Mtbo {
         let total: f64 = correlations.iter().sum();
         let tasks = self.names.iter().zip(correlations);
         Some(Transfer {
+            gap_unit: 1.0,
             meta_share: 1.0,
             tasks: tasks
                 .map(|(name, correlation)| TaskTrust {

@@ -264,6 +264,7 @@ pub(super) fn transfer_of(weights: &ModelWeights, tasks: &[Arc<dyn TaskModel>]) 
     let all = of_tasks + weights.target;
     let part = |weight: f64, whole: f64| if whole > 0.0 { weight / whole } else { 0.0 };
     Transfer {
+        gap_unit: 1.0,
         meta_share: part(of_tasks, all),
         tasks: tasks
             .iter()

@@ -45,7 +45,7 @@ impl RmGpTsSettings {
     pub fn for_study(dim: usize, noisy: bool) -> Self {
         Self {
             thompson: ThompsonSettings::for_study(dim, noisy),
-            scale: OutputScale::Common,
+            scale: OutputScale::Typical,
             belief: MetaBeliefSettings::default(),
             gap_ucb_multiplier: UcbMultiplier::Logarithmic,
             meta_sample: MetaSample::OneTask,
@@ -210,6 +210,7 @@ impl Strategy for RmGpTs {
     }
 
     fn transfer(&self) -> Option<Transfer> {
-        Some(self.belief_for_query().transfer(&self.models))
+        let target = self.thompson.surrogate();
+        Some(self.belief_for_query().transfer(target, &self.models))
     }
 }

@@ -37,14 +37,14 @@ pub struct RmGpUcbSettings {
 
 impl RmGpUcbSettings {
     /// Defaults for one party's study: the practical form of the thesis' experiments (√β_t = √(0.2 d ln 2t), τ = 1, mean gaps,
-    /// η N^{3/2} = 1, r = ε = 0.7) on a common scale.
+    /// η N^{3/2} = 1, r = ε = 0.7) on the typical scale.
     ///
     /// # Panics
     /// If `dim` is 0.
     pub fn for_study(dim: usize, noisy: bool) -> Self {
         Self {
             surrogate: SurrogateSettings::for_study(dim, noisy),
-            scale: OutputScale::Common,
+            scale: OutputScale::Typical,
             maximizer: Maximizer::of_acquisition(dim),
             ucb_multiplier: UcbMultiplier::Logarithmic,
             meta_ucb_multiplier: 1.0,
@@ -191,19 +191,21 @@ impl Strategy for RmGpUcb {
             .filter(|(_, part)| *part > NEGLIGIBLE)
             .collect();
         let predictor = posterior.predictor();
+        // Shifts move no maximum, and are left out of the sum.
+        let exchange = self.models.exchange(self.proposer.surrogate());
         let own = UpperBound {
             predictor: &predictor,
-            beta,
+            beta: beta * exchange.target_std_factor / exchange.target_factor,
         };
         let mut mixture = WeightedSum::new(self.models.dim());
         if share < 1.0 {
-            mixture.add(1.0 - share, own);
+            mixture.add((1.0 - share) * exchange.target_factor, own);
         }
         if let (Some(bounds), Some(points)) = (&self.bounds, self.proposer.domain().points()) {
             let mut values = fedbo_optim::Function::values(&mixture, points);
             for (task, part) in parts {
                 for (value, bound) in values.iter_mut().zip(&bounds[task]) {
-                    *value += part * bound;
+                    *value += part * exchange.task_factor * bound;
                 }
             }
             return self
@@ -215,7 +217,7 @@ impl Strategy for RmGpUcb {
                 predictor: self.models.tasks()[*task].predictor(),
                 beta: self.meta_ucb_multiplier,
             };
-            mixture.add(*part, bound);
+            mixture.add(*part * exchange.task_factor, bound);
         }
         let n = self.models.search_size(&parts, posterior.len());
         let starts = self.models.best_inputs(&parts);
@@ -236,7 +238,8 @@ impl Strategy for RmGpUcb {
     }
 
     fn transfer(&self) -> Option<Transfer> {
-        Some(self.belief_for_query().transfer(&self.models))
+        let target = self.proposer.surrogate();
+        Some(self.belief_for_query().transfer(target, &self.models))
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use fedbo_gp::Predictor;
 use fedbo_gp::linalg::PackedLower;
-use fedbo_gp::{Predictor, Standardizer};
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed};
 
+use super::OutputScale;
+use super::comparison::{Exchange, TaskUnits};
 use crate::{
     HyperparameterPolicy, Observation, Source, StrategyError, Surrogate, SurrogateSettings,
 };
@@ -20,19 +22,6 @@ pub struct MetaTask {
     pub inputs: Points,
     /// y_{i,j}: N_i values, to be maximized, in their own units.
     pub outputs: Vec<f64>,
-}
-
-/// In which units tasks are compared with the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputScale {
-    /// As they are, with a prior mean of 0 (thesis section 7.2: f and all f_i are draws of one Gaussian process).
-    Raw,
-    /// All shifted and divided alike, so that the meta-tasks' outputs together have mean 0 and variance 1. A task at another
-    /// level or of another size is another function then, as in [`OutputScale::Raw`].
-    Common,
-    /// Each task and the target by its own mean and standard deviation: levels and sizes say nothing about likeness (Feurer
-    /// et al. 2018).
-    Own,
 }
 
 /// A model of one meta-task that stays as it is.
@@ -177,7 +166,7 @@ impl TaskModel for GpTask {
 #[derive(Clone, Debug)]
 pub struct TaskModels {
     scale: OutputScale,
-    common: Standardizer,
+    units: TaskUnits,
     tasks: Vec<GpTask>,
 }
 
@@ -209,16 +198,10 @@ impl TaskModels {
                 expected: "that of the others",
             });
         }
-        let common = match scale {
-            OutputScale::Common => {
-                let all = tasks.iter().flat_map(|task| &task.outputs).copied();
-                Standardizer::new(&all.filter(|v| v.is_finite()).collect::<Vec<_>>())
-            }
-            OutputScale::Raw | OutputScale::Own => Standardizer::RAW,
-        };
-        let settings = scale.of_surrogate(surrogate.clone());
+        let units = TaskUnits::of(scale, tasks);
+        let settings = affine(surrogate.clone(), scale == OutputScale::Own);
         let models = (0..).zip(tasks).map(|(index, task)| {
-            let outputs = task.outputs.iter().map(|v| common.standardize(*v));
+            let outputs = task.outputs.iter().map(|v| units.apply(*v));
             let task = MetaTask {
                 outputs: outputs.collect(),
                 ..task.clone()
@@ -228,7 +211,7 @@ impl TaskModels {
         let tasks = models.collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             scale,
-            common,
+            units,
             tasks,
         })
     }
@@ -283,26 +266,32 @@ impl TaskModels {
 
     /// Settings of the target's surrogate: it says the same of outputs as the tasks' models do.
     pub fn target_settings(&self, surrogate: SurrogateSettings) -> SurrogateSettings {
-        self.scale.of_surrogate(surrogate)
+        let has_own = matches!(self.scale, OutputScale::Own | OutputScale::Typical);
+        affine(surrogate, has_own)
     }
 
     /// What the target's surrogate is told of an observation.
     pub fn target_observation(&self, observation: &Observation) -> Observation {
         Observation {
-            value: observation.value.map(|v| self.common.standardize(v)),
+            value: observation.value.map(|v| match self.scale {
+                OutputScale::Typical => v, // its surrogate standardizes it
+                _ => self.units.apply(v),
+            }),
             ..observation.clone()
         }
     }
+
+    /// How the tasks' models and the target's are brought to common units.
+    pub(super) fn exchange(&self, target: &Surrogate) -> Exchange {
+        Exchange::of(&self.units, target)
+    }
 }
 
-impl OutputScale {
-    /// A surrogate's settings on this scale: outputs pass an affine map at most, as others are nowhere compared.
-    fn of_surrogate(self, mut settings: SurrogateSettings) -> SurrogateSettings {
-        settings.standardize = self == Self::Own;
-        if let HyperparameterPolicy::Scheduled { power_bounds, .. } = &mut settings.hyperparameters
-        {
-            *power_bounds = (1.0, 1.0);
-        }
-        settings
+/// A surrogate's settings with or without standardized outputs, which pass an affine map at most: others are nowhere compared.
+fn affine(mut settings: SurrogateSettings, standardize: bool) -> SurrogateSettings {
+    settings.standardize = standardize;
+    if let HyperparameterPolicy::Scheduled { power_bounds, .. } = &mut settings.hyperparameters {
+        *power_bounds = (1.0, 1.0);
     }
+    settings
 }

@@ -48,6 +48,9 @@ impl TaskWeighting {
     }
 }
 
+/// Beyond, a task's weight is 0 beside any other.
+const LARGEST_EXPONENT: f64 = 1e300;
+
 /// The weights of M meta-tasks after a number of estimates of their gaps: the solution of thesis eq. (7.3),
 ///
 /// ω = argmin_{ω' in the simplex} Σ_s ω'·l_s + η⁻¹ Σ_i ω'_i ln ω'_i
@@ -83,16 +86,21 @@ impl TaskWeights {
         let largest = tasks.iter().map(|task| task.outputs().len()).max();
         let largest = largest.unwrap_or(1) as f64;
         for ((exponent, gap), task) in self.exponents.iter_mut().zip(gap_bounds).zip(tasks) {
-            *exponent += match self.weighting {
-                TaskWeighting::Uniform => 0.0,
-                TaskWeighting::Online { rate } => rate * gap,
-                TaskWeighting::OnlineExact { rate, failure_prob } => {
-                    let n = task.outputs().len() as f64;
-                    let variance = task.predictor().posterior().noise_variance();
-                    let noise = 2.0 * (2.0 * variance * (6.0 * n / failure_prob).ln()).sqrt();
-                    rate * (n / largest).powf(1.5) * (noise + gap)
-                }
-            };
+            // Bounded, so that differences of two such are numbers.
+            *exponent = LARGEST_EXPONENT.min(
+                *exponent
+                    + match self.weighting {
+                        TaskWeighting::Uniform => 0.0,
+                        TaskWeighting::Online { rate } => rate * gap,
+                        TaskWeighting::OnlineExact { rate, failure_prob } => {
+                            let n = task.outputs().len() as f64;
+                            let variance = task.predictor().posterior().noise_variance();
+                            let noise =
+                                2.0 * (2.0 * variance * (6.0 * n / failure_prob).ln()).sqrt();
+                            rate * (n / largest).powf(1.5) * (noise + gap)
+                        }
+                    },
+            );
         }
     }
 

@@ -374,6 +374,9 @@ impl Tune {
 /// What was read of the old studies that it learns from; of a study that goes on, also what became of them.
 fn say_old_studies(opened: &Opened, goes_on: bool) {
     let definition = opened.study.definition();
+    if let Some(archive) = &definition.archive {
+        console::note(&old_studies::archived(&archive.archive));
+    }
     if let Some(meta) = &definition.meta {
         console::note(&old_studies::beginning(meta, definition.direction));
     }

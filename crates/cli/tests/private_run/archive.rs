@@ -33,6 +33,11 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
         assert!(made.stdout.contains(part), "{part} in {}", made.stdout);
     }
     archive(&given).expect(2, &["lab.json exists", "--overwrite"]);
+    let again = json(&archive(&[&given[..], &["--overwrite", "--json"]].concat()));
+    assert_eq!(
+        (&again["releases"], &again["federation"]),
+        (&3.into(), &"test".into())
+    );
     assert_eq!(releases(&sandbox.path(LEDGER)), before);
     let text = std::fs::read_to_string(sandbox.path("lab.json")).expect("the archive");
     let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -144,6 +149,14 @@ fn what_is_no_archive_of_this_space_is_refused() {
         &text.replace("\"version\": 1", "\"version\": 2"),
     );
     refused(table, &["version 2", "newer"], none);
+    let huge = text.replace("\"n_features\": 20", "\"n_features\": 1000000000000");
+    assert_ne!(huge, text);
+    sandbox.write("lab.json", &huge);
+    refused(
+        table,
+        &["[archive] file", "lengths of the archive's weights"],
+        none,
+    );
     sandbox.write("lab.json", &text[..text.len() / 2]);
     refused(table, &["lab.json", "no archive of releases"], none);
 }

@@ -23,6 +23,19 @@ enum Place {
     Csv(PathBuf),
 }
 
+impl OldSource {
+    /// Whether both are read from the same place.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        match (&self.place, &other.place) {
+            (Place::Storage(one, _), Place::Storage(other, _)) => is_same(one, other),
+            (Place::Csv(one), Place::Csv(other)) => {
+                matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What stands there, before it is made to fit a new space.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OldTrials {

@@ -101,7 +101,7 @@ impl MetaScale {
 
     pub(crate) fn output_scale(self) -> OutputScale {
         match self {
-            Self::Common => OutputScale::Common,
+            Self::Common => OutputScale::Typical,
             Self::Own => OutputScale::Own,
             Self::Raw => OutputScale::Raw,
         }

@@ -177,9 +177,16 @@ impl MetaFile {
         let fitting = self.fitting(definition, space);
         fitting.check_values()?;
         let mut studies: Vec<OldStudy> = Vec::with_capacity(self.sources.len());
+        let mut names: Vec<String> = Vec::new();
         let mut unused: Vec<&String> = self.settings.values.keys().collect();
         for (index, source) in (0..).zip(&self.sources) {
             let old = source.read((storage, &definition.name))?;
+            let mut before = self.sources.iter().zip(&names);
+            if before.any(|(other, name)| *name == old.name && other.is_beside(source)) {
+                let source_text = source.text().to_owned();
+                return Err(MetaError::Twice { source_text });
+            }
+            names.push(old.name.clone());
             unused.retain(|name| !fitting.uses_value(&old, name));
             studies.push(fitting.fit(old, index, source.text())?);
         }

@@ -1,8 +1,6 @@
 //! How much a study builds on each old one, in the users' units.
 
 use fedbo_algorithms::meta::Transfer;
-use fedbo_gp::Standardizer;
-use fedbo_space::Direction;
 use serde::Serialize;
 
 use super::{MetaScale, MetaSpec};
@@ -35,19 +33,17 @@ pub struct OldStudyTrust {
 /// Below this part, and below half of an equal one, an old study is dropped.
 const DROPPED: f64 = 0.05;
 
-/// The units of distances.
-pub(crate) struct Units(Standardizer);
+/// In which units distances are told.
+pub(crate) struct Units {
+    /// Whether in those of the values.
+    of_values: bool,
+}
 
 impl Units {
-    pub(crate) fn of(meta: &MetaSpec, direction: Direction) -> Self {
-        let values = meta.studies.iter().flat_map(|study| &study.rows);
-        Self(match meta.settings.scale {
-            MetaScale::Common => {
-                let values = values.map(|(_, value)| direction.to_maximize(*value));
-                Standardizer::new(&values.collect::<Vec<_>>())
-            }
-            MetaScale::Own | MetaScale::Raw => Standardizer::RAW,
-        })
+    pub(crate) fn of(meta: &MetaSpec) -> Self {
+        Self {
+            of_values: meta.settings.scale != MetaScale::Own,
+        }
     }
 
     pub(crate) fn step(&self, n_told: u64, transfer: Transfer) -> TransferStep {
@@ -56,10 +52,15 @@ impl Units {
             reason = "numbers of old studies are far below 2^53"
         )]
         let least = DROPPED.min(0.5 / transfer.tasks.len().max(1) as f64);
+        let unit = if self.of_values {
+            transfer.gap_unit
+        } else {
+            1.0
+        };
         let trusts = transfer.tasks.into_iter().map(|task| OldStudyTrust {
             name: task.name,
             weight: task.weight,
-            distance: task.gap_bound.map(|gap| self.0.restore_std(gap)),
+            distance: task.gap_bound.map(|gap| gap * unit),
             dropped: task.weight < least,
         });
         TransferStep {

@@ -1,9 +1,10 @@
 //! `fedbo privacy archive`: a federation's releases for those who come later.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fedbo_federation::Federation;
 use fedbo_report::write_whole;
+use serde::Serialize;
 
 use super::Place;
 use crate::console;
@@ -28,6 +29,19 @@ pub(crate) struct Archive {
     /// Replace a file that is there
     #[arg(long)]
     overwrite: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    archive: &'a Path,
+    federation: &'a str,
+    releases: u64,
+    signal_share: f64,
+    privacy: &'a str,
+    head: &'a str,
 }
 
 impl Archive {
@@ -46,6 +60,17 @@ impl Archive {
             .archive(&statement, &releases)
             .map_err(|error| BadInput(format!("{}: {error}", self.federation.display())))?;
         write_whole(&self.out, archive.to_text().as_bytes())?;
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&Document {
+                archive: &self.out,
+                federation: &archive.federation,
+                releases: archive.n_releases,
+                signal_share: archive.function.signal_share,
+                privacy: &archive.privacy,
+                head: &archive.ledger_head,
+            })?)?;
+            return Ok(Exit::Done);
+        }
         console::result(&format!(
             "{}: {} of {:?}; {} % of what they say is signal, the rest noise\n{}",
             self.out.display(),

@@ -1,0 +1,214 @@
+//! In which units tasks are compared with the target.
+
+use fedbo_gp::Standardizer;
+
+use super::MetaTask;
+use crate::Surrogate;
+
+/// In which units tasks are compared with the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputScale {
+    /// As they are, with a prior mean of 0 (thesis section 7.2: f and all f_i are draws of one Gaussian process).
+    Raw,
+    /// All shifted and divided alike, so that the meta-tasks' outputs together have mean 0 and variance 1. A task at another
+    /// level or of another size is another function then, as in [`OutputScale::Raw`].
+    Common,
+    /// As [`OutputScale::Common`] where all is well, and safe where it is not: one task with huge values, or one penalty in a
+    /// task, hides nothing of the others nor of the target. Tasks are shifted by the median of their medians and divided by the
+    /// lower median of their spreads (standard deviations without penalties), and values beyond five spreads count as five. The
+    /// target has its own mean and deviation, in which gaps and bounds are compared from its fifth observation on; before,
+    /// the tasks' spread stands for it.
+    Typical,
+    /// Each task and the target by its own mean and standard deviation: levels and sizes say nothing about likeness (Feurer
+    /// et al. 2018).
+    Own,
+}
+
+/// Observations of the target from which on its own mean and deviation say something.
+pub(super) const OWN_SCALE_MIN: usize = 5;
+
+/// Spreads beyond which values count as this many.
+const LARGEST: f64 = 5.0;
+/// Median distances beyond which a value is no part of its task's spread.
+const FAR: f64 = 10.0;
+
+/// The units of the tasks' outputs, before each may be standardized by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum TaskUnits {
+    /// As they are.
+    Raw,
+    /// All standardized together.
+    Pooled(Standardizer),
+    /// y ↦ (y − shift)/size, no further than five.
+    Typical { shift: f64, size: f64 },
+}
+
+impl TaskUnits {
+    pub(super) fn of(scale: OutputScale, tasks: &[MetaTask]) -> Self {
+        let finite = |task: &MetaTask| -> Vec<f64> {
+            let outputs = task.outputs.iter().copied();
+            outputs.filter(|y| y.is_finite()).collect()
+        };
+        match scale {
+            OutputScale::Raw | OutputScale::Own => Self::Raw,
+            OutputScale::Common => {
+                let all: Vec<f64> = tasks.iter().flat_map(finite).collect();
+                Self::Pooled(Standardizer::new(&all))
+            }
+            OutputScale::Typical => {
+                let typical = tasks.iter().map(finite).filter(|all| !all.is_empty());
+                let (centres, spreads): (Vec<f64>, Vec<f64>) = typical.map(spread).unzip();
+                let positive = spreads.into_iter().filter(|s| s.is_normal()).collect();
+                Self::Typical {
+                    shift: lower_median(centres).unwrap_or(0.0),
+                    size: lower_median(positive).unwrap_or(1.0),
+                }
+            }
+        }
+    }
+
+    pub(super) fn apply(&self, y: f64) -> f64 {
+        match *self {
+            Self::Raw => y,
+            Self::Pooled(standardizer) => standardizer.standardize(y),
+            Self::Typical { shift, size } => {
+                // By halves, as the difference of two large numbers may overflow.
+                let half = 0.5 * y - 0.5 * shift;
+                (half / size * 2.0).clamp(-LARGEST, LARGEST)
+            }
+        }
+    }
+
+    /// How many units of values one of these units is.
+    pub(super) fn size(&self) -> f64 {
+        match *self {
+            Self::Raw => 1.0,
+            Self::Pooled(standardizer) => standardizer.restore_std(1.0),
+            Self::Typical { size, .. } => size,
+        }
+    }
+}
+
+/// The median, and the standard deviation of the values with those further than ten median distances from it brought to there:
+/// a search gathers most values near the best, so the median distance alone says too little of them, and a penalty too much.
+/// Where more than half of the values are equal, the plain standard deviation.
+fn spread(values: Vec<f64>) -> (f64, f64) {
+    let centre = lower_median(values.clone()).unwrap_or(0.0);
+    let distances = values.iter().map(|v| (v - centre).abs()).collect();
+    let reach = FAR * lower_median(distances).unwrap_or(0.0);
+    let kept: Vec<f64> = match reach > 0.0 && reach.is_finite() {
+        true => {
+            let near = values
+                .iter()
+                .map(|v| v.clamp(centre - reach, centre + reach));
+            near.collect()
+        }
+        false => values,
+    };
+    let (least, largest) = (kept.iter(), kept.iter());
+    let least = least.copied().fold(f64::INFINITY, f64::min);
+    let deviates = least < largest.copied().fold(f64::NEG_INFINITY, f64::max);
+    let own = Standardizer::new(&kept).restore_std(1.0);
+    (centre, if deviates { own } else { 0.0 })
+}
+
+/// The median, the lower one of two.
+fn lower_median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+/// How the models of tasks and target are brought to common units: affine maps of means, and factors of standard deviations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Exchange {
+    pub(super) task_factor: f64,
+    pub(super) task_shift: f64,
+    pub(super) target_factor: f64,
+    pub(super) target_shift: f64,
+    pub(super) target_std_factor: f64,
+    /// How many units of values one common unit is.
+    pub(super) unit: f64,
+}
+
+impl Exchange {
+    /// Units are the same.
+    pub(super) const NONE: Self = Self {
+        task_factor: 1.0,
+        task_shift: 0.0,
+        target_factor: 1.0,
+        target_shift: 0.0,
+        target_std_factor: 1.0,
+        unit: 1.0,
+    };
+
+    /// Between tasks in `units` and the target's posterior as it is now.
+    pub(super) fn of(units: &TaskUnits, target: &Surrogate) -> Self {
+        let same = Self {
+            unit: units.size(),
+            ..Self::NONE
+        };
+        let TaskUnits::Typical {
+            shift,
+            size: typical,
+        } = *units
+        else {
+            return same;
+        };
+        let (level, size) = target.level_and_size();
+        if !(size.is_normal() && level.is_finite()) {
+            return same;
+        }
+        if target.len() < OWN_SCALE_MIN {
+            return Self {
+                target_factor: size / typical,
+                target_shift: (level - shift) / typical,
+                ..same
+            };
+        }
+        Self {
+            task_factor: typical / size,
+            task_shift: (shift - level) / size,
+            unit: size,
+            ..same
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_optim::Points;
+
+    use super::*;
+
+    fn task(outputs: &[f64]) -> MetaTask {
+        MetaTask {
+            name: "task".into(),
+            inputs: Points::from_flat(1, vec![0.5; outputs.len()]),
+            outputs: outputs.to_vec(),
+        }
+    }
+
+    /// One task a million times as large, and one penalty of 1e300, leave the units of the others.
+    #[test]
+    fn outliers_do_not_set_the_typical_scale() {
+        let plain = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let large = plain.map(|y| 1e6 * y);
+        let penalty = [1.0, 2.0, 3.0, 4.0, -1e300];
+        for others in [
+            vec![task(&large)],
+            vec![task(&penalty)],
+            vec![task(&[2.0; 5])],
+        ] {
+            let tasks: Vec<MetaTask> = std::iter::once(task(&plain)).chain(others).collect();
+            let units = TaskUnits::of(OutputScale::Typical, &tasks);
+            assert!((units.size() - 2.0_f64.sqrt()).abs() < 1e-12, "{units:?}");
+            assert!((units.apply(5.0) - units.apply(3.0) - 2.0_f64.sqrt()).abs() < 1e-9);
+            for extreme in [1e308, -1e308, 1e300] {
+                assert!(units.apply(extreme).abs() <= LARGEST);
+            }
+        }
+        let constant = TaskUnits::of(OutputScale::Typical, &[task(&[7.0; 4])]);
+        assert!(constant.apply(7.0).abs() < 1e-12 && (constant.size() - 1.0).abs() < 1e-12);
+        assert!(TaskUnits::of(OutputScale::Typical, &[]).apply(3.0) > 2.9);
+    }
+}
