@@ -13,11 +13,11 @@ pub enum OutputScale {
     /// All shifted and divided alike, so that the meta-tasks' outputs together have mean 0 and variance 1. A task at another
     /// level or of another size is another function then, as in [`OutputScale::Raw`].
     Common,
-    /// As [`OutputScale::Common`] where all is well, and safe where it is not: one task with huge values, or one penalty in a
-    /// task, hides nothing of the others nor of the target. Tasks are shifted by the median of their medians and divided by the
-    /// lower median of their spreads (standard deviations without penalties), and values beyond five spreads count as five. The
-    /// target has its own mean and deviation, in which gaps and bounds are compared from its fifth observation on; before,
-    /// the tasks' spread stands for it.
+    /// As [`OutputScale::Common`] where all is well, and safe where it is not: a minority of huge values, of one task or of
+    /// penalties, hides nothing of the others nor of the target. The tasks' outputs together are shifted by their median and
+    /// divided by their standard deviation without what lies far out; values beyond five such units count as five. The target has
+    /// its own mean and deviation, in which gaps and bounds are compared from its fifth observation on; before, the tasks' unit
+    /// stands for it.
     Typical,
     /// Each task and the target by its own mean and standard deviation: levels and sizes say nothing about likeness (Feurer
     /// et al. 2018).
@@ -27,10 +27,10 @@ pub enum OutputScale {
 /// Observations of the target from which on its own mean and deviation say something.
 pub(super) const OWN_SCALE_MIN: usize = 5;
 
-/// Spreads beyond which values count as this many.
+/// Units beyond which values count as this many.
 const LARGEST: f64 = 5.0;
-/// Median distances beyond which a value is no part of its task's spread.
-const FAR: f64 = 10.0;
+/// Median distances from the median beyond which a value lies far out: 3.4 standard deviations of normal values.
+const FAR: f64 = 5.0;
 
 /// The units of the tasks' outputs, before each may be standardized by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,13 +56,8 @@ impl TaskUnits {
                 Self::Pooled(Standardizer::new(&all))
             }
             OutputScale::Typical => {
-                let typical = tasks.iter().map(finite).filter(|all| !all.is_empty());
-                let (centres, spreads): (Vec<f64>, Vec<f64>) = typical.map(spread).unzip();
-                let positive = spreads.into_iter().filter(|s| s.is_normal()).collect();
-                Self::Typical {
-                    shift: lower_median(centres).unwrap_or(0.0),
-                    size: lower_median(positive).unwrap_or(1.0),
-                }
+                let (shift, size) = spread(tasks.iter().flat_map(finite).collect());
+                Self::Typical { shift, size }
             }
         }
     }
@@ -89,9 +84,8 @@ impl TaskUnits {
     }
 }
 
-/// The median, and the standard deviation of the values with those further than ten median distances from it brought to there:
-/// a search gathers most values near the best, so the median distance alone says too little of them, and a penalty too much.
-/// Where more than half of the values are equal, the plain standard deviation.
+/// The median, and the standard deviation of the values with those further than five median distances from it brought to there.
+/// Where more than half of the values are equal, the plain standard deviation; 1 where all are.
 fn spread(values: Vec<f64>) -> (f64, f64) {
     let centre = lower_median(values.clone()).unwrap_or(0.0);
     let distances = values.iter().map(|v| (v - centre).abs()).collect();
@@ -109,7 +103,8 @@ fn spread(values: Vec<f64>) -> (f64, f64) {
     let least = least.copied().fold(f64::INFINITY, f64::min);
     let deviates = least < largest.copied().fold(f64::NEG_INFINITY, f64::max);
     let own = Standardizer::new(&kept).restore_std(1.0);
-    (centre, if deviates { own } else { 0.0 })
+    let is_usable = deviates && own.is_normal();
+    (centre, if is_usable { own } else { 1.0 })
 }
 
 /// The median, the lower one of two.
@@ -188,25 +183,24 @@ mod tests {
         }
     }
 
-    /// One task a million times as large, and one penalty of 1e300, leave the units of the others.
+    /// A task a million times as large, penalties and constants leave a unit of the others' size, and no value is beyond five.
     #[test]
     fn outliers_do_not_set_the_typical_scale() {
-        let plain = [1.0, 2.0, 3.0, 4.0, 5.0];
-        let large = plain.map(|y| 1e6 * y);
+        let plain = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let large = [1e6, 3e6, -5e6, 2e6, 7e6];
         let penalty = [1.0, 2.0, 3.0, 4.0, -1e300];
-        for others in [
-            vec![task(&large)],
-            vec![task(&penalty)],
-            vec![task(&[2.0; 5])],
-        ] {
-            let tasks: Vec<MetaTask> = std::iter::once(task(&plain)).chain(others).collect();
-            let units = TaskUnits::of(OutputScale::Typical, &tasks);
-            assert!((units.size() - 2.0_f64.sqrt()).abs() < 1e-12, "{units:?}");
-            assert!((units.apply(5.0) - units.apply(3.0) - 2.0_f64.sqrt()).abs() < 1e-9);
+        for other in [task(&large), task(&penalty), task(&[2.0; 5])] {
+            let units = TaskUnits::of(OutputScale::Typical, &[task(&plain), other]);
+            assert!((1.0..20.0).contains(&units.size()), "{units:?}");
+            assert!(units.apply(6.0) - units.apply(1.0) > 0.2);
             for extreme in [1e308, -1e308, 1e300] {
                 assert!(units.apply(extreme).abs() <= LARGEST);
             }
         }
+        // Without outliers it is the common scale but for the median in the mean's place.
+        let [typical, common] = [OutputScale::Typical, OutputScale::Common]
+            .map(|scale| TaskUnits::of(scale, &[task(&plain)]).size());
+        assert!((typical - common).abs() < 1e-12);
         let constant = TaskUnits::of(OutputScale::Typical, &[task(&[7.0; 4])]);
         assert!(constant.apply(7.0).abs() < 1e-12 && (constant.size() - 1.0).abs() < 1e-12);
         assert!(TaskUnits::of(OutputScale::Typical, &[]).apply(3.0) > 2.9);
