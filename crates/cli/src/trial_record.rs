@@ -2,6 +2,7 @@
 
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{Told, Trial, TrialState};
+use fedbo_study::{EXPORT_COLUMNS, PARAMETER_PREFIX};
 use serde::Serialize;
 
 use crate::study_ref::Opened;
@@ -93,35 +94,18 @@ impl<'a> TrialsDocument<'a> {
     }
 }
 
-/// Columns before the parameters'.
-const COLUMNS: [&str; 11] = [
-    "number",
-    "state",
-    "source",
-    "value",
-    "failure",
-    "attempts",
-    "asked_at",
-    "started_at",
-    "told_at",
-    "ask_seconds",
-    "evaluate_seconds",
-];
-/// What the column of a parameter is prefixed with if its name is taken.
-const PREFIX: &str = "parameter.";
-
 /// All trials as comma-separated values; numbers read back to the same.
 pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error> {
-    let mut header: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
+    let mut header: Vec<String> = EXPORT_COLUMNS.map(str::to_owned).to_vec();
     for parameter in space.parameters() {
         let is_taken = |name: &str| {
             let mut others = space.parameters().iter().map(fedbo_space::Parameter::name);
-            COLUMNS.contains(&name)
+            EXPORT_COLUMNS.contains(&name)
                 || (name != parameter.name() && others.any(|other| other == name))
         };
         let mut name = parameter.name().to_owned();
         while is_taken(&name) {
-            name.insert_str(0, PREFIX);
+            name.insert_str(0, PARAMETER_PREFIX);
         }
         header.push(name);
     }

@@ -21,6 +21,7 @@
 mod archive;
 mod definition;
 mod error;
+mod export;
 mod file;
 mod insight;
 mod meta;
@@ -32,6 +33,7 @@ mod study;
 pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
 pub use definition::{Definition, NamedParameter, StrategySpec, UcbSpec};
 pub use error::StudyError;
+pub use export::{EXPORT_COLUMNS, PARAMETER_PREFIX};
 pub use file::{JOBS_MAX, StudyFile};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{

@@ -41,7 +41,8 @@ impl GapBound {
         }
     }
 
-    /// d̄_i for every task, from the target's posterior and its β (Lemma 7.1). Cost O(n² Σ N_i).
+    /// d̄_i for every task, from the target's posterior and its β (Lemma 7.1), which multiplies the standard deviation: the square
+    /// root of the thesis' β. Cost O(n² Σ N_i).
     ///
     /// d̄_i = √(2σ_i² ln(2 Σ_k N_k/δ')) + max_j max(|y_{i,j} − U_j|, |y_{i,j} − L_j|),   U_j, L_j = μ(x_{i,j}) ± β σ(x_{i,j})
     ///

@@ -45,7 +45,7 @@ impl MetaShare {
         Ok(self)
     }
 
-    /// ν after `share`, with the weighted gap Σ_i ω_i d̄_i; below it always.
+    /// ν after `share`, with the weighted gap Σ_i ω_i d̄_i: `share` times `decay` at most.
     pub fn next(self, share: f64, weighted_gap: f64) -> f64 {
         share * self.decay.min(weighted_gap.powf(-self.gap_exponent))
     }

@@ -17,6 +17,7 @@ mod comparison;
 mod ensemble;
 mod feature_task;
 mod function_gap;
+mod learner;
 mod meta_share;
 mod mtbo;
 mod pem_bo;

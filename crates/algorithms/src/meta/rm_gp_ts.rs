@@ -6,7 +6,7 @@ use fedbo_gp::{PathwiseSample, Prior};
 use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
 
-use super::belief::MetaBelief;
+use super::learner::Learner;
 use super::{MetaBeliefSettings, MetaTask, OutputScale, TaskModels, Transfer, WeightedSum};
 use crate::{
     Domain, Observation, OwnSampler, Proposal, Source, Strategy, StrategyError, Surrogate,
@@ -57,13 +57,8 @@ impl RmGpTsSettings {
 /// posteriors is maximized, else one drawn from the target's.
 #[derive(Clone, Debug)]
 pub struct RmGpTs {
-    thompson: ThompsonSampling,
-    models: Arc<TaskModels>,
-    belief: MetaBelief,
-    gap_ucb_multiplier: UcbMultiplier,
+    learner: Learner<ThompsonSampling>,
     meta_sample: MetaSample,
-    /// Points that cover the domain, for γ_t.
-    cover: Points,
 }
 
 impl RmGpTs {
@@ -99,35 +94,17 @@ impl RmGpTs {
             domain.dim(),
             "meta-tasks of another dimension"
         );
-        let n_tasks = models.tasks().len();
         let thompson = ThompsonSettings {
             surrogate: models.target_settings(settings.thompson.surrogate),
             ..settings.thompson
         };
+        let cover = domain.cover();
+        let target = ThompsonSampling::new(domain, thompson, seed)?;
+        let (belief, ucb_multiplier) = (settings.belief, settings.gap_ucb_multiplier);
         Ok(Self {
-            belief: MetaBelief::new(settings.belief, models.scale(), n_tasks)?,
-            gap_ucb_multiplier: settings.gap_ucb_multiplier.validate()?,
+            learner: Learner::new(target, models, belief, ucb_multiplier, cover)?,
             meta_sample: settings.meta_sample,
-            cover: domain.cover(),
-            models,
-            thompson: ThompsonSampling::new(domain, thompson, seed)?,
         })
-    }
-
-    fn beta(&self) -> f64 {
-        let target = self.thompson.surrogate();
-        let posterior = target.posterior();
-        self.gap_ucb_multiplier.at(
-            target.len() as u64 + 1,
-            posterior.kernel(),
-            posterior.noise_variance(),
-            &self.cover,
-        )
-    }
-
-    fn belief_for_query(&self) -> MetaBelief {
-        let target = self.thompson.surrogate();
-        self.belief.for_query(target, self.beta(), &self.models)
     }
 
     /// Query for the maximum of a function of the meta-tasks.
@@ -137,7 +114,8 @@ impl RmGpTs {
         pending: &Points,
         stream: &mut Stream,
     ) -> Result<Proposal, StrategyError> {
-        let prior = match self.thompson.surrogate().sampler() {
+        let (thompson, models) = (self.learner.target(), self.learner.models());
+        let prior = match thompson.surrogate().sampler() {
             OwnSampler::Exact(prior) => prior,
             OwnSampler::Features(n_features) => Prior { n_features },
         };
@@ -145,33 +123,13 @@ impl RmGpTs {
             MetaSample::OneTask => vec![(draw(weights, stream), 1.0)],
             MetaSample::WeightedSum => weights.iter().copied().enumerate().collect(),
         };
-        let mut sample = WeightedSum::new(self.models.dim());
+        let mut sample = WeightedSum::new(models.dim());
         for (task, weight) in chosen {
-            let posterior = self.models.tasks()[task].predictor().posterior();
+            let posterior = models.tasks()[task].predictor().posterior();
             let of_task = PathwiseSample::draw(posterior, prior, 1.0, stream)?;
             sample.add(weight, of_task);
         }
-        self.thompson
-            .propose_maximum(&sample, Source::MetaTasks, pending, stream)
-    }
-
-    fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
-        for observation in observed {
-            let is_value = observation.value.is_some_and(f64::is_finite);
-            let (beta, source) = (self.beta(), &observation.source);
-            if is_value {
-                let target = self.thompson.surrogate();
-                self.belief.before(source, target, beta, &self.models);
-            }
-            let told = self.models.target_observation(observation);
-            self.thompson.tell(std::slice::from_ref(&told))?;
-            if is_value {
-                let beta = self.beta();
-                let target = self.thompson.surrogate();
-                self.belief.after(source, target, beta, &self.models);
-            }
-        }
-        Ok(())
+        thompson.propose_maximum(&sample, Source::MetaTasks, pending, stream)
     }
 }
 
@@ -189,28 +147,23 @@ fn draw(weights: &[f64], stream: &mut Stream) -> usize {
 
 impl Strategy for RmGpTs {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
-        let belief = self.belief_for_query();
+        let belief = self.learner.belief_for_query();
         if stream.uniform() < belief.share() {
             self.propose_meta(&belief.weights(), pending, stream)
         } else {
-            self.thompson.propose_own(pending, stream)
+            self.learner.target().propose_own(pending, stream)
         }
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
-        let (thompson, belief) = (self.thompson.clone(), self.belief.clone());
-        self.take_in(observed).inspect_err(|_| {
-            self.thompson = thompson;
-            self.belief = belief;
-        })
+        self.learner.tell(observed)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {
-        Some(self.thompson.surrogate())
+        Some(self.learner.target().surrogate())
     }
 
     fn transfer(&self) -> Option<Transfer> {
-        let target = self.thompson.surrogate();
-        Some(self.belief_for_query().transfer(target, &self.models))
+        Some(self.learner.transfer())
     }
 }

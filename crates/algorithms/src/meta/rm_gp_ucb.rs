@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
 
-use super::belief::MetaBelief;
+use super::learner::Learner;
 use super::{
     MetaBeliefSettings, MetaTask, OutputScale, TaskModel, TaskModels, Transfer, WeightedSum,
 };
@@ -62,17 +62,14 @@ impl RmGpUcbSettings {
 /// so that ν_1 = 1: the first query asks the meta-tasks alone. Standard deviations are those of the latent function; the authors'
 /// code adds the noise. Meta-tasks whose part is below 1e-9 are left out of the sum.
 ///
+/// Both parts are summed in the units of the comparison ([`OutputScale`]).
+///
 /// Running trials enter as observations of their own posterior mean, as in [`crate::GpUcb`]. Cost of a query: O(n² + Σ N_i²) for
 /// each of the points that the search evaluates; on a finite domain the meta-tasks' bounds are computed once.
 #[derive(Clone, Debug)]
 pub struct RmGpUcb {
-    proposer: Proposer,
-    models: Arc<TaskModels>,
-    belief: MetaBelief,
-    ucb_multiplier: UcbMultiplier,
+    learner: Learner<Proposer>,
     meta_ucb_multiplier: f64,
-    /// Points that cover the domain, for γ_t.
-    cover: Points,
     /// Upper bounds of every task at all points of a finite domain.
     bounds: Option<Arc<Vec<Vec<f64>>>>,
 }
@@ -138,41 +135,22 @@ impl RmGpUcb {
             };
             Arc::new(models.tasks().iter().map(of_task).collect())
         });
-        let n_tasks = models.tasks().len();
+        let cover = proposer.domain().cover();
+        let (belief, ucb_multiplier) = (settings.belief, settings.ucb_multiplier);
         Ok(Self {
-            belief: MetaBelief::new(settings.belief, models.scale(), n_tasks)?,
-            ucb_multiplier: settings.ucb_multiplier.validate()?,
+            learner: Learner::new(proposer, models, belief, ucb_multiplier, cover)?,
             meta_ucb_multiplier: settings.meta_ucb_multiplier,
-            cover: proposer.domain().cover(),
             bounds,
-            models,
-            proposer,
         })
-    }
-
-    /// √β for the query after `n` observations.
-    fn beta(&self, n: usize) -> f64 {
-        let posterior = self.proposer.surrogate().posterior();
-        self.ucb_multiplier.at(
-            n as u64 + 1,
-            posterior.kernel(),
-            posterior.noise_variance(),
-            &self.cover,
-        )
-    }
-
-    fn belief_for_query(&self) -> MetaBelief {
-        let target = self.proposer.surrogate();
-        self.belief
-            .for_query(target, self.beta(target.len()), &self.models)
     }
 }
 
 impl Strategy for RmGpUcb {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
-        self.proposer.open(pending)?;
-        let posterior = self.proposer.surrogate().posterior();
-        let beta = self.beta(posterior.len() + pending.len());
+        let (proposer, models) = (self.learner.target(), self.learner.models());
+        proposer.open(pending)?;
+        let posterior = proposer.surrogate().posterior();
+        let beta = self.learner.beta(posterior.len() + pending.len());
         let hallucinated;
         let posterior = if pending.is_empty() {
             posterior
@@ -181,7 +159,7 @@ impl Strategy for RmGpUcb {
             hallucinated = posterior.clone().extended(pending, &means)?;
             &hallucinated
         };
-        let belief = self.belief_for_query();
+        let belief = self.learner.belief_for_query();
         let share = belief.share();
         let parts: Vec<(usize, f64)> = belief
             .weights()
@@ -192,76 +170,45 @@ impl Strategy for RmGpUcb {
             .collect();
         let predictor = posterior.predictor();
         // Shifts move no maximum, and are left out of the sum.
-        let exchange = self.models.exchange(self.proposer.surrogate());
+        let exchange = models.exchange(proposer.surrogate());
         let own = UpperBound {
             predictor: &predictor,
             beta: beta * exchange.target_std_factor / exchange.target_factor,
         };
-        let mut mixture = WeightedSum::new(self.models.dim());
+        let mut mixture = WeightedSum::new(models.dim());
         if share < 1.0 {
             mixture.add((1.0 - share) * exchange.target_factor, own);
         }
-        if let (Some(bounds), Some(points)) = (&self.bounds, self.proposer.domain().points()) {
+        if let (Some(bounds), Some(points)) = (&self.bounds, proposer.domain().points()) {
             let mut values = fedbo_optim::Function::values(&mixture, points);
             for (task, part) in parts {
                 for (value, bound) in values.iter_mut().zip(&bounds[task]) {
                     *value += part * exchange.task_factor * bound;
                 }
             }
-            return self
-                .proposer
-                .propose_ranked(&values, points, pending, stream);
+            return proposer.propose_ranked(&values, points, pending, stream);
         }
         for (task, part) in &parts {
             let bound = UpperBound {
-                predictor: self.models.tasks()[*task].predictor(),
+                predictor: models.tasks()[*task].predictor(),
                 beta: self.meta_ucb_multiplier,
             };
             mixture.add(*part * exchange.task_factor, bound);
         }
-        let n = self.models.search_size(&parts, posterior.len());
-        let starts = self.models.best_inputs(&parts);
-        self.proposer
-            .propose_acquisition_from(&mixture, n, &starts, pending, stream)
+        let n = models.search_size(&parts, posterior.len());
+        let starts = models.best_inputs(&parts);
+        proposer.propose_acquisition_from(&mixture, n, &starts, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
-        let (proposer, belief) = (self.proposer.clone(), self.belief.clone());
-        self.take_in(observed).inspect_err(|_| {
-            self.proposer = proposer;
-            self.belief = belief;
-        })
+        self.learner.tell(observed)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {
-        Some(self.proposer.surrogate())
+        Some(self.learner.target().surrogate())
     }
 
     fn transfer(&self) -> Option<Transfer> {
-        let target = self.proposer.surrogate();
-        Some(self.belief_for_query().transfer(target, &self.models))
-    }
-}
-
-impl RmGpUcb {
-    /// One observation after the other: gaps are estimated after each, so what is believed depends on their order alone.
-    fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
-        for observation in observed {
-            let is_value = observation.value.is_some_and(f64::is_finite);
-            let beta = self.beta(self.proposer.surrogate().len());
-            let told = self.models.target_observation(observation);
-            let source = &observation.source;
-            if is_value {
-                let target = self.proposer.surrogate();
-                self.belief.before(source, target, beta, &self.models);
-            }
-            self.proposer.tell(std::slice::from_ref(&told))?;
-            if is_value {
-                let beta = self.beta(self.proposer.surrogate().len());
-                let target = self.proposer.surrogate();
-                self.belief.after(source, target, beta, &self.models);
-            }
-        }
-        Ok(())
+        Some(self.learner.transfer())
     }
 }

@@ -35,7 +35,7 @@ pub struct MetaSettings {
     pub trials_max: usize,
     /// What old studies used for parameters that they did not have.
     pub values: BTreeMap<String, Value>,
-    /// r: by this factor at least, the old studies' share falls with each trial.
+    /// r: by this factor at least, the old studies' share falls with each value.
     pub decay: f64,
     /// ε: how much faster it falls when old studies are far from this one.
     pub gap_exponent: f64,
@@ -80,7 +80,7 @@ pub enum Mismatch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetaScale {
-    /// All shifted and divided alike: another level is another function.
+    /// As they are, in a unit that outliers do not set ([`OutputScale::Typical`]): another level is another function.
     #[default]
     Common,
     /// Each study by its own mean and standard deviation: shapes are compared.

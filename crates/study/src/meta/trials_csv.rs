@@ -6,23 +6,12 @@ use fedbo_space::Direction;
 
 use super::source::OldTrials;
 use super::{LeftOut, MetaError};
+use crate::export::{EXPORT_COLUMNS, PARAMETER_PREFIX};
 
-/// Columns of an export that are no parameters. A parameter of such a name has the prefix.
-const COLUMNS: [&str; 12] = [
-    "number",
-    "state",
-    "source",
-    "value",
-    "failure",
-    "attempts",
-    "asked_at",
-    "started_at",
-    "told_at",
-    "ask_seconds",
-    "evaluate_seconds",
-    "direction",
-];
-const PREFIX: &str = "parameter.";
+/// Whether a column is not a parameter's: one of an export, or the direction of the values.
+fn is_column(name: &str) -> bool {
+    EXPORT_COLUMNS.contains(&name) || name == "direction"
+}
 
 /// Reads the file at `path`, which the study's file names `text`.
 pub(super) fn read(path: &Path, text: &str) -> Result<OldTrials, MetaError> {
@@ -57,7 +46,7 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
     let parameters: Vec<(usize, String)> = header
         .iter()
         .enumerate()
-        .filter(|(_, name)| !COLUMNS.contains(name))
+        .filter(|(_, name)| !is_column(name))
         .map(|(at, name)| (at, parameter(name, &header)))
         .collect();
     let mut seen: Vec<&str> = Vec::new();
@@ -131,11 +120,9 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
 
 /// The parameter that a column is of: an export sets a prefix before a name that is taken, as often as that takes.
 fn parameter(column: &str, header: &csv::StringRecord) -> String {
-    match column.strip_prefix(PREFIX) {
-        Some(rest) if COLUMNS.contains(&rest) || header.iter().any(|each| each == rest) => {
-            rest.to_owned()
-        }
-        Some(rest) if rest.starts_with(PREFIX) => parameter(rest, header),
+    match column.strip_prefix(PARAMETER_PREFIX) {
+        Some(rest) if is_column(rest) || header.iter().any(|each| each == rest) => rest.to_owned(),
+        Some(rest) if rest.starts_with(PARAMETER_PREFIX) => parameter(rest, header),
         _ => column.to_owned(),
     }
 }

@@ -1,0 +1,134 @@
+//! A target together with what is believed of its meta-tasks, told observation by observation.
+
+use std::sync::Arc;
+
+use fedbo_optim::Points;
+
+use super::belief::MetaBelief;
+use super::{MetaBeliefSettings, TaskModels, Transfer};
+use crate::proposer::Proposer;
+use crate::{Observation, Strategy, StrategyError, Surrogate, ThompsonSampling, UcbMultiplier};
+
+/// The target's own side: a surrogate that is told observations.
+pub(super) trait Target: Clone {
+    fn surrogate(&self) -> &Surrogate;
+
+    /// # Errors
+    /// If the surrogate cannot be conditioned; nothing is added then.
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
+}
+
+impl Target for Proposer {
+    fn surrogate(&self) -> &Surrogate {
+        Proposer::surrogate(self)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        Proposer::tell(self, observed)
+    }
+}
+
+impl Target for ThompsonSampling {
+    fn surrogate(&self) -> &Surrogate {
+        ThompsonSampling::surrogate(self)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        Strategy::tell(self, observed)
+    }
+}
+
+/// What RM-GP-UCB and RM-GP-TS share.
+#[derive(Clone, Debug)]
+pub(super) struct Learner<T> {
+    target: T,
+    models: Arc<TaskModels>,
+    belief: MetaBelief,
+    /// √β_t of the gaps' confidence bounds.
+    ucb_multiplier: UcbMultiplier,
+    /// Points that cover the domain, for γ_t.
+    cover: Points,
+}
+
+impl<T: Target> Learner<T> {
+    /// # Errors
+    /// If a setting is out of range.
+    pub(super) fn new(
+        target: T,
+        models: Arc<TaskModels>,
+        belief: MetaBeliefSettings,
+        ucb_multiplier: UcbMultiplier,
+        cover: Points,
+    ) -> Result<Self, StrategyError> {
+        Ok(Self {
+            belief: MetaBelief::new(belief, models.scale(), models.tasks().len())?,
+            ucb_multiplier: ucb_multiplier.validate()?,
+            target,
+            models,
+            cover,
+        })
+    }
+
+    pub(super) fn target(&self) -> &T {
+        &self.target
+    }
+
+    pub(super) fn models(&self) -> &TaskModels {
+        &self.models
+    }
+
+    /// √β for the query after `n` observations.
+    pub(super) fn beta(&self, n: usize) -> f64 {
+        let posterior = self.target.surrogate().posterior();
+        self.ucb_multiplier.at(
+            n as u64 + 1,
+            posterior.kernel(),
+            posterior.noise_variance(),
+            &self.cover,
+        )
+    }
+
+    /// √β after all that was told.
+    fn beta_now(&self) -> f64 {
+        self.beta(self.target.surrogate().len())
+    }
+
+    pub(super) fn belief_for_query(&self) -> MetaBelief {
+        let target = self.target.surrogate();
+        self.belief.for_query(target, self.beta_now(), &self.models)
+    }
+
+    pub(super) fn transfer(&self) -> Transfer {
+        let target = self.target.surrogate();
+        self.belief_for_query().transfer(target, &self.models)
+    }
+
+    /// # Errors
+    /// If the target's surrogate cannot be conditioned; nothing is added then.
+    pub(super) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        let (target, belief) = (self.target.clone(), self.belief.clone());
+        self.take_in(observed).inspect_err(|_| {
+            self.target = target;
+            self.belief = belief;
+        })
+    }
+
+    /// One observation after the other: gaps are estimated after each, so what is believed depends on their order alone.
+    fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        for observation in observed {
+            let is_value = observation.value.is_some_and(f64::is_finite);
+            let source = &observation.source;
+            if is_value {
+                let (target, beta) = (self.target.surrogate(), self.beta_now());
+                self.belief.before(source, target, beta, &self.models);
+            }
+            let told = self.models.target_observation(observation);
+            self.target.tell(std::slice::from_ref(&told))?;
+            if is_value {
+                let (target, beta) = (self.target.surrogate(), self.beta_now());
+                self.belief.after(source, target, beta, &self.models);
+            }
+        }
+        Ok(())
+    }
+}

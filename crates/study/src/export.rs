@@ -1,0 +1,19 @@
+//! The table that a study's trials are exported to, and read back from by another study.
+
+/// Columns before those of the parameters.
+pub const EXPORT_COLUMNS: [&str; 11] = [
+    "number",
+    "state",
+    "source",
+    "value",
+    "failure",
+    "attempts",
+    "asked_at",
+    "started_at",
+    "told_at",
+    "ask_seconds",
+    "evaluate_seconds",
+];
+
+/// What the column of a parameter is prefixed with, as often as it takes, if its name is taken.
+pub const PARAMETER_PREFIX: &str = "parameter.";
