@@ -9,6 +9,7 @@ mod collaborator;
 pub mod distributed_ts;
 mod domain;
 pub mod dp_fts_de;
+pub mod early_stopping;
 mod expected_improvement;
 mod feasibility;
 mod fts;

@@ -17,6 +17,7 @@ mod mixed;
 mod problem;
 mod svm;
 mod table;
+mod training_problem;
 mod wine;
 
 pub use auc::auc;
@@ -36,4 +37,5 @@ pub use mixed::MixedSurface;
 pub use problem::{PROBLEM_NAMES, Problem, ProblemError, ProblemSpec, problem};
 pub use svm::{Labelled, SplitSvm, SvmError};
 pub use table::DataError;
+pub use training_problem::TrainingProblem;
 pub use wine::{N_SILOS, WineSilo, WineSites, WineSplit, WineSvm};

@@ -1,0 +1,95 @@
+//! What a trial has reported while it trained.
+
+/// Values after epochs 1, 2, …, n of one trial, to be maximized; never empty, all finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearningCurve {
+    values: Vec<f64>,
+}
+
+impl LearningCurve {
+    /// From a value for every epoch, beginning with the first.
+    ///
+    /// # Panics
+    /// If there is none, or one is not finite.
+    pub fn new(values: Vec<f64>) -> Self {
+        assert!(!values.is_empty(), "a learning curve without a value");
+        assert!(
+            values.iter().all(|value| value.is_finite()),
+            "a learning curve with a value that is not finite"
+        );
+        Self { values }
+    }
+
+    /// From values at ascending epochs, not necessarily all: between two reports the curve is a line, before the first it is
+    /// the first value. `None` without a report.
+    ///
+    /// # Panics
+    /// If epochs do not ascend from 1, or a value is not finite.
+    pub fn from_reports(reports: &[(u32, f64)]) -> Option<Self> {
+        let (&(first, value), rest) = reports.split_first()?;
+        assert!(first >= 1, "epochs are counted from 1");
+        let mut values = vec![value; first as usize];
+        let mut before = (first, value);
+        for &(epoch, value) in rest {
+            assert!(epoch > before.0, "epochs must ascend");
+            let width = f64::from(epoch - before.0);
+            for step in 1..=epoch - before.0 {
+                let share = f64::from(step) / width;
+                values.push(before.1 + share * (value - before.1));
+            }
+            // Without rounding where there is a report.
+            if let Some(last) = values.last_mut() {
+                *last = value;
+            }
+            before = (epoch, value);
+        }
+        Some(Self::new(values))
+    }
+
+    /// Number n of epochs.
+    pub fn n_epochs(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The values, that of epoch n at n − 1.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The value after an epoch from 1 on, if it came that far.
+    pub fn at(&self, epoch: usize) -> Option<f64> {
+        self.values.get(epoch.checked_sub(1)?).copied()
+    }
+
+    /// The last value.
+    pub fn last(&self) -> f64 {
+        self.values[self.values.len() - 1]
+    }
+
+    /// The curve up to an epoch from 1 on; all of it if it is shorter.
+    ///
+    /// # Panics
+    /// If `epoch` is 0.
+    #[must_use]
+    pub fn until(&self, epoch: usize) -> Self {
+        Self::new(self.values[..epoch.min(self.values.len())].to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_bridged_by_lines() {
+        let curve = LearningCurve::from_reports(&[(2, 1.0), (3, 3.0), (6, 0.0)]);
+        let curve = curve.expect("some reports");
+        assert_eq!(curve.values(), [1.0, 1.0, 3.0, 2.0, 1.0, 0.0]);
+        assert_eq!(
+            (curve.at(0), curve.at(3), curve.at(7)),
+            (None, Some(3.0), None)
+        );
+        assert_eq!(curve.until(3).values(), [1.0, 1.0, 3.0]);
+        assert_eq!(LearningCurve::from_reports(&[]), None);
+    }
+}
