@@ -59,6 +59,29 @@ impl Proposer {
         })
     }
 
+    /// The same for a surrogate that has `n_context` coordinates behind those of a query, such as the epoch of training: `surrogate`
+    /// is for all of them. What is to be maximized is a function of a query alone; see [`Proposer::tell_in_context`].
+    ///
+    /// # Errors
+    /// If a setting is out of range.
+    pub(crate) fn with_context(
+        domain: Domain,
+        n_context: usize,
+        surrogate: SurrogateSettings,
+        maximizer: Maximizer,
+        repeats: Repeats,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let trials = Trials::new(domain, repeats)?;
+        let dim = trials.domain().dim() + n_context;
+        Ok(Self {
+            surrogate: Surrogate::new(dim, surrogate, None, seed)?,
+            trials,
+            maximizer,
+            feasibility: None,
+        })
+    }
+
     pub(crate) fn surrogate(&self) -> &Surrogate {
         &self.surrogate
     }
@@ -68,10 +91,31 @@ impl Proposer {
     }
 
     pub(crate) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
-        self.surrogate.tell(observed)?;
-        self.trials.tell(observed);
+        self.tell_in_context(observed, observed)
+    }
+
+    /// The same where the surrogate sees other observations than the trials': with the coordinates of the context, and maybe
+    /// several of a trial.
+    ///
+    /// # Errors
+    /// If the surrogate cannot be conditioned; nothing is added then.
+    pub(crate) fn tell_in_context(
+        &mut self,
+        trials: &[Observation],
+        modelled: &[Observation],
+    ) -> Result<(), StrategyError> {
+        self.surrogate.tell(modelled)?;
+        self.trials.tell(trials);
         if self.serves_a_study() {
-            self.feasibility = Feasibility::of(self.surrogate.inputs(), self.surrogate.failed());
+            let dim = self.domain().dim();
+            let failed = first_coordinates(self.surrogate.failed(), dim);
+            self.feasibility = match failed.is_empty() {
+                true => None,
+                false => {
+                    let inputs = first_coordinates(self.surrogate.inputs(), dim);
+                    Feasibility::of(&inputs, &failed)
+                }
+            };
         }
         Ok(())
     }
@@ -206,15 +250,12 @@ impl Proposer {
         order.sort_by(|a, b| outputs[*b].total_cmp(&outputs[*a]));
         let mut starts = Points::new(self.trials.domain().dim());
         for &index in order.iter().take(N_BEST) {
-            starts.push(self.surrogate.inputs().row(index));
+            starts.push(&self.surrogate.inputs().row(index)[..starts.dim()]);
         }
         if let Some(&best) = order.first() {
             let lengthscales = self.surrogate.posterior().kernel().lengthscales();
             for distance in distances {
-                let near: Vec<f64> = self
-                    .surrogate
-                    .inputs()
-                    .row(best)
+                let near: Vec<f64> = self.surrogate.inputs().row(best)[..starts.dim()]
                     .iter()
                     .zip(lengthscales)
                     .map(|(x, l)| (x + distance * l.min(1.0) * stream.normal()).clamp(0.0, 1.0))
@@ -224,4 +265,9 @@ impl Proposer {
         }
         starts
     }
+}
+
+/// The points without their coordinates from `dim` on.
+fn first_coordinates(points: &Points, dim: usize) -> Points {
+    Points::from_rows(dim, points.rows().map(|row| &row[..dim]))
 }

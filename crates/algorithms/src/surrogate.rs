@@ -552,19 +552,19 @@ impl SurrogateSettings {
     /// factor e in prior and start, as two choices are a priori less alike than two ends of a range. Without that, one
     /// choice's bad values speak too much against another that was hardly tried.
     pub fn for_space(space: &Space, noisy: bool) -> Self {
-        const OFFSET: f64 = -1.0;
-        let mut settings = Self::for_study(space.dim(), noisy);
-        let offsets: Vec<f64> = space
-            .parameters()
-            .iter()
-            .flat_map(|parameter| {
-                let offset = match parameter.kind() {
-                    Kind::Categorical { .. } => OFFSET,
-                    _ => 0.0,
-                };
-                std::iter::repeat_n(offset, parameter.n_coordinates())
-            })
-            .collect();
+        Self::for_coordinates(lengthscale_offsets(space), noisy)
+    }
+
+    /// The same for a space and the epoch of training, one more coordinate behind its own, with noise.
+    pub fn for_trainings(space: &Space) -> Self {
+        let mut offsets = lengthscale_offsets(space);
+        offsets.push(0.0);
+        Self::for_coordinates(offsets, true)
+    }
+
+    /// [`SurrogateSettings::for_study`] with logarithms of length scales that differ by `offsets` in prior and start.
+    fn for_coordinates(offsets: Vec<f64>, noisy: bool) -> Self {
+        let mut settings = Self::for_study(offsets.len(), noisy);
         if let HyperparameterPolicy::Scheduled {
             initial, options, ..
         } = &mut settings.hyperparameters
@@ -587,4 +587,19 @@ impl SurrogateSettings {
             | HyperparameterPolicy::Scheduled { initial: given, .. } => given,
         }
     }
+}
+
+/// By how much the logarithm of each coordinate's length scale is smaller than that of a range.
+fn lengthscale_offsets(space: &Space) -> Vec<f64> {
+    const CATEGORICAL: f64 = -1.0;
+    let parameters = space.parameters().iter();
+    parameters
+        .flat_map(|parameter| {
+            let offset = match parameter.kind() {
+                Kind::Categorical { .. } => CATEGORICAL,
+                _ => 0.0,
+            };
+            std::iter::repeat_n(offset, parameter.n_coordinates())
+        })
+        .collect()
 }

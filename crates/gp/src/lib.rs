@@ -7,6 +7,7 @@
 //!
 //! Start at [`Kernel`] and [`Posterior`], then [`FeatureMap`] and [`WeightPosterior`].
 
+mod decay;
 mod evidence;
 mod features;
 mod fit;
@@ -23,6 +24,7 @@ mod standardizer;
 mod weight_moments;
 mod weights;
 
+pub use decay::{Continuation, DecayFit, DecayNoise, DecayProcess};
 pub use evidence::{Evidence, evidence};
 pub use features::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash};
 pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit};

@@ -1,0 +1,322 @@
+//! How BO-BOS is set: losses, what is believed of learning curves, grid, and condition C2.
+
+use fedbo_gp::{DecayFit, DecayNoise};
+
+use super::{SparseCells, StoppingLosses};
+use crate::StrategyError;
+
+/// K_{1,t} = initial · growth^(t−1) (thesis Theorem 4.2 wants it to grow; Fig. 4.1 compares growths 1/0.89, 1/0.95, 1/0.99 and 1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WrongStopLoss {
+    /// K_{1,1}.
+    pub initial: f64,
+    /// By what it is multiplied from one trial to the next.
+    pub growth: f64,
+}
+
+impl WrongStopLoss {
+    /// K_{1,t} of the t-th trial that the strategy proposed, from 1.
+    pub fn at(self, t: u64) -> f64 {
+        let exponent = i32::try_from(t.saturating_sub(1)).unwrap_or(i32::MAX);
+        self.initial * self.growth.powi(exponent)
+    }
+}
+
+/// What the values of a study can be: error = (high − value)/(high − low) is in `[0,1]` where values are maximized.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ValueBounds {
+    /// The worst value.
+    pub low: f64,
+    /// The best value.
+    pub high: f64,
+}
+
+impl ValueBounds {
+    /// The error that a value stands for; outside `[0,1]` for a value outside the bounds.
+    pub fn error(self, value: f64) -> f64 {
+        (self.high - value) / (self.high - self.low)
+    }
+
+    /// The value that an error stands for.
+    pub fn value(self, error: f64) -> f64 {
+        self.high - error * (self.high - self.low)
+    }
+}
+
+/// The summary statistic: the average error so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Average {
+    /// Over epochs 1 to n (thesis A.2).
+    All,
+    /// Over epochs N₀ + 1 to n (the authors' code).
+    AfterFirst,
+}
+
+/// How the statistic's range is cut into cells at each epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grid {
+    /// `[0,1]` into equal cells at all epochs (the authors' code, with 99 of them). Most are never visited: an average over many
+    /// epochs moves little.
+    Unit,
+    /// The part that paths can reach, the mean plus and minus five standard deviations, into equal cells.
+    Reached,
+}
+
+/// ξ_t, by which the incumbent is lowered because it was observed with noise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum IncumbentMargin {
+    /// 0, as in all experiments of the thesis (A.4).
+    None,
+    /// ξ_t = √(2 σ² ln(π² t² (t − 1)/(6 δ''))) for t > 1, ξ_1 = 0 (Theorem 4.1).
+    Theory {
+        /// σ, in the values' units.
+        noise_std: f64,
+        /// δ'' in (0, 1).
+        failure_prob: f64,
+    },
+}
+
+impl IncumbentMargin {
+    /// ξ_t.
+    pub fn at(self, t: u64) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Theory { .. } if t <= 1 => 0.0,
+            Self::Theory {
+                noise_std,
+                failure_prob,
+            } => {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "numbers of trials are far below 2^53"
+                )]
+                let t = t as f64;
+                let pi = std::f64::consts::PI;
+                let ratio = pi * pi * t * t * (t - 1.0) / (6.0 * failure_prob);
+                noise_std * (2.0 * ratio.ln().max(0.0)).sqrt()
+            }
+        }
+    }
+}
+
+/// How a trial's stopping problem is set and solved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BosSettings {
+    /// N.
+    pub n_epochs: usize,
+    /// N₀: epochs that every trial is trained for.
+    pub first_epochs: usize,
+    /// What values can be.
+    pub bounds: ValueBounds,
+    /// K_{1,t}.
+    pub wrong_stop_loss: WrongStopLoss,
+    /// K₂.
+    pub wrong_continue_loss: f64,
+    /// c.
+    pub epoch_cost: f64,
+    /// κ ≥ 1 of condition C2: a trial is stopped at epoch n only if σ([x, N]) ≤ κ σ([x, n]).
+    pub stop_std_ratio: f64,
+    /// Whether C2 compares standard deviations of observations instead of the latent function's, as the authors' code does.
+    pub stop_std_with_noise: bool,
+    /// ξ_t.
+    pub incumbent_margin: IncumbentMargin,
+    /// Paths that are drawn.
+    pub n_paths: usize,
+    /// Cells an epoch, at most 65 536.
+    pub n_cells: usize,
+    /// Where they are.
+    pub grid: Grid,
+    /// The summary statistic.
+    pub average: Average,
+    /// Cells that few paths visit.
+    pub sparse: SparseCells,
+    /// How the process of a curve is fitted.
+    pub fit: DecayFit,
+    /// a²: variance of the level that curves decay to; 0 as in the thesis lets them decay to error 0.
+    pub level_variance: f64,
+}
+
+impl BosSettings {
+    /// The thesis' settings (section 4.5, A.4): N₀ = 8 of 50 epochs (in proportion for other N), K_{1,t} = 100/0.95^(t−1), K₂ = 99,
+    /// c = 1, κ = 2, 100 000 paths, 100 cells, ξ_t = 0.
+    ///
+    /// Differences: σ² of a curve is fitted, where the thesis is silent and the authors fix it at 1e-3; cells cover what paths can
+    /// reach.
+    pub fn for_epochs(n_epochs: usize) -> Self {
+        Self {
+            n_epochs,
+            first_epochs: (n_epochs * 4 / 25).max(2),
+            bounds: ValueBounds {
+                low: 0.0,
+                high: 1.0,
+            },
+            wrong_stop_loss: WrongStopLoss {
+                initial: 100.0,
+                growth: 1.0 / 0.95,
+            },
+            wrong_continue_loss: 99.0,
+            epoch_cost: 1.0,
+            stop_std_ratio: 2.0,
+            stop_std_with_noise: false,
+            incumbent_margin: IncumbentMargin::None,
+            n_paths: 100_000,
+            n_cells: 100,
+            grid: Grid::Reached,
+            average: Average::All,
+            sparse: SparseCells::Plain,
+            fit: DecayFit::Evidence {
+                noise: DecayNoise::Fitted,
+            },
+            level_variance: 0.0,
+        }
+    }
+
+    /// As in the authors' code: σ² = 1e-3, K_{1,t} = 100/0.99^t, 99 cells on `[0,1]`, the average over epochs after N₀, cells of at
+    /// most 30 paths continue for nothing, C2 with noise. Their α and β may become negative, ours stay positive; their bound has
+    /// β_t = 0.2 d ln 2t without a root, and their incumbent leaves out fully trained trials: neither is ours.
+    #[must_use]
+    pub fn as_in_authors_code(self) -> Self {
+        Self {
+            wrong_stop_loss: WrongStopLoss {
+                initial: 100.0 / 0.99,
+                growth: 1.0 / 0.99,
+            },
+            stop_std_with_noise: true,
+            n_cells: 99,
+            grid: Grid::Unit,
+            average: Average::AfterFirst,
+            sparse: SparseCells::ContinueFree { n_paths_max: 30 },
+            fit: DecayFit::Evidence {
+                noise: DecayNoise::Fixed(1e-3),
+            },
+            ..self
+        }
+    }
+
+    /// The losses of the t-th trial that the strategy proposed.
+    pub fn losses(&self, t: u64) -> StoppingLosses {
+        StoppingLosses {
+            wrong_stop: self.wrong_stop_loss.at(t),
+            wrong_continue: self.wrong_continue_loss,
+            epoch: self.epoch_cost,
+        }
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// The first that is out of range.
+    pub fn validate(self) -> Result<Self, StrategyError> {
+        let check = |fine: bool, name, value: String, expected| match fine {
+            true => Ok(()),
+            false => Err(StrategyError::Setting {
+                name,
+                value,
+                expected,
+            }),
+        };
+        let n = self.n_epochs;
+        check(n >= 3, "epochs", n.to_string(), "at least 3")?;
+        let first = self.first_epochs;
+        let fine = (2..n.saturating_sub(1)).contains(&first) || (n == 3 && first == 2);
+        let expected = "at least 2, and fewer than the epochs of a whole training by 1 or more";
+        check(
+            fine && first < n,
+            "first_epochs",
+            first.to_string(),
+            expected,
+        )?;
+        let ValueBounds { low, high } = self.bounds;
+        let fine = low.is_finite() && high.is_finite() && low < high;
+        let expected = "two finite numbers, the lower one first";
+        check(fine, "bounds", format!("[{low}, {high}]"), expected)?;
+        let above_zero = |name, value: f64| {
+            let expected = "a number above 0";
+            check(value > 0.0, name, value.to_string(), expected)
+        };
+        above_zero("wrong_stop_loss", self.wrong_stop_loss.initial)?;
+        let growth = self.wrong_stop_loss.growth;
+        let fine = growth.is_finite() && growth >= 1.0;
+        check(
+            fine,
+            "wrong_stop_growth",
+            growth.to_string(),
+            "a finite number of at least 1",
+        )?;
+        above_zero("wrong_continue_loss", self.wrong_continue_loss)?;
+        let cost = self.epoch_cost;
+        let fine = cost.is_finite() && cost > 0.0;
+        check(
+            fine,
+            "epoch_cost",
+            cost.to_string(),
+            "a finite number above 0",
+        )?;
+        let ratio = self.stop_std_ratio;
+        check(
+            ratio >= 1.0,
+            "stop_std_ratio",
+            ratio.to_string(),
+            "a number of at least 1",
+        )?;
+        let paths = self.n_paths;
+        check(paths >= 100, "n_paths", paths.to_string(), "at least 100")?;
+        let cells = self.n_cells;
+        let fine = (2..=1 << 16).contains(&cells);
+        check(fine, "n_cells", cells.to_string(), "from 2 to 65536")?;
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_those_of_the_thesis() {
+        let settings = BosSettings::for_epochs(50).validate().unwrap();
+        assert_eq!(settings.first_epochs, 8);
+        assert!((settings.losses(3).wrong_stop - 100.0 / 0.95_f64.powi(2)).abs() < 1e-9);
+        assert!((settings.as_in_authors_code().losses(1).wrong_stop - 100.0 / 0.99).abs() < 1e-9);
+        let margin = IncumbentMargin::Theory {
+            noise_std: 0.1,
+            failure_prob: 0.05,
+        };
+        let by_hand = 0.1 * (2.0 * (9.869_604_401 * 9.0 * 2.0 / 0.3_f64).ln()).sqrt();
+        assert!((margin.at(3) - by_hand).abs() < 1e-9);
+        assert!(margin.at(1).abs() < 1e-15 && IncumbentMargin::None.at(9).abs() < 1e-15);
+        let bounds = ValueBounds {
+            low: -2.0,
+            high: 2.0,
+        };
+        assert!(
+            (bounds.error(1.0) - 0.25).abs() < 1e-15 && (bounds.value(0.25) - 1.0).abs() < 1e-15
+        );
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_by_name() {
+        let refused = |change: fn(&mut BosSettings), name: &str| {
+            let mut settings = BosSettings::for_epochs(50);
+            change(&mut settings);
+            let error = settings.validate().unwrap_err().to_string();
+            assert!(error.starts_with(name), "{error}");
+        };
+        refused(|s| s.n_epochs = 2, "epochs");
+        refused(|s| s.first_epochs = 50, "first_epochs");
+        refused(|s| s.first_epochs = 1, "first_epochs");
+        refused(|s| s.bounds.low = 1.0, "bounds");
+        refused(|s| s.wrong_stop_loss.initial = f64::NAN, "wrong_stop_loss");
+        refused(|s| s.wrong_stop_loss.growth = 0.9, "wrong_stop_growth");
+        refused(|s| s.wrong_continue_loss = 0.0, "wrong_continue_loss");
+        refused(|s| s.epoch_cost = f64::INFINITY, "epoch_cost");
+        refused(|s| s.stop_std_ratio = 0.5, "stop_std_ratio");
+        refused(|s| s.n_paths = 10, "n_paths");
+        refused(|s| s.n_cells = 1, "n_cells");
+        let infinite = BosSettings {
+            wrong_continue_loss: f64::INFINITY,
+            ..BosSettings::for_epochs(50)
+        };
+        assert!(infinite.validate().is_ok());
+    }
+}

@@ -1,0 +1,375 @@
+//! GP-UCB over points and epochs: what a trial showed before it was stopped counts for as much as it says.
+
+use fedbo_optim::{Function, Points};
+use fedbo_space::Space;
+use fedbo_streams::{Seed, Stream};
+
+use super::LearningCurve;
+use crate::gp_ucb::UpperBound;
+use crate::proposer::Proposer;
+use crate::{
+    Domain, Maximizer, Observation, Proposal, Repeats, Source, StrategyError, Surrogate,
+    SurrogateSettings, UcbMultiplier,
+};
+
+/// How [`EpochGpUcb`] models and searches.
+#[derive(Clone, Debug)]
+pub struct EpochGpUcbSettings {
+    /// Its model, of the d coordinates of a point and of n/N.
+    pub surrogate: SurrogateSettings,
+    /// Search for the bound's maximum.
+    pub maximizer: Maximizer,
+    /// β_t; it multiplies the standard deviation.
+    pub ucb_multiplier: UcbMultiplier,
+    /// Repeated points.
+    pub repeats: Repeats,
+    /// N.
+    pub n_epochs: usize,
+    /// Epochs whose values enter the model beside that at which training ended, ascending.
+    pub extra_epochs: Vec<usize>,
+}
+
+impl EpochGpUcbSettings {
+    /// Defaults for one party's study of trainings of N epochs: β = 2 as in [`crate::GpUcb`], values after the first epoch and after
+    /// each fifth of N (the thesis' 1, 10, 20, 30, 40 for N = 50). The model has noise even where the objective has none, as a curve
+    /// is not smooth.
+    ///
+    /// # Panics
+    /// If N is 0.
+    pub fn for_study(space: &Space, noisy: bool, n_epochs: usize) -> Self {
+        Self {
+            surrogate: SurrogateSettings::for_trainings(space),
+            maximizer: Maximizer::of_acquisition(space.dim()),
+            ucb_multiplier: UcbMultiplier::Constant(2.0),
+            repeats: Repeats::for_study(noisy),
+            n_epochs,
+            extra_epochs: Self::fifths(n_epochs),
+        }
+    }
+
+    /// 1 and the multiples of N/5 below N.
+    ///
+    /// # Panics
+    /// If N is 0.
+    pub fn fifths(n_epochs: usize) -> Vec<usize> {
+        assert!(n_epochs > 0, "a training without epochs");
+        let mut epochs: Vec<usize> = (1..5).map(|fifth| fifth * n_epochs / 5).collect();
+        epochs.insert(0, 1);
+        epochs.retain(|epoch| (1..n_epochs).contains(epoch));
+        epochs.dedup();
+        epochs
+    }
+}
+
+/// A trial that has ended, as it trained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainedObservation {
+    /// Coordinates in `[0,1]^d`.
+    pub unit: Vec<f64>,
+    /// Its values until it ended, to be maximized; none if it reported nothing.
+    pub curve: Option<LearningCurve>,
+    /// The value of the whole training, to be maximized; `None` if it was stopped or failed.
+    pub complete: Option<f64>,
+    /// The proposal's source.
+    pub source: Source,
+}
+
+/// GP-UCB with a process over z = [x, n/N] (thesis Algorithm 4.1, lines 2 and 11):
+///
+/// x_t = argmax_x μ_{t−1}([x, N]) + β_t σ_{t−1}([x, N])
+///
+/// A trial is observed at the epoch at which it ended and at [`EpochGpUcbSettings::extra_epochs`] before (thesis A.4). Running trials
+/// enter as in [`crate::GpUcb`], as if they were trained to the end. Cost of a query: O(n²) for each of the points that the search
+/// evaluates, with n up to six observations a trial.
+#[derive(Clone, Debug)]
+pub struct EpochGpUcb {
+    proposer: Proposer,
+    ucb_multiplier: UcbMultiplier,
+    n_epochs: usize,
+    extra_epochs: Vec<usize>,
+    /// Points that cover the domain at epoch N, for γ_t.
+    cover: Points,
+}
+
+impl EpochGpUcb {
+    /// A strategy without observations; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If a setting is out of range.
+    pub fn new(
+        domain: Domain,
+        settings: EpochGpUcbSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let n_epochs = settings.n_epochs;
+        let fits = |epoch: &usize| (1..n_epochs).contains(epoch);
+        if n_epochs == 0 || !settings.extra_epochs.iter().all(fits) {
+            return Err(StrategyError::Setting {
+                name: "extra_epochs",
+                value: format!("{:?}", settings.extra_epochs),
+                expected: "epochs below the number of epochs of a whole training",
+            });
+        }
+        let proposer = Proposer::with_context(
+            domain,
+            1,
+            settings.surrogate,
+            settings.maximizer,
+            settings.repeats,
+            seed,
+        )?;
+        Ok(Self {
+            ucb_multiplier: settings.ucb_multiplier.validate()?,
+            cover: with_last(&proposer.domain().cover(), 1.0),
+            proposer,
+            n_epochs,
+            extra_epochs: settings.extra_epochs,
+        })
+    }
+
+    /// Its model, over z.
+    pub fn surrogate(&self) -> &Surrogate {
+        self.proposer.surrogate()
+    }
+
+    /// N.
+    pub fn n_epochs(&self) -> usize {
+        self.n_epochs
+    }
+
+    /// Proposes a query. Reads state only; `pending` (p×d) are the coordinates of trials that are running.
+    ///
+    /// # Errors
+    /// As [`crate::Strategy::ask`].
+    pub fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        self.proposer.open(pending)?;
+        let posterior = self.proposer.surrogate().posterior();
+        let beta = self.ucb_multiplier.at(
+            (posterior.len() + pending.len()) as u64 + 1,
+            posterior.kernel(),
+            posterior.noise_variance(),
+            &self.cover,
+        );
+        let hallucinated;
+        let posterior = if pending.is_empty() {
+            posterior
+        } else {
+            let pending = with_last(pending, 1.0);
+            let means = posterior.mean_variances(&pending).0;
+            hallucinated = posterior.clone().extended(&pending, &means)?;
+            &hallucinated
+        };
+        let bound = UpperBound {
+            predictor: &posterior.predictor(),
+            beta,
+        };
+        let at_end = AtEnd {
+            bound: &bound,
+            dim: self.proposer.domain().dim(),
+        };
+        self.proposer.propose_acquisition(&at_end, pending, stream)
+    }
+
+    /// Adds trials that have ended, in any order.
+    ///
+    /// # Errors
+    /// If the surrogate cannot be conditioned; nothing is added then.
+    pub fn tell(&mut self, observed: &[TrainedObservation]) -> Result<(), StrategyError> {
+        let trials: Vec<Observation> = observed
+            .iter()
+            .map(|trial| Observation {
+                unit: trial.unit.clone(),
+                value: match (trial.complete, &trial.curve) {
+                    (Some(value), _) => Some(value),
+                    (None, Some(curve)) => Some(curve.last()),
+                    (None, None) => None,
+                },
+                source: trial.source.clone(),
+            })
+            .collect();
+        let modelled: Vec<Observation> = observed
+            .iter()
+            .zip(&trials)
+            .flat_map(|(trial, end)| self.observations(trial, end))
+            .collect();
+        self.proposer.tell_in_context(&trials, &modelled)
+    }
+
+    /// What the model sees of a trial.
+    fn observations(&self, trial: &TrainedObservation, end: &Observation) -> Vec<Observation> {
+        let last = match (trial.complete, &trial.curve) {
+            (None, Some(curve)) => curve.n_epochs().min(self.n_epochs),
+            _ => self.n_epochs,
+        };
+        let at = |epoch: usize, value: Option<f64>| Observation {
+            unit: self.at_epoch(&trial.unit, epoch),
+            value,
+            source: trial.source.clone(),
+        };
+        let before = self.extra_epochs.iter().filter(|epoch| **epoch < last);
+        let mut seen: Vec<Observation> = before
+            .filter_map(|epoch| {
+                let value = trial.curve.as_ref()?.at(*epoch)?;
+                Some(at(*epoch, Some(value)))
+            })
+            .collect();
+        seen.push(at(last, end.value));
+        seen
+    }
+
+    /// [x, n/N].
+    fn at_epoch(&self, unit: &[f64], epoch: usize) -> Vec<f64> {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of epochs are far below 2^53"
+        )]
+        let share = epoch as f64 / self.n_epochs as f64;
+        [unit, &[share]].concat()
+    }
+
+    /// σ_{t−1}([x, n]) of the latent function at n = 1, …, N, in the model's units; with `noise` that of an observation.
+    pub fn stds(&self, unit: &[f64], noise: bool) -> Vec<f64> {
+        let rows = (1..=self.n_epochs).map(|epoch| self.at_epoch(unit, epoch));
+        let points = Points::from_rows(unit.len() + 1, rows);
+        let posterior = self.proposer.surrogate().posterior();
+        let extra = if noise {
+            posterior.noise_variance()
+        } else {
+            0.0
+        };
+        let (_, variances) = posterior.mean_variances(&points);
+        variances
+            .iter()
+            .map(|variance| (variance + extra).sqrt())
+            .collect()
+    }
+}
+
+/// The points with one more coordinate.
+fn with_last(points: &Points, last: f64) -> Points {
+    let rows = points.rows().map(|row| [row, &[last]].concat());
+    Points::from_rows(points.dim() + 1, rows)
+}
+
+/// A function of [x, n/N] at n = N.
+struct AtEnd<'a> {
+    bound: &'a UpperBound<'a>,
+    dim: usize,
+}
+
+impl Function for AtEnd<'_> {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn values(&self, points: &Points) -> Vec<f64> {
+        self.bound.values(&with_last(points, 1.0))
+    }
+
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
+        let mut slopes = vec![0.0; self.dim + 1];
+        let value = self
+            .bound
+            .value_gradient(&[point, &[1.0]].concat(), &mut slopes);
+        gradient.copy_from_slice(&slopes[..self.dim]);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::ParameterSpec;
+    use fedbo_streams::Purpose;
+
+    use super::*;
+
+    fn space() -> Space {
+        let spec = ParameterSpec::float(0.0, 1.0);
+        Space::from_specs([("x", &spec)]).unwrap()
+    }
+
+    fn strategy() -> EpochGpUcb {
+        let space = space();
+        let settings = EpochGpUcbSettings::for_study(&space, false, 50);
+        EpochGpUcb::new(Domain::Space(space), settings, Seed::new(1)).unwrap()
+    }
+
+    /// Grows from 0 to 1 − (x − 0.7)² as 1 − 0.9^n.
+    fn curve(x: f64, n_epochs: i32) -> LearningCurve {
+        let end = 1.0 - (x - 0.7).powi(2);
+        LearningCurve::new(
+            (1..=n_epochs)
+                .map(|n| end * (1.0 - 0.9_f64.powi(n)))
+                .collect(),
+        )
+    }
+
+    fn trial(x: f64, n_epochs: i32) -> TrainedObservation {
+        let curve = curve(x, n_epochs);
+        TrainedObservation {
+            unit: vec![x],
+            complete: (n_epochs == 50).then(|| curve.last()),
+            curve: Some(curve),
+            source: Source::Own,
+        }
+    }
+
+    #[test]
+    fn fifths_are_the_epochs_of_the_thesis() {
+        assert_eq!(EpochGpUcbSettings::fifths(50), [1, 10, 20, 30, 40]);
+        assert_eq!(EpochGpUcbSettings::fifths(100), [1, 20, 40, 60, 80]);
+        assert_eq!(EpochGpUcbSettings::fifths(3), [1, 2]);
+        assert!(EpochGpUcbSettings::fifths(1).is_empty());
+    }
+
+    #[test]
+    fn a_trial_is_seen_where_it_ended_and_at_fifths_before() {
+        let mut strategy = strategy();
+        strategy
+            .tell(&[trial(0.2, 17), trial(0.5, 50), trial(0.9, 10)])
+            .unwrap();
+        let epochs: Vec<f64> = strategy
+            .surrogate()
+            .inputs()
+            .rows()
+            .map(|row| row[1] * 50.0)
+            .collect();
+        let expected = [1, 10, 17, 1, 10, 20, 30, 40, 50, 1, 10];
+        assert!(epochs.len() == expected.len());
+        for (found, expected) in epochs.iter().zip(expected) {
+            assert!((found - f64::from(expected)).abs() < 1e-9, "{epochs:?}");
+        }
+        let last = curve(0.2, 17).last();
+        assert!((strategy.surrogate().outputs()[2] - last).abs() < 1e-15);
+        // A failed trial is kept away from, and teaches nothing.
+        let failed = TrainedObservation {
+            curve: None,
+            complete: None,
+            ..trial(0.4, 1)
+        };
+        strategy.tell(&[failed]).unwrap();
+        assert_eq!(strategy.surrogate().len(), expected.len());
+    }
+
+    /// Trials that were stopped early still lead to the best x; the deviation at the end is above that where they were seen.
+    #[test]
+    fn what_was_stopped_leads_on() {
+        let mut strategy = strategy();
+        for (index, x) in [0.05, 0.3, 0.5, 0.95].into_iter().enumerate() {
+            let n_epochs = if index == 1 { 50 } else { 12 };
+            strategy.tell(&[trial(x, n_epochs)]).unwrap();
+        }
+        let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
+        for step in 0..8 {
+            let asked = strategy.ask(&Points::new(1), &mut stream).unwrap();
+            let n_epochs = if step % 2 == 0 { 50 } else { 20 };
+            strategy.tell(&[trial(asked.unit[0], n_epochs)]).unwrap();
+        }
+        let asked = strategy.ask(&Points::new(1), &mut stream).unwrap();
+        assert!((asked.unit[0] - 0.7).abs() < 0.15, "{asked:?}");
+        let stds = strategy.stds(&[0.05], false);
+        assert!(stds.len() == 50 && stds[49] > stds[11] && stds[49] > stds[0]);
+        let noisy = strategy.stds(&[0.05], true);
+        assert!(noisy.iter().zip(&stds).all(|(a, b)| a > b));
+    }
+}

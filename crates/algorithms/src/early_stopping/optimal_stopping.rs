@@ -1,0 +1,461 @@
+//! Optimal stopping of one trial by backward induction on sampled paths (thesis Eq. (4.1), Algorithm 1.1; Müller et al. 2007).
+
+/// What to do with a trial after an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// d₀: look at one more epoch.
+    Continue,
+    /// d₁: stop, and conclude that the whole training would not do better than the incumbent.
+    StopEarly,
+    /// d₂: stop looking, and conclude that it would. As the search is for the best, training goes on to the end.
+    RunToEnd,
+}
+
+/// The losses of an optimal stopping problem; all above 0, the first two may be infinite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StoppingLosses {
+    /// K₁: of concluding wrongly that a trial would not do better.
+    pub wrong_stop: f64,
+    /// K₂: of concluding wrongly that it would.
+    pub wrong_continue: f64,
+    /// c: of each further epoch that is looked at.
+    pub epoch: f64,
+}
+
+impl StoppingLosses {
+    /// Expected losses of d₁ and d₂ where the trial does better with probability `p_better` (Eq. (4.3)). An infinite loss stays
+    /// infinite at probability 0, so the decision is never recommended.
+    pub fn terminal(&self, p_better: f64) -> (f64, f64) {
+        let expected = |loss: f64, p: f64| {
+            if loss.is_infinite() { loss } else { loss * p }
+        };
+        (
+            expected(self.wrong_stop, p_better),
+            expected(self.wrong_continue, 1.0 - p_better),
+        )
+    }
+}
+
+/// Paths of a summary statistic, as cells epoch by epoch, with what each path comes to.
+///
+/// `cells` has the cells, below `n_cells`, of all paths at the first epoch, then those at the second, …; `better` says of each
+/// path whether the whole training does better than the incumbent.
+#[derive(Clone, Copy, Debug)]
+pub struct CellPaths<'a> {
+    /// E blocks of S cells.
+    pub cells: &'a [u16],
+    /// S flags.
+    pub better: &'a [bool],
+    /// M.
+    pub n_cells: usize,
+}
+
+/// What was found for a cell that paths visit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellRule {
+    /// The decision with the least expected loss.
+    pub decision: Decision,
+    /// Number of paths that visit the cell.
+    pub n_paths: u32,
+    /// Share of them that do better than the incumbent.
+    pub p_better: f64,
+    /// Expected losses of d₀ (none at the last epoch), d₁ and d₂.
+    pub losses: (Option<f64>, f64, f64),
+}
+
+/// The rule of every cell of every epoch; none where no path goes.
+pub type DecisionTable = Vec<Vec<Option<CellRule>>>;
+
+/// How cells that few paths visit are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SparseCells {
+    /// Like all others.
+    Plain,
+    /// As in the authors' code: in a cell that at most so many paths visit the decision is to continue, and its loss 0 enters that
+    /// of the cells before it, which makes continuing there look cheaper than it is.
+    ContinueFree {
+        /// 30 there.
+        n_paths_max: u32,
+    },
+}
+
+/// Solves the problem backwards from the last epoch (Algorithm 1.1):
+///
+/// ρ_E(m) = min(K₁ P(better | m), K₂ P(worse | m))
+/// ρ_n(m) = min(K₁ P(better | m), K₂ P(worse | m), c + mean of ρ_{n+1} over the cells that the paths through m reach next)
+///
+/// A terminal decision is taken where it ties with continuing, and d₂ where it ties with d₁. Probabilities and means are those of
+/// the paths, so with all paths of a discrete problem, each as often as it is likely, and cells that tell histories apart the result
+/// is exact. Cost O(E S).
+///
+/// # Panics
+/// If the cells are not whole blocks of as many as there are flags, or one is `n_cells` or more.
+pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) -> DecisionTable {
+    let n_paths = paths.better.len();
+    if n_paths == 0 {
+        return Vec::new();
+    }
+    assert_eq!(
+        paths.cells.len() % n_paths,
+        0,
+        "epochs with another number of paths than flags"
+    );
+    let epochs: Vec<&[u16]> = paths.cells.chunks_exact(n_paths).collect();
+    let mut table: DecisionTable = Vec::with_capacity(epochs.len());
+    let mut next: Option<(&[u16], Vec<f64>)> = None;
+    for cells in epochs.into_iter().rev() {
+        let mut tally = vec![Tally::default(); paths.n_cells];
+        match &next {
+            None => {
+                for (cell, better) in cells.iter().zip(paths.better) {
+                    tally[usize::from(*cell)].add(*better, 0.0);
+                }
+            }
+            Some((reached, values)) => {
+                let pairs = cells.iter().zip(paths.better).zip(*reached);
+                for ((cell, better), reached) in pairs {
+                    tally[usize::from(*cell)].add(*better, values[usize::from(*reached)]);
+                }
+            }
+        }
+        let rules: Vec<Option<CellRule>> = tally
+            .iter()
+            .map(|tally| tally.rule(losses, next.is_some(), sparse))
+            .collect();
+        // No path reaches a cell without a rule.
+        let values = rules
+            .iter()
+            .map(|rule| rule.map_or(0.0, |rule| value(&rule, sparse)));
+        next = Some((cells, values.collect()));
+        table.push(rules);
+    }
+    table.reverse();
+    table
+}
+
+/// What the paths through one cell come to.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    n_paths: u32,
+    n_better: u32,
+    next: f64,
+}
+
+impl Tally {
+    #[inline(always)]
+    fn add(&mut self, better: bool, next: f64) {
+        self.n_paths += 1;
+        self.n_better += u32::from(better);
+        self.next += next;
+    }
+
+    fn rule(&self, losses: StoppingLosses, goes_on: bool, sparse: SparseCells) -> Option<CellRule> {
+        if self.n_paths == 0 {
+            return None;
+        }
+        let n = f64::from(self.n_paths);
+        let p_better = f64::from(self.n_better) / n;
+        let (stop, run) = losses.terminal(p_better);
+        let goes_on = goes_on.then(|| losses.epoch + self.next / n);
+        let terminal = match stop < run {
+            true => Decision::StopEarly,
+            false => Decision::RunToEnd,
+        };
+        let is_sparse = match sparse {
+            SparseCells::Plain => false,
+            SparseCells::ContinueFree { n_paths_max } => self.n_paths <= n_paths_max,
+        };
+        let decision = match goes_on {
+            Some(_) if is_sparse => Decision::Continue,
+            Some(loss) if loss < stop.min(run) => Decision::Continue,
+            _ => terminal,
+        };
+        Some(CellRule {
+            decision,
+            n_paths: self.n_paths,
+            p_better,
+            losses: (goes_on, stop, run),
+        })
+    }
+}
+
+/// ρ of a cell.
+fn value(rule: &CellRule, sparse: SparseCells) -> f64 {
+    let (goes_on, stop, run) = rule.losses;
+    match sparse {
+        SparseCells::ContinueFree { n_paths_max }
+            if rule.n_paths <= n_paths_max && goes_on.is_some() =>
+        {
+            0.0
+        }
+        _ => goes_on.unwrap_or(f64::INFINITY).min(stop).min(run),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fedbo_streams::{Purpose, Seed};
+
+    use super::*;
+
+    const LOSSES: StoppingLosses = StoppingLosses {
+        wrong_stop: 100.0,
+        wrong_continue: 99.0,
+        epoch: 1.0,
+    };
+
+    /// A discrete problem: the training is good or not, and after each epoch one of `n_outcomes` signals is seen whose chances
+    /// depend on that. A history is the number that its signals spell.
+    struct Discrete {
+        n_outcomes: usize,
+        n_epochs: usize,
+        p_good: f64,
+        /// Chances of each signal if the training is good, and if not.
+        chances: [Vec<f64>; 2],
+    }
+
+    impl Discrete {
+        fn random(index: u64, n_outcomes: usize, n_epochs: usize) -> Self {
+            let mut stream = Seed::new(5).stream(Purpose::Test, index, 0);
+            let mut law = || {
+                // Multiples of 1/8, so that whole numbers of paths have exactly these chances.
+                let mut parts = vec![1_u32; n_outcomes];
+                for _ in n_outcomes..8 {
+                    parts[stream.below(n_outcomes)] += 1;
+                }
+                parts
+                    .into_iter()
+                    .map(|part| f64::from(part) / 8.0)
+                    .collect()
+            };
+            let chances = [law(), law()];
+            Self {
+                n_outcomes,
+                n_epochs,
+                p_good: 0.25 * (1 + stream.below(3)) as f64,
+                chances,
+            }
+        }
+
+        /// Chance of a history together with good or bad.
+        fn joint(&self, history: &[usize], good: bool) -> f64 {
+            let law = &self.chances[usize::from(!good)];
+            let start = if good { self.p_good } else { 1.0 - self.p_good };
+            history.iter().fold(start, |p, signal| p * law[*signal])
+        }
+
+        /// ρ and the decisions of all continuations of a history, straight from (4.1).
+        fn exact(
+            &self,
+            history: &mut Vec<usize>,
+            losses: StoppingLosses,
+            found: &mut BTreeMap<Vec<usize>, Decision>,
+        ) -> f64 {
+            let (good, bad) = (self.joint(history, true), self.joint(history, false));
+            let p = good / (good + bad);
+            let stop = losses.wrong_stop * p;
+            let run = losses.wrong_continue * (1.0 - p);
+            let mut rho = stop.min(run);
+            let mut decision = if stop < run {
+                Decision::StopEarly
+            } else {
+                Decision::RunToEnd
+            };
+            if history.len() < self.n_epochs {
+                let mut goes_on = losses.epoch;
+                for signal in 0..self.n_outcomes {
+                    history.push(signal);
+                    let chance =
+                        (self.joint(history, true) + self.joint(history, false)) / (good + bad);
+                    goes_on += chance * self.exact(history, losses, found);
+                    history.pop();
+                }
+                if goes_on < rho - 1e-9 {
+                    (rho, decision) = (goes_on, Decision::Continue);
+                } else if goes_on < rho + 1e-9 {
+                    // A tie, which rounding decides: not compared.
+                    return rho.min(goes_on);
+                }
+            }
+            if (stop - run).abs() > 1e-9 {
+                found.insert(history.clone(), decision);
+            }
+            rho
+        }
+
+        /// All histories as paths, each as often as it is likely.
+        fn paths(&self) -> (Vec<u16>, Vec<bool>) {
+            let n_histories = self.n_outcomes.pow(u32::try_from(self.n_epochs).unwrap());
+            let mut cells = vec![Vec::new(); self.n_epochs];
+            let mut better = Vec::new();
+            for number in 0..n_histories {
+                let history: Vec<usize> = (0..self.n_epochs)
+                    .map(|n| {
+                        number / self.n_outcomes.pow(u32::try_from(n).unwrap()) % self.n_outcomes
+                    })
+                    .collect();
+                for good in [true, false] {
+                    // Chances are multiples of 1/(4·8^E).
+                    let scale = 4.0 * 8_f64.powi(i32::try_from(self.n_epochs).unwrap());
+                    let times = (self.joint(&history, good) * scale).round() as usize;
+                    for _ in 0..times {
+                        better.push(good);
+                        for (n, cells) in cells.iter_mut().enumerate() {
+                            cells.push(self.cell(&history[..=n]));
+                        }
+                    }
+                }
+            }
+            (cells.concat(), better)
+        }
+
+        fn cell(&self, history: &[usize]) -> u16 {
+            let number = history
+                .iter()
+                .rev()
+                .fold(0, |number, signal| number * self.n_outcomes + signal);
+            u16::try_from(number).unwrap()
+        }
+    }
+
+    #[test]
+    fn decisions_are_those_of_exact_dynamic_programming() {
+        let (mut n_compared, mut seen) = (0, std::collections::BTreeSet::new());
+        for index in 0..40 {
+            let problem = Discrete::random(index, 2 + index as usize % 2, 3);
+            for losses in [
+                LOSSES,
+                StoppingLosses {
+                    epoch: 8.0,
+                    ..LOSSES
+                },
+                StoppingLosses {
+                    wrong_stop: 400.0,
+                    ..LOSSES
+                },
+            ] {
+                let mut exact = BTreeMap::new();
+                problem.exact(&mut Vec::new(), losses, &mut exact);
+                let (cells, better) = problem.paths();
+                let paths = CellPaths {
+                    cells: &cells,
+                    better: &better,
+                    n_cells: 27,
+                };
+                let table = solve(paths, losses, SparseCells::Plain);
+                for (history, decision) in exact.iter().filter(|(history, _)| !history.is_empty()) {
+                    let cell = usize::from(problem.cell(history));
+                    let rule = table[history.len() - 1][cell].unwrap();
+                    assert_eq!(
+                        rule.decision, *decision,
+                        "{index} {losses:?} {history:?} {rule:?}"
+                    );
+                    n_compared += 1;
+                    seen.insert(format!("{decision:?}"));
+                }
+            }
+        }
+        assert!(
+            n_compared > 1000 && seen.len() == 3,
+            "{n_compared} {seen:?}"
+        );
+    }
+
+    #[test]
+    fn what_loses_infinitely_is_never_recommended() {
+        let problem = Discrete::random(7, 3, 3);
+        let (cells, mut better) = problem.paths();
+        for all in [None, Some(true), Some(false)] {
+            if let Some(all) = all {
+                better.fill(all);
+            }
+            let decisions = |losses| {
+                let paths = CellPaths {
+                    cells: &cells,
+                    better: &better,
+                    n_cells: 27,
+                };
+                let table = solve(paths, losses, SparseCells::Plain);
+                let rules = table.into_iter().flatten().flatten();
+                rules.map(|rule| rule.decision).collect::<Vec<_>>()
+            };
+            let no_stop = decisions(StoppingLosses {
+                wrong_stop: f64::INFINITY,
+                ..LOSSES
+            });
+            assert!(!no_stop.contains(&Decision::StopEarly));
+            let no_run = decisions(StoppingLosses {
+                wrong_continue: f64::INFINITY,
+                ..LOSSES
+            });
+            assert!(!no_run.contains(&Decision::RunToEnd));
+        }
+    }
+
+    /// The higher the incumbent, the fewer paths do better: a cell that stops goes on stopping, one that runs to the end has not
+    /// stopped for a lower one.
+    #[test]
+    fn decisions_are_monotone_in_the_incumbent() {
+        let mut stream = Seed::new(6).stream(Purpose::Test, 0, 0);
+        let n_paths = 20_000;
+        let mut values = vec![0.0; n_paths];
+        let mut cells = Vec::new();
+        for _ in 0..6 {
+            for value in &mut values {
+                *value += stream.normal();
+                cells.push((*value * 2.0 + 40.0).clamp(0.0, 79.0) as u16);
+            }
+        }
+        let mut before: Option<DecisionTable> = None;
+        let mut n_changed = 0;
+        for incumbent in [-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0] {
+            let better: Vec<bool> = values.iter().map(|value| *value > incumbent).collect();
+            let paths = CellPaths {
+                cells: &cells,
+                better: &better,
+                n_cells: 80,
+            };
+            let table = solve(paths, LOSSES, SparseCells::Plain);
+            if let Some(before) = &before {
+                for (old, new) in before.iter().flatten().zip(table.iter().flatten()) {
+                    let (Some(old), Some(new)) = (old, new) else {
+                        continue;
+                    };
+                    n_changed += usize::from(old.decision != new.decision);
+                    if old.decision == Decision::StopEarly {
+                        assert_eq!(new.decision, Decision::StopEarly, "{old:?} {new:?}");
+                    }
+                    if new.decision == Decision::RunToEnd {
+                        assert_eq!(old.decision, Decision::RunToEnd, "{old:?} {new:?}");
+                    }
+                }
+            }
+            before = Some(table);
+        }
+        assert!(n_changed > 20, "{n_changed}");
+    }
+
+    #[test]
+    fn sparse_cells_of_the_authors_continue_for_nothing() {
+        // One path of eleven goes to cell 1 at the second epoch; all do better.
+        let cells = [vec![0; 11], [vec![1], vec![0; 10]].concat(), vec![0; 11]].concat();
+        let paths = CellPaths {
+            cells: &cells,
+            better: &[true; 11],
+            n_cells: 2,
+        };
+        let losses = StoppingLosses {
+            wrong_continue: f64::INFINITY,
+            ..LOSSES
+        };
+        let plain = solve(paths, losses, SparseCells::Plain);
+        let authors = solve(paths, losses, SparseCells::ContinueFree { n_paths_max: 1 });
+        let loss = |table: &DecisionTable, n: usize, cell: usize| table[n][cell].unwrap().losses.0;
+        assert_eq!(loss(&plain, 1, 1), Some(101.0));
+        assert_eq!(loss(&plain, 0, 0), Some(101.0));
+        assert_eq!(loss(&authors, 0, 0), Some(1.0 + 10.0 * 100.0 / 11.0));
+        assert_eq!(authors[1][1].unwrap().decision, Decision::Continue);
+    }
+}

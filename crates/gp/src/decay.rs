@@ -1,0 +1,535 @@
+//! A Gaussian process over training epochs whose functions decay: what is believed of a learning curve after its first epochs.
+
+use fedbo_streams::Stream;
+
+use crate::linalg::{PackedLower, SpdFactor};
+use crate::{GpError, lanes, positive};
+
+/// A process of validation errors e(n) over epochs n ≥ 1 (Swersky et al. 2014; thesis Eq. (A.1)):
+///
+/// k(n, n') = a² + ∫ exp(−λ n) exp(−λ n') φ(λ) dλ = a² + (β/(n + n' + β))^α,   φ = Gamma(α, β)
+///
+/// so a curve is a mixture of exponential decays, to 0 or, with a² > 0, to a level of its own. Observed errors carry noise of
+/// variance σ². The prior mean is 0. α (`shape`), β (`rate`) and σ² are above 0, a² (`level_variance`) at least 0: checked in
+/// [`DecayProcess::new`]. The thesis has a² = 0; its authors' code lets α and β become negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DecayProcess {
+    shape: f64,
+    rate: f64,
+    level_variance: f64,
+    noise_variance: f64,
+}
+
+/// Where σ² comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DecayNoise {
+    /// Given.
+    Fixed(f64),
+    /// Fitted with the rest, with σ ~ LogNormal(ln 0.005, 1) from 1e-4 to 0.1.
+    Fitted,
+}
+
+/// How α and β are found from the first errors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DecayFit {
+    /// By evidence: the largest log marginal likelihood with α in `[0.05, 20]` and β in `[0.05, 500]`, by a grid of logarithms
+    /// and a pattern search from its best point.
+    Evidence {
+        /// σ².
+        noise: DecayNoise,
+    },
+    /// As the thesis says (A.2): α = α₀ + N₀, β = β₀ + Σ e_n, the posterior of a rate λ ~ Gamma(α₀, β₀) if errors were draws
+    /// from an exponential law with it. The authors' code computes it with α₀ = β₀ = 0 and does not use it.
+    BayesianUpdate {
+        /// α₀ ≥ 0.
+        shape: f64,
+        /// β₀ ≥ 0.
+        rate: f64,
+        /// σ² > 0.
+        noise_variance: f64,
+    },
+}
+
+const SHAPE: (f64, f64) = (0.05, 20.0);
+const RATE: (f64, f64) = (0.05, 500.0);
+const NOISE_STD: (f64, f64) = (1e-4, 0.1);
+/// Median and standard deviation of the logarithm of the prior of σ.
+const NOISE_PRIOR: (f64, f64) = (0.005, 1.0);
+
+impl DecayProcess {
+    /// A process from α, β, a² and σ².
+    ///
+    /// # Errors
+    /// If one is not finite or out of its range.
+    pub fn new(
+        shape: f64,
+        rate: f64,
+        level_variance: f64,
+        noise_variance: f64,
+    ) -> Result<Self, GpError> {
+        positive("shape of the decay rates", shape)?;
+        positive("rate of the decay rates", rate)?;
+        positive("noise variance", noise_variance)?;
+        if !(level_variance.is_finite() && level_variance >= 0.0) {
+            return Err(GpError::Hyperparameter {
+                name: "level variance",
+                value: level_variance,
+                expected: "of at least 0",
+            });
+        }
+        Ok(Self {
+            shape,
+            rate,
+            level_variance,
+            noise_variance,
+        })
+    }
+
+    /// The process for a curve whose first errors, of epochs 1 to N₀, are given. Cost O(N₀³) for each of some thousand evidences.
+    ///
+    /// # Errors
+    /// If an error is not finite, a setting is out of range, or no evidence can be computed.
+    pub fn fit(errors: &[f64], level_variance: f64, fit: DecayFit) -> Result<Self, GpError> {
+        if let Some(index) = errors.iter().position(|error| !error.is_finite()) {
+            return Err(GpError::NotFinite { index });
+        }
+        match fit {
+            DecayFit::BayesianUpdate {
+                shape,
+                rate,
+                noise_variance,
+            } => {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "numbers of epochs are far below 2^53"
+                )]
+                let n = errors.len() as f64;
+                let sum: f64 = errors.iter().sum();
+                Self::new(shape + n, rate + sum, level_variance, noise_variance)
+            }
+            DecayFit::Evidence { noise } => most_evident(errors, level_variance, noise),
+        }
+    }
+
+    /// α.
+    pub fn shape(&self) -> f64 {
+        self.shape
+    }
+
+    /// β.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// σ².
+    pub fn noise_variance(&self) -> f64 {
+        self.noise_variance
+    }
+
+    /// k(n, n').
+    pub fn covariance(&self, n: usize, m: usize) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of epochs are far below 2^53"
+        )]
+        let sum = (n + m) as f64;
+        self.level_variance + (self.rate / (sum + self.rate)).powf(self.shape)
+    }
+
+    /// ln N(e; 0, K + σ² I) of the errors at epochs 1, 2, … Cost O(n³).
+    ///
+    /// # Errors
+    /// If the covariance has no Cholesky factor.
+    pub fn log_evidence(&self, errors: &[f64]) -> Result<f64, GpError> {
+        let factor = self.factor(errors.len())?;
+        let mut whitened = errors.to_vec();
+        factor.solve_lower(&mut whitened);
+        let square: f64 = whitened.iter().map(|v| v * v).sum();
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of epochs are far below 2^53"
+        )]
+        let n = errors.len() as f64;
+        Ok(-0.5 * (square + factor.log_determinant() + n * std::f64::consts::TAU.ln()))
+    }
+
+    /// L Lᵀ = K + σ² I at epochs 1 to n.
+    fn factor(&self, n: usize) -> Result<SpdFactor, GpError> {
+        let mut gram = PackedLower::zeros(n);
+        // k depends on the sum of the epochs alone.
+        let by_sum: Vec<f64> = (2..=2 * n).map(|sum| self.covariance(1, sum - 1)).collect();
+        for i in 0..n {
+            let row = gram.row_mut(i);
+            row.copy_from_slice(&by_sum[i..=2 * i]);
+            row[i] += self.noise_variance;
+        }
+        Ok(SpdFactor::new(&gram)?)
+    }
+
+    /// The law of the noise-free errors at epochs N₀ + 1 to N, given the observed ones at 1 to N₀. Cost O(N₀² N + N² r) for a
+    /// covariance of rank r.
+    ///
+    /// # Errors
+    /// If an error is not finite, or the covariance has no Cholesky factor.
+    ///
+    /// # Panics
+    /// If N is not above N₀.
+    pub fn continuation(&self, errors: &[f64], n_epochs: usize) -> Result<Continuation, GpError> {
+        let n_first = errors.len();
+        assert!(n_epochs > n_first, "a curve that is already at its end");
+        if let Some(index) = errors.iter().position(|error| !error.is_finite()) {
+            return Err(GpError::NotFinite { index });
+        }
+        let factor = self.factor(n_first)?;
+        let mut alpha = errors.to_vec();
+        factor.solve(&mut alpha);
+        let mut mean = Vec::with_capacity(n_epochs - n_first);
+        let mut whitened = Vec::with_capacity(n_epochs - n_first);
+        for n in n_first + 1..=n_epochs {
+            let mut cross: Vec<f64> = (1..=n_first).map(|m| self.covariance(n, m)).collect();
+            mean.push(cross.iter().zip(&alpha).map(|(k, a)| k * a).sum());
+            factor.solve_lower(&mut cross);
+            whitened.push(cross);
+        }
+        let covariance = |i: usize, j: usize| {
+            let explained: f64 = whitened[i]
+                .iter()
+                .zip(&whitened[j])
+                .map(|(a, b)| a * b)
+                .sum();
+            self.covariance(n_first + 1 + i, n_first + 1 + j) - explained
+        };
+        Ok(Continuation {
+            factor: low_rank(mean.len(), covariance),
+            mean,
+        })
+    }
+}
+
+/// α, β and maybe σ² with the largest evidence.
+fn most_evident(
+    errors: &[f64],
+    level_variance: f64,
+    noise: DecayNoise,
+) -> Result<DecayProcess, GpError> {
+    let process = |at: &[f64; 3]| {
+        let variance = match noise {
+            DecayNoise::Fixed(variance) => variance,
+            DecayNoise::Fitted => (2.0 * at[2]).exp(),
+        };
+        DecayProcess::new(at[0].exp(), at[1].exp(), level_variance, variance)
+    };
+    let score = |at: &[f64; 3]| {
+        let evidence = process(at)?.log_evidence(errors)?;
+        Ok::<f64, GpError>(match noise {
+            DecayNoise::Fixed(_) => evidence,
+            DecayNoise::Fitted => {
+                evidence - 0.5 * ((at[2] - NOISE_PRIOR.0.ln()) / NOISE_PRIOR.1).powi(2)
+            }
+        })
+    };
+    let bounds = [SHAPE, RATE, NOISE_STD].map(|(low, high): (f64, f64)| (low.ln(), high.ln()));
+    let steps: [u32; 3] = match noise {
+        DecayNoise::Fixed(_) => [12, 12, 0],
+        DecayNoise::Fitted => [12, 12, 6],
+    };
+    let mut best: Option<(f64, [f64; 3])> = None;
+    let mut failed = None;
+    let on = |axis: usize, step: u32| {
+        let (low, high) = bounds[axis];
+        low + (high - low) * f64::from(step) / f64::from(steps[axis].max(1))
+    };
+    for i in 0..=steps[0] {
+        for j in 0..=steps[1] {
+            for k in 0..=steps[2] {
+                let at = [on(0, i), on(1, j), on(2, k)];
+                match score(&at) {
+                    Ok(value) if best.is_none_or(|(known, _)| value > known) => {
+                        best = Some((value, at));
+                    }
+                    Ok(_) => {}
+                    Err(error) => failed = Some(error),
+                }
+            }
+        }
+    }
+    let Some((mut value, mut at)) = best else {
+        return Err(failed.unwrap_or(GpError::NotFinite { index: 0 }));
+    };
+    // Pattern search: a step each way along each axis, half as long once none helps.
+    let mut widths = bounds.map(|(low, high)| (high - low) / 24.0);
+    for _ in 0..60 {
+        let mut improved = false;
+        for axis in 0..3 {
+            if steps[axis] == 0 {
+                continue;
+            }
+            for sign in [-1.0, 1.0] {
+                let mut near = at;
+                let (low, high) = bounds[axis];
+                near[axis] = (near[axis] + sign * widths[axis]).clamp(low, high);
+                if let Ok(found) = score(&near)
+                    && found > value
+                {
+                    (value, at, improved) = (found, near, true);
+                }
+            }
+        }
+        if !improved {
+            widths = widths.map(|width| 0.5 * width);
+            if widths[0] < 1e-4 {
+                break;
+            }
+        }
+    }
+    process(&at)
+}
+
+/// Residual variance at which a factor ends, as a share of the largest variance: standard deviations are right to 1e-5.
+const MISSING: f64 = 1e-10;
+
+/// Columns of a factor F with F Fᵀ = C, of an n×n covariance, by pivoted Cholesky. Cost O(n r²) and n r entries of C.
+fn low_rank(n: usize, covariance: impl Fn(usize, usize) -> f64) -> Vec<Vec<f64>> {
+    let mut left: Vec<f64> = (0..n).map(|i| covariance(i, i).max(0.0)).collect();
+    let largest = left.iter().copied().fold(0.0, f64::max);
+    let mut columns: Vec<Vec<f64>> = Vec::new();
+    while columns.len() < n {
+        let pivot = (0..n).fold(0, |best, i| if left[i] > left[best] { i } else { best });
+        if left[pivot] <= MISSING * largest || left[pivot] <= 0.0 {
+            break;
+        }
+        let root = left[pivot].sqrt();
+        let column: Vec<f64> = (0..n)
+            .map(|i| {
+                let known: f64 = columns.iter().map(|other| other[i] * other[pivot]).sum();
+                (covariance(i, pivot) - known) / root
+            })
+            .collect();
+        for (left, entry) in left.iter_mut().zip(&column) {
+            *left = (*left - entry * entry).max(0.0);
+        }
+        left[pivot] = 0.0;
+        columns.push(column);
+    }
+    columns
+}
+
+/// Law of a curve's noise-free errors after its first epochs: N(mean, F Fᵀ), with F of low rank because the curves are smooth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Continuation {
+    mean: Vec<f64>,
+    /// The r columns of F.
+    factor: Vec<Vec<f64>>,
+}
+
+impl Continuation {
+    /// Number of epochs, N − N₀.
+    pub fn n_epochs(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// Mean at each epoch.
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// Standard deviation at each epoch.
+    pub fn std(&self) -> Vec<f64> {
+        (0..self.mean.len())
+            .map(|i| {
+                let squares = self.factor.iter().map(|column| column[i] * column[i]);
+                squares.sum::<f64>().sqrt()
+            })
+            .collect()
+    }
+
+    /// Mean and standard deviation of the average over the first 1, 2, … epochs.
+    pub fn averages(&self) -> Vec<(f64, f64)> {
+        let mut sums = vec![0.0; self.factor.len()];
+        let (mut total, mut count) = (0.0, 0.0);
+        let each = self.mean.iter().enumerate().map(|(i, mean)| {
+            total += mean;
+            count += 1.0;
+            for (sum, column) in sums.iter_mut().zip(&self.factor) {
+                *sum += column[i];
+            }
+            let square: f64 = sums.iter().map(|sum| sum * sum).sum();
+            (total / count, square.sqrt() / count)
+        });
+        each.collect()
+    }
+
+    /// Draws `n_paths` curves, epoch by epoch: the errors of all paths at the first epoch, then those at the second, …
+    /// Cost O(N r) a path.
+    pub fn draw(&self, n_paths: usize, stream: &mut Stream) -> Vec<f64> {
+        lanes::vectorized! {
+            fn work(mean: &[f64], factor: &[Vec<f64>], normals: &[f64], paths: &mut [f64]) {
+                let n_paths = paths.len() / mean.len();
+                for (i, paths) in paths.chunks_exact_mut(n_paths).enumerate() {
+                    paths.fill(mean[i]);
+                    for (column, normals) in factor.iter().zip(normals.chunks_exact(n_paths)) {
+                        lanes::add_scaled(paths, column[i], normals);
+                    }
+                }
+            }
+        }
+        if n_paths == 0 {
+            return Vec::new();
+        }
+        let normals = stream.normals(n_paths * self.factor.len());
+        let mut paths = vec![0.0; n_paths * self.mean.len()];
+        work(&self.mean, &self.factor[..], &normals, &mut paths);
+        paths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_streams::{Purpose, Seed};
+
+    use super::*;
+
+    fn process() -> DecayProcess {
+        DecayProcess::new(1.3, 4.0, 0.0, 1e-5).unwrap()
+    }
+
+    /// The integral of (A.1) by the midpoint rule in λ, whose error is that of the first cells, where λ^0.3 has no
+    /// derivative.
+    #[test]
+    fn the_kernel_is_the_integral_over_decay_rates() {
+        let (shape, rate) = (1.3_f64, 4.0_f64);
+        let gamma: f64 = 0.897_470_696_306_277; // Γ(1.3)
+        for (n, m) in [(1, 1), (1, 9), (8, 50)] {
+            let width = 1e-4;
+            let sum: f64 = (0..200_000_u32)
+                .map(|i| {
+                    let lambda = width * (f64::from(i) + 0.5);
+                    let density =
+                        rate.powf(shape) * lambda.powf(shape - 1.0) * (-rate * lambda).exp()
+                            / gamma;
+                    let decay = -lambda * f64::from(n + m);
+                    density * decay.exp() * width
+                })
+                .sum();
+            let exact = process().covariance(n as usize, m as usize);
+            assert!((sum - exact).abs() < 2e-4 * exact, "{n} {m}: {sum} {exact}");
+        }
+    }
+
+    /// Against the textbook formula with an explicit inverse by Gauss-Jordan.
+    #[test]
+    fn the_continuation_is_the_conditional_law() {
+        let process = DecayProcess::new(0.8, 6.0, 0.01, 1e-4).unwrap();
+        let errors = [0.5, 0.41, 0.36, 0.33];
+        let found = process.continuation(&errors, 7).unwrap();
+        let n = errors.len();
+        let mut system: Vec<Vec<f64>> = (0..n)
+            .map(|i| {
+                let mut row: Vec<f64> = (0..n).map(|j| process.covariance(i + 1, j + 1)).collect();
+                row[i] += 1e-4;
+                row.extend((0..n).map(|j| f64::from(u8::from(i == j))));
+                row
+            })
+            .collect();
+        for i in 0..n {
+            let pivot = system[i][i];
+            system[i].iter_mut().for_each(|v| *v /= pivot);
+            for other in 0..n {
+                if other != i {
+                    let factor = system[other][i];
+                    let row = system[i].clone();
+                    for (v, p) in system[other].iter_mut().zip(&row) {
+                        *v -= factor * p;
+                    }
+                }
+            }
+        }
+        let inverse = |i: usize, j: usize| system[i][n + j];
+        let cross = |epoch: usize, i: usize| process.covariance(epoch, i + 1);
+        for (a, epoch) in (5..=7).enumerate() {
+            let mean: f64 = (0..n)
+                .flat_map(|i| (0..n).map(move |j| (i, j)))
+                .map(|(i, j)| cross(epoch, i) * inverse(i, j) * errors[j])
+                .sum();
+            assert!((found.mean()[a] - mean).abs() < 1e-9);
+            let explained: f64 = (0..n)
+                .flat_map(|i| (0..n).map(move |j| (i, j)))
+                .map(|(i, j)| cross(epoch, i) * inverse(i, j) * cross(epoch, j))
+                .sum();
+            let variance = process.covariance(epoch, epoch) - explained;
+            assert!((found.std()[a].powi(2) - variance).abs() < 1e-9);
+        }
+        let (average, _) = found.averages()[2];
+        let expected = found.mean().iter().sum::<f64>() / 3.0;
+        assert!((average - expected).abs() < 1e-12);
+    }
+
+    /// 40 000 draws: means to 5 standard errors, standard deviations and those of the averages to 3 %.
+    #[test]
+    fn draws_have_the_law_of_the_continuation() {
+        let errors = [0.5, 0.41, 0.36, 0.33, 0.31, 0.3, 0.29, 0.28];
+        let found = process().continuation(&errors, 20).unwrap();
+        let n_paths = 40_000;
+        let mut stream = Seed::new(3).stream(Purpose::Test, 0, 0);
+        let paths = found.draw(n_paths, &mut stream);
+        let mut sums = vec![0.0; n_paths];
+        for (i, epoch) in paths.chunks_exact(n_paths).enumerate() {
+            for (sum, value) in sums.iter_mut().zip(epoch) {
+                *sum += value;
+            }
+            let averages: Vec<f64> = sums.iter().map(|sum| sum / (i + 1) as f64).collect();
+            for (values, (mean, std)) in [
+                (epoch, (found.mean()[i], found.std()[i])),
+                (&averages[..], found.averages()[i]),
+            ] {
+                let n = n_paths as f64;
+                let sampled = values.iter().sum::<f64>() / n;
+                let square = values.iter().map(|v| (v - sampled).powi(2)).sum::<f64>() / n;
+                assert!((sampled - mean).abs() < 5.0 * std / n.sqrt());
+                assert!((square.sqrt() / std - 1.0).abs() < 0.03);
+            }
+        }
+        assert!(paths.len() == 12 * n_paths && found.factor.len() < 8);
+    }
+
+    /// Curves drawn from a process: the fit's evidence is at least that of the truth, and its numbers stay positive also for
+    /// curves that rise.
+    #[test]
+    fn a_fit_finds_at_least_the_evidence_of_the_truth() {
+        let truth = DecayProcess::new(0.6, 10.0, 0.0, 1e-5).unwrap();
+        let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
+        let root = truth.factor(8).unwrap();
+        for _ in 0..5 {
+            let errors = root.multiply_lower(&stream.normals(8));
+            let fit = DecayFit::Evidence {
+                noise: DecayNoise::Fixed(1e-5),
+            };
+            let found = DecayProcess::fit(&errors, 0.0, fit).unwrap();
+            let (ours, theirs) = (
+                found.log_evidence(&errors).unwrap(),
+                truth.log_evidence(&errors).unwrap(),
+            );
+            assert!(ours >= theirs, "{ours} {theirs}");
+        }
+        let rising = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
+        let fit = DecayFit::Evidence {
+            noise: DecayNoise::Fitted,
+        };
+        let found = DecayProcess::fit(&rising, 0.0, fit).unwrap();
+        assert!(found.shape() > 0.0 && found.rate() > 0.0 && found.noise_variance() > 0.0);
+    }
+
+    #[test]
+    fn the_bayesian_update_counts_epochs_and_adds_errors() {
+        let fit = DecayFit::BayesianUpdate {
+            shape: 1.0,
+            rate: 0.5,
+            noise_variance: 1e-3,
+        };
+        let found = DecayProcess::fit(&[0.5, 0.25, 0.25], 0.0, fit).unwrap();
+        assert!((found.shape() - 4.0).abs() < 1e-12 && (found.rate() - 1.5).abs() < 1e-12);
+        assert!(DecayProcess::fit(&[f64::NAN], 0.0, fit).is_err());
+        assert!(DecayProcess::new(0.0, 1.0, 0.0, 1e-3).is_err());
+        assert!(DecayProcess::new(1.0, 1.0, -1.0, 1e-3).is_err());
+    }
+}
