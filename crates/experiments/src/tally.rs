@@ -51,6 +51,11 @@ impl Tally {
         self.best
     }
 
+    /// The next row is of this iteration: for experiments that count something else than trials.
+    pub fn at(&mut self, iteration: i64) {
+        self.iteration = iteration;
+    }
+
     /// The row of an agent's trial. `true_value` is the objective without noise at its point, where it is known; `name_of`
     /// gives the names of message senders.
     pub fn row(

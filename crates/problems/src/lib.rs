@@ -4,18 +4,25 @@
 //! Start at [`problem()`], which finds one by name; [`GridFamily`] is the synthetic family of the FTS paper.
 
 mod auc;
+mod boosted_trees;
 mod cart_pole;
 mod cnn_records;
+mod digits;
+mod feature_selection;
 mod functions;
 mod gp_functions;
 mod growing_wine;
+mod image_logistic;
 mod landmine;
 pub mod landmine_archive;
 mod landmine_grid;
+mod learning_curves;
 mod logistic;
 mod mixed;
 mod problem;
+mod softmax;
 mod svm;
+mod swimmer;
 mod table;
 mod training_problem;
 mod wine;
@@ -23,19 +30,23 @@ mod wine;
 pub use auc::auc;
 pub use cart_pole::{CartPole, CartPoleTasks, CartState};
 pub use cnn_records::{CNN_DATA_SETS, CnnRecord, CnnRecords, N_CNN_RUNS, read_cnn_records};
+pub use feature_selection::FeatureSelection;
 pub use functions::{Function, TestFunction};
 pub use gp_functions::{
     GridFamily, GridObservations, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE,
 };
 pub use growing_wine::{GROWING_WINE_SIZES, GrowingWine, LogisticScale, LogisticScore};
+pub use image_logistic::ImageLogistic;
 pub use landmine::{LandmineField, LandmineSvm, N_FIELDS, read_fields};
 pub use landmine_grid::{LandmineGrid, read_landmine_grids};
+pub use learning_curves::{CurveFamily, LearningCurves};
 pub use logistic::{
     LogisticError, LogisticModel, LogisticSettings, ValidationScore, logistic_curve, train_logistic,
 };
 pub use mixed::MixedSurface;
 pub use problem::{PROBLEM_NAMES, Problem, ProblemError, ProblemSpec, problem};
 pub use svm::{Labelled, SplitSvm, SvmError};
+pub use swimmer::{Swimmer, SwimmerReturn};
 pub use table::DataError;
 pub use training_problem::TrainingProblem;
 pub use wine::{N_SILOS, WineSilo, WineSites, WineSplit, WineSvm};

@@ -32,6 +32,8 @@ pub enum Purpose {
     Agent,
     /// The model of an earlier task, and choices among such tasks.
     MetaTask,
+    /// Continuations of a learning curve, by which it is decided whether a trial trains on.
+    EarlyStopping,
     /// Points at which the effect of parameters on a model is measured.
     Sensitivity,
     /// Coins and noise of a mechanism in a simulation, which protects nobody.
@@ -59,6 +61,7 @@ impl Purpose {
             Self::Run => "run",
             Self::Agent => "agent",
             Self::MetaTask => "meta-task",
+            Self::EarlyStopping => "early-stopping",
             Self::Sensitivity => "sensitivity",
             Self::SimulatedNoise => "simulated-noise",
             Self::Network => "network",

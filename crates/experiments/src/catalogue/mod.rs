@@ -1,5 +1,6 @@
 //! The declared experiments: a paper's tables and figures, each with its control arms.
 
+mod bos;
 mod crowd;
 mod dp_landmine;
 mod dp_synthetic;
@@ -185,6 +186,34 @@ pub fn catalogue() -> &'static [Experiment] {
             needs_data: false,
             default_runs: meta::cart_pole::DEFAULT_RUNS,
             run: meta::cart_pole::run,
+        },
+        Experiment {
+            name: "bos-curves",
+            about: "BO-BOS and its rivals on synthetic learning curves: exponential, crossing, plateau then drop, noisy",
+            needs_data: false,
+            default_runs: bos::curves::DEFAULT_RUNS,
+            run: bos::curves::run,
+        },
+        Experiment {
+            name: "bos-logistic",
+            about: "Thesis Fig. 4.1: logistic regression on images, BO-BOS with four schedules of K_1 beside its rivals",
+            needs_data: false,
+            default_runs: bos::logistic::DEFAULT_RUNS,
+            run: bos::logistic::run,
+        },
+        Experiment {
+            name: "bos-features",
+            about: "Thesis Fig. 4.3b: gradient boosting with forward feature selection, stopped early",
+            needs_data: false,
+            default_runs: bos::features::DEFAULT_RUNS,
+            run: bos::features::run,
+        },
+        Experiment {
+            name: "bos-policy",
+            about: "Thesis Fig. 4.3a: a swimmer's linear policy, episodes stopped early on discounted returns",
+            needs_data: false,
+            default_runs: bos::policy::DEFAULT_RUNS,
+            run: bos::policy::run,
         },
         Experiment {
             name: "single-party",

@@ -1,0 +1,15 @@
+//! Learning-curve prediction: a curve's end extrapolated from its beginning (Domhan, Springenberg & Hutter 2015).
+
+mod curves;
+mod ensemble_sampler;
+mod least_squares;
+mod posterior;
+mod predictor;
+mod rule;
+mod truncated_normal;
+
+#[cfg(test)]
+mod tests;
+
+pub use predictor::{CurvePrediction, CurvePredictor, CurveSampling};
+pub use rule::{CurvePredictionRule, CurvePredictionSettings};

@@ -1,0 +1,315 @@
+//! The posterior of a weighted sum of curves, and the moves that leave it invariant.
+
+use std::ops::Range;
+
+use fedbo_streams::Stream;
+
+use super::curves::{Epochs, Family};
+use super::ensemble_sampler::{Target, stretch};
+use super::least_squares::Fit;
+use super::truncated_normal::truncated_normal;
+
+/// Most that one curve weighs.
+pub(super) const WEIGHT_MAX: f64 = 1.0;
+/// Bounds of σ, relative to the range of values.
+pub(super) const NOISE_STD: (f64, f64) = (1e-3, 0.5);
+/// Bounds of where a single curve ends, relative to the range of values.
+pub(super) const END: (f64, f64) = (-0.5, 1.5);
+
+/// The density, up to a constant, of ξ = (θ_1, …, θ_K, w_1, …, w_K, σ) given y_1, …, y_n within about `[0, 1]`:
+///
+/// p(ξ | y) ∝ σ⁻¹ Π_{i ≤ n} N(y_i; f(i), σ²) · 1\[f(1) < f(N)\],   f(x) = Σ_k w_k f_k(x | θ_k),
+///
+/// on the box of the θ_k, with w_k, σ and f_k(N) within the bounds above (Domhan et al. 2015, section 3).
+#[derive(Clone, Debug)]
+pub(super) struct CurvePosterior<'a> {
+    y: &'a [f64],
+    families: &'a [Family],
+    /// 1, …, n, and N.
+    epochs: Epochs,
+    /// The curves of the last proposal.
+    proposed: Vec<f64>,
+    /// Where each family's parameters lie among the coordinates.
+    blocks: Vec<Range<usize>>,
+}
+
+/// One walker.
+#[derive(Clone, Debug)]
+pub(super) struct Walker {
+    /// θ_1, …, θ_K.
+    parameters: Vec<f64>,
+    weights: Vec<f64>,
+    noise_std: f64,
+    /// f_k at all epochs, one after the other.
+    curves: Vec<f64>,
+    /// y − f at 1, …, n, and −f(N).
+    residuals: Vec<f64>,
+}
+
+impl Walker {
+    /// f(N) and σ.
+    pub(super) fn end(&self) -> (f64, f64) {
+        (-self.residuals[self.residuals.len() - 1], self.noise_std)
+    }
+}
+
+impl<'a> CurvePosterior<'a> {
+    /// Given the values of the first epochs, at least one, N, and the families.
+    pub(super) fn new(y: &'a [f64], n_epochs: usize, families: &'a [Family]) -> Self {
+        let epochs = Epochs::up_to(y.len(), n_epochs);
+        let mut end = 0;
+        let block = |family: &Family| {
+            let start = end;
+            end += family.parameters().len();
+            start..end
+        };
+        Self {
+            y,
+            proposed: vec![0.0; epochs.len()],
+            epochs,
+            blocks: families.iter().map(block).collect(),
+            families,
+        }
+    }
+
+    /// Walkers around the least-squares fits of the single curves: parameters from the fits' normal approximations, weights in
+    /// random proportions and larger where a fit is good, σ that of the residuals times a random factor near 1.
+    ///
+    /// The paper starts all walkers at the fits, with equal weights, and has 500 steps to forget that.
+    pub(super) fn walkers(&self, n_walkers: usize, stream: &mut Stream) -> Vec<Walker> {
+        let fits: Vec<Option<Fit>> = self
+            .families
+            .iter()
+            .map(|family| Fit::new(*family, &self.epochs, self.y))
+            .collect();
+        let n = count(self.y.len());
+        let variance = |fit: &Fit| fit.squares / n + NOISE_STD.0 * NOISE_STD.0;
+        let best = fits.iter().flatten().map(variance).fold(1.0, f64::min);
+        (0..n_walkers)
+            .map(|_| self.walker(&fits, best.sqrt(), stream))
+            .collect()
+    }
+
+    fn walker(&self, fits: &[Option<Fit>], noise_std: f64, stream: &mut Stream) -> Walker {
+        /// Draws of a family's parameters before its start is taken.
+        const N_DRAWS: usize = 4;
+        let (n, width) = (count(self.y.len()), self.epochs.len());
+        let mut parameters = Vec::new();
+        let mut curves = vec![0.0; fits.len() * width];
+        let mut weights = Vec::new();
+        for ((family, fit), curve) in self
+            .families
+            .iter()
+            .zip(fits)
+            .zip(curves.chunks_exact_mut(width))
+        {
+            let drawn = fit.as_ref().and_then(|fit| {
+                (0..N_DRAWS).find_map(|_| {
+                    let drawn = fit.draw(noise_std, stream);
+                    family.values(&drawn, &self.epochs, curve);
+                    is_allowed(curve).then_some(drawn)
+                })
+            });
+            let share = match (&drawn, fit) {
+                (Some(_), Some(fit)) => noise_std.powi(2) / (fit.squares / n + NOISE_STD.0.powi(2)),
+                _ => 0.0,
+            };
+            weights.push(share * -(1.0 - stream.uniform()).ln());
+            parameters.extend(drawn.unwrap_or_else(|| {
+                let start = family
+                    .parameters()
+                    .iter()
+                    .map(|p| p.start)
+                    .collect::<Vec<_>>();
+                family.values(&start, &self.epochs, curve);
+                start
+            }));
+        }
+        let total: f64 = weights.iter().sum();
+        if total > 0.0 {
+            for weight in &mut weights {
+                *weight = (*weight / total).min(WEIGHT_MAX);
+            }
+        }
+        let mut walker = Walker {
+            parameters,
+            weights,
+            noise_std: (noise_std * (0.3 * stream.normal()).exp()).clamp(NOISE_STD.0, NOISE_STD.1),
+            curves,
+            residuals: vec![0.0; width],
+        };
+        self.refresh(&mut walker);
+        walker
+    }
+
+    /// Recomputes the residuals, which updates let drift by rounding.
+    fn refresh(&self, walker: &mut Walker) {
+        let width = self.epochs.len();
+        walker.residuals[..width - 1].copy_from_slice(self.y);
+        walker.residuals[width - 1] = 0.0;
+        let curves = walker.curves.chunks_exact(width);
+        for (weight, curve) in walker.weights.iter().zip(curves) {
+            for (residual, value) in walker.residuals.iter_mut().zip(curve) {
+                *residual -= weight * value;
+            }
+        }
+    }
+
+    /// Moves every walker once in everything: the parameters of each curve by [`stretch`], then weights and σ by draws from their
+    /// conditional laws.
+    pub(super) fn sweep(&mut self, walkers: &mut [Walker], stream: &mut Stream) {
+        for family in 0..self.blocks.len() {
+            let block = self.blocks[family].clone();
+            stretch(self, walkers, &block, stream);
+        }
+        for walker in walkers {
+            self.refresh(walker);
+            let n = walker.weights.len();
+            for _ in 0..n {
+                self.draw_weight(walker, stream.below(n), None, stream);
+                let (gains, loses) = (stream.below(n), stream.below(n));
+                if gains != loses {
+                    self.draw_weight(walker, gains, Some(loses), stream);
+                }
+            }
+            self.draw_noise_std(walker, stream);
+        }
+    }
+
+    /// Gibbs step along a direction of weights: w_k + t, and w_j − t if there is a j. As f is linear in t, its law is a normal one
+    /// within bounds: mean v·r/v·v and standard deviation σ/‖v‖, v = f_k − f_j at the observed epochs, r = y − f.
+    fn draw_weight(
+        &self,
+        walker: &mut Walker,
+        gains: usize,
+        loses: Option<usize>,
+        stream: &mut Stream,
+    ) {
+        let width = self.epochs.len();
+        let direction = |index: usize| {
+            let other = loses.map_or(0.0, |j| walker.curves[j * width + index]);
+            walker.curves[gains * width + index] - other
+        };
+        let (mut along, mut square) = (0.0, 0.0);
+        for (index, residual) in walker.residuals[..width - 1].iter().enumerate() {
+            let v = direction(index);
+            along += v * residual;
+            square += v * v;
+        }
+        let mut lower = -walker.weights[gains];
+        let mut upper = WEIGHT_MAX - walker.weights[gains];
+        if let Some(loses) = loses {
+            lower = lower.max(walker.weights[loses] - WEIGHT_MAX);
+            upper = upper.min(walker.weights[loses]);
+        }
+        // f(1) < f(N): rise + t (v(N) − v(1)) > 0.
+        let rise = self.rise(walker);
+        let slope = direction(width - 1) - direction(0);
+        let bound = -rise / slope;
+        if slope > 0.0 {
+            lower = lower.max(bound);
+        } else if slope < 0.0 {
+            upper = upper.min(bound);
+        }
+        // A walker that starts outside of what is allowed stays until a move along another direction leads in.
+        if !(lower < upper && along.is_finite() && square.is_finite()) {
+            return;
+        }
+        let std = walker.noise_std / square.sqrt();
+        let mean = if square > 0.0 { along / square } else { 0.0 };
+        let step = truncated_normal(mean, std, (lower, upper), stream);
+        for index in 0..width {
+            let v = {
+                let other = loses.map_or(0.0, |j| walker.curves[j * width + index]);
+                walker.curves[gains * width + index] - other
+            };
+            walker.residuals[index] -= step * v;
+        }
+        walker.weights[gains] = (walker.weights[gains] + step).clamp(0.0, WEIGHT_MAX);
+        if let Some(loses) = loses {
+            walker.weights[loses] = (walker.weights[loses] - step).clamp(0.0, WEIGHT_MAX);
+        }
+    }
+
+    /// Gibbs step of σ: Σ r²/σ² is χ² with n degrees of freedom. A draw beyond the bounds is one that the bounded law rejects.
+    fn draw_noise_std(&self, walker: &mut Walker, stream: &mut Stream) {
+        let n = self.y.len();
+        let squares: f64 = walker.residuals[..n].iter().map(|r| r * r).sum();
+        let drawn = (squares / stream.chi_squared(count(n))).sqrt();
+        if (NOISE_STD.0..=NOISE_STD.1).contains(&drawn) {
+            walker.noise_std = drawn;
+        }
+    }
+
+    /// f(N) − f(1).
+    fn rise(&self, walker: &Walker) -> f64 {
+        let first = self.y[0] - walker.residuals[0];
+        walker.end().0 - first
+    }
+}
+
+impl Target for CurvePosterior<'_> {
+    type State = Walker;
+
+    fn coordinates<'a>(&self, state: &'a Walker) -> &'a [f64] {
+        &state.parameters
+    }
+
+    fn gain(&mut self, state: &Walker, block: &Range<usize>, proposed: &[f64]) -> f64 {
+        let Some(index) = self.blocks.iter().position(|other| other == block) else {
+            return f64::NEG_INFINITY;
+        };
+        let family = self.families[index];
+        let inside = proposed.iter().zip(family.parameters()).all(|(v, p)| {
+            let (lower, upper) = p.bounds;
+            (lower..=upper).contains(v)
+        });
+        if !inside {
+            return f64::NEG_INFINITY;
+        }
+        family.values(proposed, &self.epochs, &mut self.proposed);
+        if !is_allowed(&self.proposed) {
+            return f64::NEG_INFINITY;
+        }
+        let width = self.epochs.len();
+        let curve = &state.curves[index * width..(index + 1) * width];
+        let weight = state.weights[index];
+        let change = |i: usize| weight * (self.proposed[i] - curve[i]);
+        if self.rise(state) + change(width - 1) - change(0) <= 0.0 {
+            return f64::NEG_INFINITY;
+        }
+        // Σ r² − Σ (r − c)² = Σ c (2r − c).
+        let lost: f64 = (0..width - 1)
+            .map(|i| change(i) * (2.0 * state.residuals[i] - change(i)))
+            .sum();
+        0.5 * lost / (state.noise_std * state.noise_std)
+    }
+
+    fn take_over(&mut self, state: &mut Walker, block: &Range<usize>, proposed: &[f64]) {
+        let Some(index) = self.blocks.iter().position(|other| other == block) else {
+            return;
+        };
+        state.parameters[block.clone()].copy_from_slice(proposed);
+        let width = self.epochs.len();
+        let curve = &mut state.curves[index * width..(index + 1) * width];
+        let weight = state.weights[index];
+        let residuals = state.residuals.iter_mut();
+        for ((residual, old), new) in residuals.zip(curve).zip(&self.proposed) {
+            *residual -= weight * (new - *old);
+            *old = *new;
+        }
+    }
+}
+
+/// Whether a single curve is finite and ends within its bounds.
+fn is_allowed(curve: &[f64]) -> bool {
+    curve.iter().all(|value| value.is_finite())
+        && curve
+            .last()
+            .is_some_and(|end| (END.0..=END.1).contains(end))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "epochs are far below 2^53")]
+fn count(n: usize) -> f64 {
+    n as f64
+}

@@ -1,0 +1,82 @@
+//! Asynchronous successive halving.
+
+use fedbo_algorithms::early_stopping::{AshaRule, AshaSettings, StoppingRule, TrainedTrial};
+use fedbo_streams::Stream;
+use fedbo_testkit::test_stream;
+
+use crate::running;
+
+#[test]
+fn rungs_are_powers_below_the_end() {
+    let rungs = |first_rung, reduction, n_epochs| {
+        let settings = AshaSettings {
+            reduction,
+            first_rung,
+            n_epochs,
+        };
+        AshaRule::new(settings).unwrap().rungs().to_vec()
+    };
+    assert_eq!(rungs(1, 3, 81), [1, 3, 9, 27]);
+    assert_eq!(rungs(1, 3, 82), [1, 3, 9, 27, 81]);
+    assert_eq!(rungs(2, 4, 50), [2, 8, 32]);
+    assert_eq!(rungs(1, 3, 1), [0; 0]);
+    for (reduction, first_rung, n_epochs) in [(1, 1, 9), (3, 0, 9), (3, 1, 0)] {
+        let settings = AshaSettings {
+            reduction,
+            first_rung,
+            n_epochs,
+        };
+        assert!(AshaRule::new(settings).is_err());
+    }
+}
+
+/// By hand, η = 3: of those that reach a rung one after the other, the first and later the best third go on, ties with them.
+#[test]
+fn the_best_third_goes_on_at_a_rung() {
+    let rule = AshaRule::new(AshaSettings::for_epochs(9)).unwrap();
+    let values = [5.0, 6.0, 5.5, 5.5, 7.0, 6.0, 1.0, 6.0];
+    let goes_on = [true, true, false, false, true, true, false, true];
+    let mut others = Vec::new();
+    for (number, (value, goes_on)) in (0..).zip(values.into_iter().zip(goes_on)) {
+        let trial = running(number, &[value]);
+        assert_eq!(!rule.judge(&trial, &others).stops(), goes_on, "{number}");
+        others.push(trial);
+    }
+    // Between rungs and at the end nobody stops.
+    for n in [2, 4, 9] {
+        assert!(!rule.judge(&running(9, &vec![0.0; n]), &others).stops());
+    }
+}
+
+/// A trial at a rung is compared with what the others had there, by whom it was reached: a plain search agrees on random trials.
+#[test]
+fn halving_agrees_with_a_sorted_list() {
+    let rule = AshaRule::new(AshaSettings {
+        reduction: 2,
+        first_rung: 2,
+        n_epochs: 20,
+    })
+    .unwrap();
+    let mut stream = test_stream(30);
+    let mut n_stopped = 0;
+    for _ in 0..1000 {
+        let others: Vec<TrainedTrial> = (0..12).map(|i| random_trial(i, &mut stream)).collect();
+        let trial = random_trial(20, &mut stream);
+        let n = trial.curve.n_epochs();
+        let mut at_rung: Vec<f64> = others.iter().filter_map(|o| o.curve.at(n)).collect();
+        at_rung.push(trial.curve.last());
+        at_rung.sort_by(|a, b| b.total_cmp(a));
+        let worst_that_goes_on = at_rung[(at_rung.len() / 2).max(1) - 1];
+        let expected = [2, 4, 8, 16].contains(&n) && trial.curve.last() < worst_that_goes_on;
+        assert_eq!(rule.judge(&trial, &others).stops(), expected);
+        n_stopped += u32::from(expected);
+    }
+    assert!(n_stopped > 30, "{n_stopped}");
+}
+
+/// Up to 20 epochs of few different values, so that there are ties.
+fn random_trial(number: u64, stream: &mut Stream) -> TrainedTrial {
+    let n = 1 + stream.below(20);
+    let values: Vec<f64> = (0..n).map(|_| (4.0 * stream.uniform()).floor()).collect();
+    running(number, &values)
+}

@@ -1,0 +1,25 @@
+//! The rules of early stopping that others are compared with, against tables and searches by hand.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod curve_prediction;
+mod halving;
+mod hyperband;
+mod median;
+
+use fedbo_algorithms::early_stopping::{LearningCurve, TrainedTrial, Training};
+
+fn trial(number: u64, values: &[f64], training: Training) -> TrainedTrial {
+    TrainedTrial {
+        number,
+        curve: LearningCurve::new(values.to_vec()),
+        training,
+    }
+}
+
+fn running(number: u64, values: &[f64]) -> TrainedTrial {
+    trial(number, values, Training::Running)
+}
+
+fn complete(number: u64, values: &[f64]) -> TrainedTrial {
+    trial(number, values, Training::Complete)
+}

@@ -1,0 +1,274 @@
+//! The arms of the experiments with early stopping.
+
+use std::sync::atomic::AtomicBool;
+
+use fedbo_algorithms::early_stopping::{
+    AshaRule, AshaSettings, BoBos, Boca, BosSettings, CurvePredictionRule, CurvePredictionSettings,
+    EpochGpUcb, EpochGpUcbSettings, MedianRule, MedianSettings, WrongStopLoss,
+};
+use fedbo_algorithms::{
+    Domain, GpUcb, GpUcbSettings, RandomSearch, Repeats, SurrogateSettings, UcbMultiplier,
+};
+use fedbo_space::Space;
+use fedbo_streams::{Purpose, Seed};
+
+use super::training_run::{Course, TrainingRun};
+use super::tuner::{Bos, Dealt, MultiFidelity, Predicted, Proposals, Ruled, Tuner};
+use crate::session::Ended;
+
+/// How an arm tunes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Method {
+    /// GP-UCB over whole trainings.
+    GpUcb,
+    /// GP-UCB over points and epochs, without a rule: what intermediate values are worth.
+    EpochGpUcb,
+    /// BO-BOS whose K_1 is divided by this from trial to trial.
+    BoBos(f64),
+    /// BO-BOS as in the authors' code.
+    BoBosAuthors,
+    /// BO-BOS with α and β by the Bayesian update, as the text has it.
+    BoBosUpdate,
+    /// The stops of [`Method::BoBos`] with this schedule, dealt to other trials: a placebo.
+    DealtStops(f64),
+    /// Random points.
+    Random,
+    /// Random points with asynchronous halving.
+    Asha,
+    /// The same with points from GP-UCB over epochs.
+    AshaGp,
+    /// The median rule with points from GP-UCB over epochs.
+    MedianGp,
+    /// Hyperband with η = 3.
+    Hyperband,
+    /// BOCA.
+    Boca,
+    /// Learning-curve prediction.
+    Prediction,
+}
+
+/// An arm's name and method.
+pub(super) type Arm = (&'static str, Method);
+
+/// The schedule of the thesis' other experiments.
+pub(super) const SCHEDULE_B: f64 = 0.95;
+pub(super) const BO_BOS: &str = "bo-bos b";
+pub(super) const GP_UCB: &str = "gp-ucb";
+
+/// The arms of `bos-logistic`: Fig. 4.1, its rivals and controls.
+pub(super) const ALL: [Arm; 16] = [
+    (GP_UCB, Method::GpUcb),
+    ("bo-bos a", Method::BoBos(0.89)),
+    (BO_BOS, Method::BoBos(SCHEDULE_B)),
+    ("bo-bos c", Method::BoBos(0.99)),
+    ("bo-bos d", Method::BoBos(1.0)),
+    ("bo-bos authors", Method::BoBosAuthors),
+    ("bo-bos update", Method::BoBosUpdate),
+    ("random", Method::Random),
+    ("hyperband", Method::Hyperband),
+    ("asha", Method::Asha),
+    ("asha gp", Method::AshaGp),
+    ("median gp", Method::MedianGp),
+    ("boca", Method::Boca),
+    ("lc prediction", Method::Prediction),
+    ("gp-ucb epochs", Method::EpochGpUcb),
+    ("dealt stops", Method::DealtStops(SCHEDULE_B)),
+];
+
+/// Pairs of an arm and what it is compared with.
+pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
+    let names: Vec<&str> = arms.iter().map(|(name, _)| *name).collect();
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    let bos = names
+        .iter()
+        .find(|name| **name == BO_BOS || **name == "bo-bos c");
+    for (name, method) in arms {
+        if matches!(method, Method::BoBos(_)) && names.contains(&GP_UCB) {
+            pairs.push(((*name).to_owned(), GP_UCB.to_owned()));
+        }
+    }
+    if let Some(bos) = bos {
+        for (name, method) in arms {
+            if *name != GP_UCB && name != bos && !matches!(method, Method::Random) {
+                pairs.push(((*bos).to_owned(), (*name).to_owned()));
+            }
+        }
+    }
+    pairs
+}
+
+/// What all arms of a run share.
+pub(super) struct Setup {
+    pub(super) space: Space,
+    pub(super) n_epochs: usize,
+    /// Root of the arm's randomness, the same for all arms of a run.
+    pub(super) seed: Seed,
+    /// What values can be, and how a trial's problem is set, but for K_1.
+    pub(super) bos: BosSettings,
+}
+
+/// β_t of the thesis' experiments.
+const UCB: UcbMultiplier = UcbMultiplier::Logarithmic;
+
+impl Setup {
+    fn domain(&self) -> Domain {
+        Domain::Space(self.space.clone())
+    }
+
+    fn gp_ucb(&self) -> anyhow::Result<GpUcb> {
+        let dim = self.space.dim();
+        let settings = GpUcbSettings {
+            surrogate: SurrogateSettings::for_space(&self.space, true),
+            ucb_multiplier: UCB,
+            repeats: Repeats::Avoid,
+            ..GpUcbSettings::for_study(dim, true)
+        };
+        Ok(GpUcb::new(self.domain(), settings, self.seed)?)
+    }
+
+    fn epoch_settings(&self) -> EpochGpUcbSettings {
+        EpochGpUcbSettings {
+            ucb_multiplier: UCB,
+            ..EpochGpUcbSettings::for_study(&self.space, false, self.n_epochs)
+        }
+    }
+
+    fn epoch_gp_ucb(&self) -> anyhow::Result<EpochGpUcb> {
+        Ok(EpochGpUcb::new(
+            self.domain(),
+            self.epoch_settings(),
+            self.seed,
+        )?)
+    }
+
+    fn bo_bos(&self, settings: BosSettings) -> anyhow::Result<Box<dyn Tuner>> {
+        Ok(Box::new(Bos {
+            bo_bos: BoBos::new(self.domain(), self.epoch_settings(), settings, self.seed)?,
+            dim: self.space.dim(),
+            seed: self.seed,
+            rule: None,
+        }))
+    }
+
+    /// K_{1,t} = K_{1,t−1}/`divisor`.
+    fn scheduled(&self, divisor: f64) -> BosSettings {
+        BosSettings {
+            wrong_stop_loss: WrongStopLoss {
+                growth: 1.0 / divisor,
+                ..self.bos.wrong_stop_loss
+            },
+            ..self.bos
+        }
+    }
+
+    fn ruled(
+        &self,
+        proposals: Proposals,
+        rule: Option<Box<dyn fedbo_algorithms::early_stopping::StoppingRule>>,
+    ) -> Box<dyn Tuner> {
+        Box::new(Ruled {
+            proposals,
+            rule,
+            dim: self.space.dim(),
+            n_epochs: self.n_epochs,
+            seed: self.seed,
+        })
+    }
+
+    pub(super) fn prediction_rule(&self) -> anyhow::Result<CurvePredictionRule> {
+        let bounds = self.bos.bounds;
+        let settings = CurvePredictionSettings {
+            range: Some((bounds.low, bounds.high)),
+            ..CurvePredictionSettings::for_epochs(self.n_epochs)
+        };
+        let seed = self.seed.child(Purpose::EarlyStopping, 0);
+        Ok(CurvePredictionRule::new(settings, seed)?)
+    }
+
+    /// Runs the arm.
+    ///
+    /// # Errors
+    /// If it cannot go on.
+    pub(super) fn run(
+        &self,
+        method: Method,
+        run: &TrainingRun<'_>,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<(Course, Ended)> {
+        let without_initial = TrainingRun {
+            initial: &[],
+            unit: run.unit,
+            ..*run
+        };
+        let random = || RandomSearch::new(self.domain(), Repeats::Avoid);
+        let asha = || AshaRule::new(AshaSettings::for_epochs(self.n_epochs)).map(Box::new);
+        let mut tuner = match method {
+            Method::GpUcb => self.ruled(Proposals::Final(self.gp_ucb()?), None),
+            Method::EpochGpUcb => self.ruled(Proposals::Epochs(self.epoch_gp_ucb()?), None),
+            Method::BoBos(divisor) => self.bo_bos(self.scheduled(divisor))?,
+            Method::BoBosAuthors => self.bo_bos(self.bos.as_in_authors_code())?,
+            Method::BoBosUpdate => self.bo_bos(BosSettings {
+                fit: fedbo_gp::DecayFit::BayesianUpdate {
+                    shape: 0.0,
+                    rate: 0.0,
+                    noise_variance: 1e-3,
+                },
+                level_variance: 0.0,
+                ..self.scheduled(SCHEDULE_B)
+            })?,
+            Method::DealtStops(divisor) => {
+                let (course, ended) = self.run(Method::BoBos(divisor), run, stop)?;
+                if ended == Ended::Interrupted {
+                    return Ok((Course::default(), ended));
+                }
+                let after_initial = course.trials.iter().filter(|trial| !trial.is_initial);
+                let mut ends: Vec<usize> = after_initial.map(|trial| trial.n_trained).collect();
+                let mut stream = self.seed.stream(Purpose::Placebo, 0, 0);
+                stream.shuffle(&mut ends);
+                Box::new(Dealt {
+                    strategy: self.epoch_gp_ucb()?,
+                    ends,
+                    dim: self.space.dim(),
+                    seed: self.seed,
+                })
+            }
+            Method::Random => {
+                let mut tuner = self.ruled(Proposals::Random(random()?), None);
+                return without_initial.trials(tuner.as_mut(), stop);
+            }
+            Method::Asha => {
+                let mut tuner = self.ruled(Proposals::Random(random()?), Some(asha()?));
+                return without_initial.trials(tuner.as_mut(), stop);
+            }
+            Method::AshaGp => self.ruled(Proposals::Epochs(self.epoch_gp_ucb()?), Some(asha()?)),
+            Method::MedianGp => {
+                let rule = MedianRule::new(MedianSettings::default());
+                self.ruled(
+                    Proposals::Epochs(self.epoch_gp_ucb()?),
+                    Some(Box::new(rule)),
+                )
+            }
+            Method::Hyperband => return run.hyperband(3, self.seed, stop),
+            Method::Boca => Box::new(MultiFidelity {
+                boca: Boca::new(
+                    self.domain(),
+                    EpochGpUcbSettings {
+                        ucb_multiplier: UCB,
+                        ..Boca::for_study(&self.space, false, self.n_epochs)
+                    },
+                    self.seed,
+                )?,
+                dim: self.space.dim(),
+                seed: self.seed,
+            }),
+            Method::Prediction => Box::new(Predicted {
+                strategy: self.gp_ucb()?,
+                rule: self.prediction_rule()?,
+                dim: self.space.dim(),
+                n_epochs: self.n_epochs,
+                seed: self.seed,
+            }),
+        };
+        run.trials(tuner.as_mut(), stop)
+    }
+}

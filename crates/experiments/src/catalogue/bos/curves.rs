@@ -1,0 +1,71 @@
+//! Synthetic learning curves whose ends are known.
+
+use std::sync::atomic::AtomicBool;
+
+use fedbo_algorithms::early_stopping::{BosSettings, ValueBounds};
+use fedbo_problems::{CurveFamily, LearningCurves, TrainingProblem};
+use fedbo_report::{Metric, Scale};
+
+use super::super::{Finding, Progress, RunOptions};
+use super::arms::{Arm, BO_BOS, GP_UCB, Method, SCHEDULE_B};
+use super::{Configuration, Plan};
+
+pub(in super::super) const DEFAULT_RUNS: u32 = 20;
+
+const ARMS: [Arm; 11] = [
+    (GP_UCB, Method::GpUcb),
+    (BO_BOS, Method::BoBos(SCHEDULE_B)),
+    ("bo-bos d", Method::BoBos(1.0)),
+    ("hyperband", Method::Hyperband),
+    ("asha", Method::Asha),
+    ("asha gp", Method::AshaGp),
+    ("median gp", Method::MedianGp),
+    ("boca", Method::Boca),
+    ("lc prediction", Method::Prediction),
+    ("gp-ucb epochs", Method::EpochGpUcb),
+    ("dealt stops", Method::DealtStops(SCHEDULE_B)),
+];
+
+pub(in super::super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let configuration = |family: CurveFamily| {
+        let problem = LearningCurves::new(family);
+        Configuration {
+            name: family.name().to_owned(),
+            optimum: Some(problem.optimum()),
+            bos: BosSettings {
+                // Errors are minimized, so values are their negatives.
+                bounds: ValueBounds {
+                    low: -1.0,
+                    high: 0.0,
+                },
+                ..BosSettings::for_epochs(problem.n_epochs())
+            },
+            problem: Box::new(problem),
+            arms: ARMS.to_vec(),
+            n_initial: 6,
+            budget: 1500,
+            shown: None,
+        }
+    };
+    let plan = Plan {
+        name: "bos-curves",
+        title: "Synthetic learning curves: regret of the best error".into(),
+        y_label: "simple regret".into(),
+        scale: Scale::Log,
+        metric: Metric::Regret,
+        checkpoints: vec![500, 1000, 1500],
+        configurations: CurveFamily::ALL.map(configuration).into_iter().collect(),
+        replays: true,
+        notes: Vec::new(),
+    };
+    plan.run(
+        options,
+        options.runs.unwrap_or(DEFAULT_RUNS),
+        progress,
+        stop,
+    )
+}

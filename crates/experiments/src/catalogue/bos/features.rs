@@ -1,0 +1,67 @@
+//! Hyperparameters of gradient boosting together with forward feature selection (thesis 4.5.3.2, A.4.4, Fig. 4.3b).
+
+use std::sync::atomic::AtomicBool;
+
+use fedbo_algorithms::early_stopping::{BosSettings, ValueBounds};
+use fedbo_problems::{FeatureSelection, TrainingProblem};
+use fedbo_report::{Metric, Scale};
+
+use super::super::{Finding, Progress, RunOptions};
+use super::arms::{Arm, BO_BOS, GP_UCB, Method};
+use super::{Configuration, Plan};
+
+pub(in super::super) const DEFAULT_RUNS: u32 = 10;
+
+/// K_1 grows more slowly here (thesis 4.5.3.2).
+const SCHEDULE: f64 = 0.99;
+
+const ARMS: [Arm; 6] = [
+    (GP_UCB, Method::GpUcb),
+    (BO_BOS, Method::BoBos(SCHEDULE)),
+    ("hyperband", Method::Hyperband),
+    ("asha gp", Method::AshaGp),
+    ("median gp", Method::MedianGp),
+    ("dealt stops", Method::DealtStops(SCHEDULE)),
+];
+
+pub(in super::super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let problem = FeatureSelection::new();
+    let n_epochs = problem.n_epochs();
+    let plan = Plan {
+        name: "bos-features",
+        title: "Boosting with forward feature selection: best validation error".into(),
+        y_label: "best validation error".into(),
+        scale: Scale::Linear,
+        metric: Metric::Best,
+        checkpoints: vec![i64::try_from(10 * n_epochs)?, i64::try_from(20 * n_epochs)?],
+        configurations: vec![Configuration {
+            name: "bos-features".into(),
+            problem: Box::new(problem),
+            optimum: None,
+            arms: ARMS.to_vec(),
+            n_initial: 6,
+            budget: 20 * n_epochs,
+            bos: BosSettings {
+                // Errors are minimized, so values are their negatives.
+                bounds: ValueBounds {
+                    low: -1.0,
+                    high: 0.0,
+                },
+                ..BosSettings::for_epochs(n_epochs)
+            },
+            shown: None,
+        }],
+        replays: true,
+        notes: Vec::new(),
+    };
+    plan.run(
+        options,
+        options.runs.unwrap_or(DEFAULT_RUNS),
+        progress,
+        stop,
+    )
+}

@@ -1,0 +1,328 @@
+//! Early stopping (thesis chapter 4): BO-BOS beside its rivals, on problems whose curves are known to the end.
+
+mod arms;
+pub(super) mod curves;
+pub(super) mod features;
+pub(super) mod logistic;
+mod pictures;
+pub(super) mod policy;
+mod replay;
+mod training_run;
+mod tuner;
+mod wrong_stops;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+use fedbo_algorithms::early_stopping::BosSettings;
+use fedbo_problems::TrainingProblem;
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
+    curves as mean_curves,
+};
+use fedbo_space::Point;
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use self::arms::{Arm, GP_UCB, Setup, pairs};
+use self::training_run::{TrainingRun, TrialCourse};
+use self::wrong_stops::StopCount;
+use super::jobs::{Job, conclude, run_jobs};
+use super::{Finding, Progress, RunOptions};
+use crate::session::Ended;
+use crate::tally::Unit;
+
+/// A problem with the arms that tune it.
+struct Configuration {
+    /// The `experiment` column.
+    name: String,
+    problem: Box<dyn TrainingProblem>,
+    /// Best value of a whole training, where known.
+    optimum: Option<f64>,
+    arms: Vec<Arm>,
+    n_initial: usize,
+    /// Epochs after which no trial begins.
+    budget: usize,
+    /// How BO-BOS is set, but for the schedule of K_1.
+    bos: BosSettings,
+    /// What is shown of a whole training in place of its value.
+    shown: Option<Shown>,
+}
+
+/// What is shown of a whole training at a point, in a run.
+type Shown = Box<dyn Fn(&Point, u64) -> Option<f64> + Send + Sync>;
+
+/// What several experiments have in common.
+struct Plan {
+    name: &'static str,
+    title: String,
+    y_label: String,
+    scale: Scale,
+    metric: Metric,
+    /// Epochs at which arms are compared.
+    checkpoints: Vec<i64>,
+    configurations: Vec<Configuration>,
+    /// Whether all rules are tried on the trials of GP-UCB.
+    replays: bool,
+    notes: Vec<String>,
+}
+
+/// The trials of each configuration, arm and run.
+type TrialBook = BTreeMap<(usize, usize, u32), Vec<TrialCourse>>;
+
+impl Plan {
+    /// Runs all arms, and writes results, summary, pictures and tables.
+    fn run(
+        self,
+        options: &RunOptions,
+        runs: u32,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Finding> {
+        check_folder(&options.out, options.overwrite)?;
+        let mut columns: Vec<String> = Vec::new();
+        for each in &self.configurations {
+            for parameter in each.problem.space().parameters() {
+                if !columns.iter().any(|known| known == parameter.name()) {
+                    columns.push(parameter.name().to_owned());
+                }
+            }
+        }
+        let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+        let book: Mutex<TrialBook> = Mutex::new(BTreeMap::new());
+        let mut jobs = Vec::new();
+        for (index, configuration) in self.configurations.iter().enumerate() {
+            for run in 0..runs {
+                for (place, arm) in configuration.arms.iter().enumerate() {
+                    let unit = Unit {
+                        experiment: configuration.name.clone(),
+                        arm: arm.0.into(),
+                        agent: "study".into(),
+                        run,
+                    };
+                    let (columns, book, seed) = (&columns, &book, Seed::new(options.seed));
+                    jobs.push(Job::new(unit, move |unit, stop| {
+                        let (course, ended) = configuration.course(unit, *arm, seed, stop)?;
+                        let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+                        book.insert((index, place, unit.run), course.trials);
+                        let rows = course.rows.into_iter();
+                        Ok((rows.map(|row| with_columns(row, columns)).collect(), ended))
+                    }));
+                }
+            }
+        }
+        progress.stage(self.name, jobs.len());
+        let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+        drop(jobs);
+        let book = book.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = Vec::new();
+        if ended == Ended::Complete {
+            for (index, configuration) in self.configurations.iter().enumerate() {
+                notes.extend(self.tables(index, configuration, &rows, &book, options.seed)?);
+            }
+            if let Some(first) = self.configurations.first() {
+                pictures::write(first, &book, &options.out)?;
+            }
+        }
+        notes.extend(self.notes.iter().cloned());
+        let several = self.configurations.len() > 1;
+        let figure = FigureSpec {
+            title: self.title.clone(),
+            x_label: "epochs spent, initial trials included".into(),
+            y_label: self.y_label.clone(),
+            scale: self.scale,
+            panel_by: if several {
+                PanelBy::Experiment
+            } else {
+                PanelBy::None
+            },
+            shared_y: false,
+            references: Vec::new(),
+        };
+        let direction = self.configurations[0].problem.direction();
+        let request = SummaryRequest {
+            experiment: self.name.into(),
+            seed: options.seed,
+            direction,
+            metric: self.metric,
+            checkpoints: self.checkpoints.clone(),
+            pairs: Vec::new(),
+            clusters: Clusters::Units,
+            private: None,
+            privacy: BTreeMap::new(),
+            wall_seconds: BTreeMap::new(),
+            figure: Some(figure),
+        };
+        let pairs_of = |name: &str| {
+            let of = self.configurations.iter().find(|each| each.name == name);
+            of.map_or_else(Vec::new, |each| pairs(&each.arms))
+        };
+        let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+        Ok(Finding {
+            summary,
+            ended,
+            notes,
+        })
+    }
+
+    /// Epochs to GP-UCB's values, wrong stops as they happened, and wrong stops of all rules on the same trials.
+    fn tables(
+        &self,
+        index: usize,
+        configuration: &Configuration,
+        rows: &[Row],
+        book: &TrialBook,
+        seed: u64,
+    ) -> anyhow::Result<Vec<String>> {
+        let name = &configuration.name;
+        let mut notes = Vec::new();
+        let own: Vec<Row> = rows
+            .iter()
+            .filter(|row| row.experiment == *name)
+            .cloned()
+            .collect();
+        notes.extend(self.epochs_to_reach(configuration, &own));
+        let mut counts = Vec::new();
+        for (place, (arm, _)) in configuration.arms.iter().enumerate() {
+            let mut count = StopCount::default();
+            for ((at, of, _), trials) in book {
+                if *at == index && *of == place {
+                    trials.iter().for_each(|trial| count.add(trial));
+                }
+            }
+            if count.n_stopped > 0 {
+                counts.push(((*arm).to_owned(), count));
+            }
+        }
+        let title = format!("{name}: stops as they happened, each arm on its own trials");
+        notes.push(wrong_stops::table(&title, &counts));
+        let Some(place) = configuration
+            .arms
+            .iter()
+            .position(|(arm, _)| *arm == GP_UCB)
+        else {
+            return Ok(notes);
+        };
+        if self.replays {
+            let sequences: Vec<(u32, &Vec<TrialCourse>)> = book
+                .iter()
+                .filter(|((at, of, _), _)| *at == index && *of == place)
+                .map(|((_, _, run), trials)| (*run, trials))
+                .collect();
+            let counts = replay::rules(&configuration.bos)?
+                .into_iter()
+                .map(|(rule, replayed)| {
+                    let each = sequences.par_iter().map(|(run, trials)| {
+                        let seed = Seed::new(seed).child(Purpose::Run, u64::from(*run));
+                        replayed.replay(trials, seed)
+                    });
+                    let mut total = StopCount::default();
+                    for count in each.collect::<anyhow::Result<Vec<_>>>()? {
+                        total.merge(count);
+                    }
+                    Ok((rule, total))
+                })
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            let title = format!("{name}: all rules on the trials of {GP_UCB}");
+            notes.push(wrong_stops::table(&title, &counts));
+        }
+        Ok(notes)
+    }
+
+    /// After how many epochs the mean of each arm is as good as that of GP-UCB at the checkpoints.
+    fn epochs_to_reach(&self, configuration: &Configuration, rows: &[Row]) -> Option<String> {
+        let curves = mean_curves(rows, self.metric);
+        let control = curves.iter().find(|curve| curve.arm == GP_UCB)?;
+        let direction = configuration.problem.direction();
+        let targets: Vec<(i64, f64)> = self
+            .checkpoints
+            .iter()
+            .filter_map(|at| {
+                let point = control
+                    .points
+                    .iter()
+                    .rfind(|point| point.iteration <= *at)?;
+                Some((*at, point.estimate.mean))
+            })
+            .collect();
+        let mut text = format!(
+            "{}: epochs after which the mean is as good as that of {GP_UCB} at a number of epochs (the value itself in the first row)\n\n| arm |",
+            configuration.name
+        );
+        for (at, _) in &targets {
+            let _ = write!(text, " {at} |");
+        }
+        text += "\n|---|";
+        text += &"---|".repeat(targets.len());
+        text += "\n| value |";
+        for (_, value) in &targets {
+            let _ = write!(text, " {value:.5} |");
+        }
+        for curve in &curves {
+            let _ = write!(text, "\n| {} |", curve.arm);
+            for (_, value) in &targets {
+                let reached = curve.points.iter().find(|point| {
+                    let better = point.estimate.mean - value;
+                    self.metric.improvement(direction, better) >= 0.0
+                });
+                match reached {
+                    Some(point) => {
+                        let _ = write!(text, " {} |", point.iteration);
+                    }
+                    None => text += " – |",
+                }
+            }
+        }
+        Some(text)
+    }
+}
+
+impl Configuration {
+    fn course(
+        &self,
+        unit: &Unit,
+        arm: Arm,
+        seed: Seed,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<(training_run::Course, Ended)> {
+        let seed = seed.child(Purpose::Run, u64::from(unit.run));
+        let dim = self.problem.space().dim();
+        let initial: Vec<Vec<f64>> = (0..self.n_initial)
+            .map(|index| {
+                let mut stream = seed.stream(Purpose::InitialDesign, index as u64, 0);
+                (0..dim).map(|_| stream.uniform()).collect()
+            })
+            .collect();
+        let run = TrainingRun {
+            unit,
+            problem: self.problem.as_ref(),
+            initial: &initial,
+            budget: self.budget,
+            optimum: self.optimum,
+            shown: self.shown.as_deref(),
+        };
+        let setup = Setup {
+            space: self.problem.space().clone(),
+            n_epochs: self.problem.n_epochs(),
+            seed,
+            bos: self.bos,
+        };
+        setup.run(arm.1, &run, stop)
+    }
+}
+
+/// The row with all columns: problems have different parameters, and one that is not this problem's stays empty.
+fn with_columns(mut row: Row, columns: &[String]) -> Row {
+    let known = std::mem::take(&mut row.parameters);
+    let value = |name: &String| {
+        let found = known.iter().find(|(known, _)| known == name);
+        (
+            name.clone(),
+            found.map_or_else(String::new, |(_, v)| v.clone()),
+        )
+    };
+    row.parameters = columns.iter().map(value).collect();
+    row
+}

@@ -1,0 +1,149 @@
+//! All rules on the same trials: what each saves and how often it is wrong, so that they can be compared at equal savings.
+
+use fedbo_algorithms::early_stopping::{
+    AshaRule, AshaSettings, BosProblem, BosRule, BosSettings, CurvePredictionRule,
+    CurvePredictionSettings, LearningCurve, MedianRule, MedianSettings, StoppingRule, TrainedTrial,
+    Training, WrongStopLoss,
+};
+use fedbo_streams::{Purpose, Seed};
+
+use super::training_run::TrialCourse;
+use super::wrong_stops::StopCount;
+
+/// A rule with a strictness.
+pub(super) enum Replayed {
+    /// Knows curves only.
+    Curves(Box<dyn StoppingRule>),
+    /// BO-BOS's losses, with C2 always fulfilled.
+    Bos(BosSettings),
+    /// Stops a trial after a random epoch with this probability: the placebo.
+    Coin(f64),
+}
+
+/// Rules from lenient to strict.
+///
+/// # Errors
+/// If a setting is out of range.
+pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>> {
+    let n_epochs = bos.n_epochs;
+    let mut rules = Vec::new();
+    for loss in [1000.0, 300.0, 100.0, 30.0] {
+        let settings = BosSettings {
+            wrong_stop_loss: WrongStopLoss {
+                initial: loss,
+                growth: 1.0,
+            },
+            ..*bos
+        };
+        rules.push((format!("bo-bos K1 = {loss}"), Replayed::Bos(settings)));
+    }
+    for warmup_epochs in [30, 15, 5] {
+        let settings = MedianSettings {
+            warmup_epochs: warmup_epochs * n_epochs / 50,
+            trials_min: 5,
+        };
+        let rule = MedianRule::new(settings);
+        let name = format!("median from epoch {}", settings.warmup_epochs + 1);
+        rules.push((name, Replayed::Curves(Box::new(rule))));
+    }
+    for (reduction, first_rung) in [(2, 16), (2, 1), (3, 1)] {
+        let rule = AshaRule::new(AshaSettings {
+            reduction,
+            first_rung,
+            n_epochs,
+        })?;
+        let name = format!("asha eta = {reduction} from epoch {first_rung}");
+        rules.push((name, Replayed::Curves(Box::new(rule))));
+    }
+    for prob_min in [0.01, 0.05, 0.2] {
+        let settings = CurvePredictionSettings {
+            range: Some((bos.bounds.low, bos.bounds.high)),
+            prob_min,
+            ..CurvePredictionSettings::for_epochs(n_epochs)
+        };
+        let rule = CurvePredictionRule::new(settings, Seed::new(0))?;
+        let name = format!("lc prediction delta = {prob_min}");
+        rules.push((name, Replayed::Curves(Box::new(rule))));
+    }
+    for p in [0.5, 0.9] {
+        rules.push((format!("coin p = {p}"), Replayed::Coin(p)));
+    }
+    Ok(rules)
+}
+
+impl Replayed {
+    /// What the rule does to these trials, one after the other: the incumbent and the others' curves are what it left of them.
+    ///
+    /// # Errors
+    /// If a stopping problem cannot be solved.
+    pub(super) fn replay(&self, trials: &[TrialCourse], seed: Seed) -> anyhow::Result<StopCount> {
+        let mut count = StopCount::default();
+        let mut others: Vec<TrainedTrial> = Vec::new();
+        let mut incumbent: Option<f64> = None;
+        for trial in trials {
+            let n_trained = match (trial.is_initial, incumbent) {
+                (false, Some(incumbent)) => self.end(trial, incumbent, &others, seed)?,
+                _ => trial.values.len(),
+            };
+            let replayed = TrialCourse {
+                n_trained,
+                is_stopped: n_trained < trial.values.len(),
+                incumbent,
+                ..trial.clone()
+            };
+            count.add(&replayed);
+            let curve = LearningCurve::new(trial.values[..n_trained].to_vec());
+            let end = curve.last();
+            incumbent = Some(incumbent.map_or(end, |best| best.max(end)));
+            others.push(TrainedTrial {
+                number: trial.number,
+                curve,
+                training: match replayed.is_stopped {
+                    true => Training::Stopped,
+                    false => Training::Complete,
+                },
+            });
+        }
+        Ok(count)
+    }
+
+    /// The epoch at which the trial ends.
+    fn end(
+        &self,
+        trial: &TrialCourse,
+        incumbent: f64,
+        others: &[TrainedTrial],
+        seed: Seed,
+    ) -> anyhow::Result<usize> {
+        let n_epochs = trial.values.len();
+        let whole = LearningCurve::new(trial.values.clone());
+        let mut stream = seed.stream(Purpose::EarlyStopping, trial.number, 1);
+        let stopped = match self {
+            Self::Curves(rule) => (1..n_epochs).find(|n| {
+                let running = TrainedTrial {
+                    number: trial.number,
+                    curve: whole.until(*n),
+                    training: Training::Running,
+                };
+                rule.judge(&running, others).stops()
+            }),
+            Self::Bos(settings) => {
+                let problem = BosProblem {
+                    curve: &whole,
+                    incumbent,
+                    t: 1,
+                    stds: &vec![1.0; n_epochs],
+                };
+                let rule = BosRule::solve(settings, &problem, &mut stream)?;
+                rule.and_then(|rule| {
+                    (settings.first_epochs + 1..n_epochs).find(|n| {
+                        let answer = rule.answer(&whole.until(*n));
+                        answer.is_some_and(|answer| answer.stops)
+                    })
+                })
+            }
+            Self::Coin(p) => stream.bernoulli(*p).then(|| 1 + stream.below(n_epochs - 1)),
+        };
+        Ok(stopped.unwrap_or(n_epochs))
+    }
+}

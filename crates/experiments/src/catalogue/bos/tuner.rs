@@ -1,0 +1,279 @@
+//! What an arm does: which point is next, and whether its training goes on.
+
+use fedbo_algorithms::early_stopping::{
+    BoBos, Boca, BosRule, CurvePredictionRule, EpochGpUcb, LearningCurve, StoppingRule,
+    TrainedObservation, TrainedTrial, Training,
+};
+use fedbo_algorithms::{GpUcb, Observation, Points, RandomSearch, Source, Strategy};
+use fedbo_streams::{Purpose, Seed};
+
+/// A trial to train.
+pub(super) struct Asked {
+    pub(super) unit: Vec<f64>,
+    pub(super) source: Source,
+    /// How long at most.
+    pub(super) n_epochs: usize,
+}
+
+/// A trial that trains.
+pub(super) struct Running {
+    pub(super) number: u64,
+    /// Its number among those after the initial points, from 1.
+    pub(super) t: u64,
+    pub(super) unit: Vec<f64>,
+    /// Its values so far, to be maximized.
+    pub(super) curve: LearningCurve,
+}
+
+/// An arm.
+pub(super) trait Tuner {
+    /// The next trial.
+    fn ask(&mut self, number: u64) -> anyhow::Result<Asked>;
+
+    /// Whether the trial is stopped after the last epoch of its curve.
+    fn stops(&mut self, trial: &Running, others: &[TrainedTrial]) -> anyhow::Result<bool>;
+
+    /// A trial ended; `others` are those before it.
+    fn tell(
+        &mut self,
+        number: u64,
+        ended: &TrainedObservation,
+        others: &[TrainedTrial],
+    ) -> anyhow::Result<()>;
+}
+
+/// How points are proposed.
+pub(super) enum Proposals {
+    /// At random.
+    Random(RandomSearch),
+    /// GP-UCB over whole trainings.
+    Final(GpUcb),
+    /// GP-UCB over points and epochs.
+    Epochs(EpochGpUcb),
+}
+
+/// Proposals with a rule that knows curves only, or none.
+pub(super) struct Ruled {
+    pub(super) proposals: Proposals,
+    pub(super) rule: Option<Box<dyn StoppingRule>>,
+    pub(super) dim: usize,
+    pub(super) n_epochs: usize,
+    pub(super) seed: Seed,
+}
+
+impl Tuner for Ruled {
+    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
+        let none = Points::new(self.dim);
+        let proposal = match &self.proposals {
+            Proposals::Random(search) => search.ask(&none, &mut stream)?,
+            Proposals::Final(strategy) => strategy.ask(&none, &mut stream)?,
+            Proposals::Epochs(strategy) => strategy.ask(&none, &mut stream)?,
+        };
+        Ok(Asked {
+            unit: proposal.unit,
+            source: proposal.source,
+            n_epochs: self.n_epochs,
+        })
+    }
+
+    fn stops(&mut self, trial: &Running, others: &[TrainedTrial]) -> anyhow::Result<bool> {
+        let Some(rule) = &self.rule else {
+            return Ok(false);
+        };
+        Ok(rule.judge(&trained(trial), others).stops())
+    }
+
+    fn tell(
+        &mut self,
+        _: u64,
+        ended: &TrainedObservation,
+        _: &[TrainedTrial],
+    ) -> anyhow::Result<()> {
+        let last = ended.curve.as_ref().map(LearningCurve::last);
+        let observation = || Observation {
+            unit: ended.unit.clone(),
+            value: ended.complete.or(last),
+            source: ended.source.clone(),
+        };
+        match &mut self.proposals {
+            Proposals::Random(search) => search.tell(&[observation()])?,
+            Proposals::Final(strategy) => strategy.tell(&[observation()])?,
+            Proposals::Epochs(strategy) => strategy.tell(std::slice::from_ref(ended))?,
+        }
+        Ok(())
+    }
+}
+
+/// The trial as rules see it.
+fn trained(trial: &Running) -> TrainedTrial {
+    TrainedTrial {
+        number: trial.number,
+        curve: trial.curve.clone(),
+        training: Training::Running,
+    }
+}
+
+/// GP-UCB over whole trainings, where a stopped trial stands with its predicted end (Domhan et al. 2015).
+pub(super) struct Predicted {
+    pub(super) strategy: GpUcb,
+    pub(super) rule: CurvePredictionRule,
+    pub(super) dim: usize,
+    pub(super) n_epochs: usize,
+    pub(super) seed: Seed,
+}
+
+impl Tuner for Predicted {
+    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
+        let proposal = self.strategy.ask(&Points::new(self.dim), &mut stream)?;
+        Ok(Asked {
+            unit: proposal.unit,
+            source: proposal.source,
+            n_epochs: self.n_epochs,
+        })
+    }
+
+    fn stops(&mut self, trial: &Running, others: &[TrainedTrial]) -> anyhow::Result<bool> {
+        Ok(self.rule.judge(&trained(trial), others).stops())
+    }
+
+    fn tell(
+        &mut self,
+        number: u64,
+        ended: &TrainedObservation,
+        others: &[TrainedTrial],
+    ) -> anyhow::Result<()> {
+        let value = match (ended.complete, &ended.curve) {
+            (Some(value), _) => Some(value),
+            (None, Some(curve)) => {
+                let trial = TrainedTrial {
+                    number,
+                    curve: curve.clone(),
+                    training: Training::Stopped,
+                };
+                Some(self.rule.stands_for(&trial, others))
+            }
+            (None, None) => None,
+        };
+        Ok(self.strategy.tell(&[Observation {
+            unit: ended.unit.clone(),
+            value,
+            source: ended.source.clone(),
+        }])?)
+    }
+}
+
+/// BO-BOS.
+pub(super) struct Bos {
+    pub(super) bo_bos: BoBos,
+    pub(super) dim: usize,
+    pub(super) seed: Seed,
+    /// The rule of the trial that runs, and its number.
+    pub(super) rule: Option<(u64, Option<BosRule>)>,
+}
+
+impl Tuner for Bos {
+    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
+        let proposal = self.bo_bos.ask(&Points::new(self.dim), &mut stream)?;
+        Ok(Asked {
+            unit: proposal.unit,
+            source: proposal.source,
+            n_epochs: self.bo_bos.settings().n_epochs,
+        })
+    }
+
+    fn stops(&mut self, trial: &Running, _: &[TrainedTrial]) -> anyhow::Result<bool> {
+        if trial.curve.n_epochs() < self.bo_bos.settings().first_epochs {
+            return Ok(false);
+        }
+        if self.rule.as_ref().is_none_or(|(of, _)| *of != trial.number) {
+            let mut stream = self.seed.stream(Purpose::EarlyStopping, trial.number, 0);
+            let rule = self
+                .bo_bos
+                .rule(&trial.unit, &trial.curve, trial.t, &mut stream)?;
+            self.rule = Some((trial.number, rule));
+        }
+        let rule = self.rule.as_ref().and_then(|(_, rule)| rule.as_ref());
+        let answer = rule.and_then(|rule| rule.answer(&trial.curve));
+        Ok(answer.is_some_and(|answer| answer.stops))
+    }
+
+    fn tell(
+        &mut self,
+        _: u64,
+        ended: &TrainedObservation,
+        _: &[TrainedTrial],
+    ) -> anyhow::Result<()> {
+        Ok(self.bo_bos.tell(std::slice::from_ref(ended))?)
+    }
+}
+
+/// The placebo of a rule: stops at the epochs at which BO-BOS stopped, dealt to other trials.
+pub(super) struct Dealt {
+    pub(super) strategy: EpochGpUcb,
+    /// Epochs at which trials after the initial ones end, over and over.
+    pub(super) ends: Vec<usize>,
+    pub(super) dim: usize,
+    pub(super) seed: Seed,
+}
+
+impl Tuner for Dealt {
+    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
+        let proposal = self.strategy.ask(&Points::new(self.dim), &mut stream)?;
+        Ok(Asked {
+            unit: proposal.unit,
+            source: proposal.source,
+            n_epochs: self.strategy.n_epochs(),
+        })
+    }
+
+    fn stops(&mut self, trial: &Running, _: &[TrainedTrial]) -> anyhow::Result<bool> {
+        let index = usize::try_from(trial.t - 1)? % self.ends.len().max(1);
+        let end = self.ends.get(index);
+        Ok(end.is_some_and(|end| trial.curve.n_epochs() >= *end))
+    }
+
+    fn tell(
+        &mut self,
+        _: u64,
+        ended: &TrainedObservation,
+        _: &[TrainedTrial],
+    ) -> anyhow::Result<()> {
+        Ok(self.strategy.tell(std::slice::from_ref(ended))?)
+    }
+}
+
+/// BOCA: each trial is trained for as long as its acquisition says.
+pub(super) struct MultiFidelity {
+    pub(super) boca: Boca,
+    pub(super) dim: usize,
+    pub(super) seed: Seed,
+}
+
+impl Tuner for MultiFidelity {
+    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
+        let (proposal, n_epochs) = self.boca.ask(&Points::new(self.dim), &mut stream)?;
+        Ok(Asked {
+            unit: proposal.unit,
+            source: proposal.source,
+            n_epochs,
+        })
+    }
+
+    fn stops(&mut self, _: &Running, _: &[TrainedTrial]) -> anyhow::Result<bool> {
+        Ok(false)
+    }
+
+    fn tell(
+        &mut self,
+        _: u64,
+        ended: &TrainedObservation,
+        _: &[TrainedTrial],
+    ) -> anyhow::Result<()> {
+        Ok(self.boca.tell(std::slice::from_ref(ended))?)
+    }
+}

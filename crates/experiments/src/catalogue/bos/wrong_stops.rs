@@ -1,0 +1,139 @@
+//! How often a rule stops a trial that would have become the incumbent, and what it saves.
+
+use std::fmt::Write as _;
+
+use super::training_run::TrialCourse;
+
+/// What a rule did to some trials.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct StopCount {
+    /// Trials that could be stopped.
+    pub(super) n_trials: usize,
+    pub(super) n_stopped: usize,
+    /// Of those, the ones that would have become the incumbent.
+    pub(super) n_wrong: usize,
+    /// Epochs of whole trainings, and those that were trained.
+    pub(super) n_epochs_whole: usize,
+    pub(super) n_epochs_trained: usize,
+}
+
+impl StopCount {
+    pub(super) fn add(&mut self, trial: &TrialCourse) {
+        if trial.is_initial {
+            return;
+        }
+        self.n_trials += 1;
+        self.n_stopped += usize::from(trial.is_stopped);
+        self.n_wrong += usize::from(trial.is_wrong_stop());
+        self.n_epochs_whole += trial.values.len();
+        self.n_epochs_trained += trial.n_trained;
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.n_trials += other.n_trials;
+        self.n_stopped += other.n_stopped;
+        self.n_wrong += other.n_wrong;
+        self.n_epochs_whole += other.n_epochs_whole;
+        self.n_epochs_trained += other.n_epochs_trained;
+    }
+
+    /// Share of the epochs of whole trainings that were saved.
+    pub(super) fn saved(self) -> f64 {
+        1.0 - share(self.n_epochs_trained, self.n_epochs_whole).unwrap_or(1.0)
+    }
+
+    /// `12 of 340: 3.5 % [2.0, 6.1]`: the share of stopped trials that were stopped wrongly, with its 95 % interval.
+    pub(super) fn wrong_share(self) -> String {
+        let Some(wrong) = share(self.n_wrong, self.n_stopped) else {
+            return "none stopped".to_owned();
+        };
+        let (low, high) = wilson(self.n_wrong, self.n_stopped);
+        format!(
+            "{} of {}: {:.1} % [{:.1}, {:.1}]",
+            self.n_wrong,
+            self.n_stopped,
+            100.0 * wrong,
+            100.0 * low,
+            100.0 * high
+        )
+    }
+}
+
+/// A table with a row for each rule.
+pub(super) fn table(title: &str, rows: &[(String, StopCount)]) -> String {
+    let mut text = format!(
+        "{title}\n\n| rule | trials | epochs saved | stopped that would have become the incumbent, 95 % interval |\n|---|---|---|---|"
+    );
+    for (name, count) in rows {
+        let _ = write!(
+            text,
+            "\n| {name} | {} | {:.0} % | {} |",
+            count.n_trials,
+            100.0 * count.saved(),
+            count.wrong_share()
+        );
+    }
+    text
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "numbers of trials and epochs are far below 2^53"
+)]
+fn share(part: usize, whole: usize) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// The 95 % interval of a share by Wilson's score (Wilson 1927).
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "numbers of trials are far below 2^53"
+)]
+fn wilson(part: usize, whole: usize) -> (f64, f64) {
+    const Z: f64 = 1.959_963_984_540_054;
+    let n = whole as f64;
+    let p = part as f64 / n;
+    let centre = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
+    let half = Z / (1.0 + Z * Z / n) * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    ((centre - half).max(0.0), (centre + half).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(values: &[f64], n_trained: usize, incumbent: f64) -> TrialCourse {
+        TrialCourse {
+            number: 9,
+            unit: vec![0.5],
+            values: values.to_vec(),
+            n_trained,
+            is_initial: false,
+            is_stopped: n_trained < values.len(),
+            incumbent: Some(incumbent),
+        }
+    }
+
+    #[test]
+    fn wrong_stops_are_those_that_would_have_been_best() {
+        let mut count = StopCount::default();
+        count.add(&trial(&[0.1, 0.2, 0.9], 1, 0.5));
+        count.add(&trial(&[0.1, 0.2, 0.3], 2, 0.5));
+        count.add(&trial(&[0.1, 0.2, 0.9], 3, 0.5));
+        let mut initial = trial(&[0.1, 0.2, 0.9], 3, 0.5);
+        initial.is_initial = true;
+        count.add(&initial);
+        assert_eq!((count.n_trials, count.n_stopped, count.n_wrong), (3, 2, 1));
+        assert!((count.saved() - 1.0 / 3.0).abs() < 1e-12);
+        assert!(count.wrong_share().starts_with("1 of 2: 50.0 % ["));
+    }
+
+    /// Newcombe (1998), table I: 81 of 263 has 0.2553 to 0.3662, 0 of 20 has 0 to 0.1611.
+    #[test]
+    fn intervals_are_wilsons() {
+        let (low, high) = wilson(81, 263);
+        assert!((low - 0.2553).abs() < 5e-5 && (high - 0.3662).abs() < 5e-5);
+        let (low, high) = wilson(0, 20);
+        assert!(low.abs() < 1e-12 && (high - 0.1611).abs() < 5e-5);
+    }
+}
