@@ -282,7 +282,8 @@ impl<'a> Session<'a> {
         };
         let value = match told {
             Told::Value(value) => Some(self.federation.direction.to_maximize(value)),
-            Told::Failed { .. } => None,
+            // An agent's trials report nothing, so none is stopped.
+            Told::Failed { .. } | Told::Stopped { .. } => None,
         };
         self.n_told += 1;
         let effects = self.machine.evaluated(trial.index, value)?;

@@ -86,6 +86,11 @@ impl Proposer {
         &self.surrogate
     }
 
+    /// Number of trials that were told, failed ones among them.
+    pub(crate) fn n_told(&self) -> usize {
+        self.trials.n_told()
+    }
+
     pub(crate) fn domain(&self) -> &Domain {
         self.trials.domain()
     }

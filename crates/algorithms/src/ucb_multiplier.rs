@@ -26,6 +26,8 @@ pub enum UcbMultiplier {
         /// δ in (0, 1).
         failure_prob: f64,
     },
+    /// β_t = 0.2 d ln 2t, without a root: the schedule of the authors' code of BO-BOS, which explores more for d > 1.
+    LogarithmicSquare,
     /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015), and of the thesis' experiments.
     Logarithmic,
 }
@@ -82,6 +84,9 @@ impl UcbMultiplier {
                 let logs = count(n_points as u64).ln() + 2.0 * count(step.max(1)).ln();
                 (2.0 * (logs + 2.0 * PI.ln() - (2.0 * failure_prob).ln())).sqrt()
             }
+            Self::LogarithmicSquare => Self::Logarithmic
+                .at(step, kernel, noise_variance, candidates)
+                .powi(2),
             Self::Logarithmic => {
                 (0.2 * count(kernel.dim() as u64) * (2.0 * count(step.max(1))).ln()).sqrt()
             }

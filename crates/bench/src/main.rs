@@ -21,6 +21,7 @@ mod meta_step;
 mod privacy_accounting;
 mod private_round;
 mod scaling;
+mod stopping_problem;
 mod thompson_step;
 
 use anyhow::Result;
@@ -155,6 +156,26 @@ enum Bench {
         #[command(flatten)]
         effort: Effort,
     },
+    /// The stopping problem of one trial under BO-BOS, whole and in parts
+    StoppingProblem {
+        /// Epochs of a whole training
+        #[arg(long, value_delimiter = ',', default_value = "50,100")]
+        epochs: Vec<usize>,
+        /// Paths that are drawn
+        #[arg(long, value_delimiter = ',', default_value = "10000,100000")]
+        paths: Vec<usize>,
+        /// Cells an epoch
+        #[arg(long, default_value_t = 100)]
+        cells: usize,
+        /// Variances of the level that curves decay to
+        #[arg(long, value_delimiter = ',', default_value = "0")]
+        levels: Vec<f64>,
+        /// Seconds that the whole may take
+        #[arg(long, default_value_t = 0.1)]
+        most: f64,
+        #[command(flatten)]
+        effort: Effort,
+    },
     /// A coordinator's service under the uploads of many agents, over TLS, with durable rounds
     CoordinatorLoad {
         #[command(flatten)]
@@ -277,6 +298,32 @@ fn main() -> Result<()> {
             "meta_scaling",
             meta_scaling::rows(&tasks, observations, largest_joint, &effort.limits())?,
         ),
+        Bench::StoppingProblem {
+            epochs,
+            paths,
+            cells,
+            levels,
+            most,
+            effort,
+        } => {
+            let mut settings = Vec::new();
+            for &n_epochs in &epochs {
+                for &n_paths in &paths {
+                    for &level_variance in &levels {
+                        settings.push(stopping_problem::Setting {
+                            n_epochs,
+                            n_paths,
+                            n_cells: cells,
+                            level_variance,
+                        });
+                    }
+                }
+            }
+            (
+                "stopping_problem",
+                stopping_problem::rows(&settings, most, &effort.limits())?,
+            )
+        }
         Bench::CoordinatorLoad { load } => ("coordinator_load", coordinator_load::rows(&load)?),
         Bench::CoordinatorConnections { connections } => (
             "coordinator_connections",

@@ -1,6 +1,6 @@
 //! How a study's run looks while it goes on: a few lines that change on a terminal, lines one below the other elsewhere.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -59,6 +59,8 @@ impl<'a> StudyDisplay<'a> {
             (false, false) => Mode::Lines,
         };
         let mut view = View::new(&study.definition().name, study.direction(), n_wanted);
+        let early_stopping = &study.definition().early_stopping;
+        view.n_epochs = early_stopping.as_ref().map(|spec| spec.epochs);
         view.take_stock(trials);
         let view = Arc::new(Mutex::new(view));
         let bar = (mode == Mode::Live).then(|| live_bar(&view));
@@ -161,6 +163,12 @@ impl Observer for StudyDisplay<'_> {
         ControlFlow::Continue(())
     }
 
+    fn reported(&self, number: u64, epoch: u32) {
+        if self.mode == Mode::Live {
+            self.view().epochs.insert(number, epoch);
+        }
+    }
+
     fn waiting(&self, open: &[Trial]) {
         if self.mode == Mode::Nothing {
             return;
@@ -212,12 +220,17 @@ struct View {
     counted: HashSet<u64>,
     n_complete: u64,
     n_failed: u64,
+    n_stopped: u64,
+    /// N, if trials are stopped early.
+    n_epochs: Option<u32>,
     best: Option<Best>,
     /// The best value so far after each telling since there is one.
     curve: Vec<f64>,
     began: Instant,
     n_told_here: u64,
     running: Vec<(u64, Instant)>,
+    /// How far running trials that train have come.
+    epochs: HashMap<u64, u32>,
     ask_seconds: VecDeque<f64>,
     evaluate_seconds: VecDeque<f64>,
     waiting: Option<String>,
@@ -245,11 +258,14 @@ impl View {
             counted: HashSet::new(),
             n_complete: 0,
             n_failed: 0,
+            n_stopped: 0,
+            n_epochs: None,
             best: None,
             curve: Vec::new(),
             began: now,
             n_told_here: 0,
             running: Vec::new(),
+            epochs: HashMap::new(),
             ask_seconds: VecDeque::new(),
             evaluate_seconds: VecDeque::new(),
             waiting: None,
@@ -282,6 +298,7 @@ impl View {
             return;
         }
         match trial.value() {
+            None if matches!(trial.told(), Some(Told::Stopped { .. })) => self.n_stopped += 1,
             None => self.n_failed += 1,
             Some(value) => {
                 self.n_complete += 1;
@@ -306,6 +323,7 @@ impl View {
             let (_, began) = self.running.swap_remove(at);
             remember(&mut self.evaluate_seconds, began.elapsed().as_secs_f64());
         }
+        self.epochs.remove(&trial.number);
         self.n_told_here += 1;
         self.count(trial);
         self.best
@@ -341,10 +359,16 @@ impl View {
             return None;
         }
         self.allowance = (self.allowance - 1.0).max(0.0);
-        let n_told = self.n_complete + self.n_failed;
-        let what = match trial.value() {
-            Some(value) => text::number(value),
-            None => "failed".to_owned(),
+        let n_told = self.n_told();
+        let what = match (trial.told(), trial.value()) {
+            (_, Some(value)) => text::number(value),
+            (Some(Told::Stopped { epoch, because, .. }), _) => {
+                let of = self
+                    .n_epochs
+                    .map_or_else(String::new, |n| format!(" of {n}"));
+                format!("stopped at epoch {epoch}{of}: {}", one_line(because))
+            }
+            _ => "failed".to_owned(),
         };
         let mut line = format!("[{n_told}/{}] trial {number}: {what}", self.n_wanted);
         match &self.best {
@@ -401,8 +425,11 @@ impl View {
 
     /// `name  ━━━━╸   37/60, 2 failed  0:12, about 0:08 left`, as far as there is room.
     fn bar(&self, width: usize, now: Instant) -> String {
-        let n_told = self.n_complete + self.n_failed;
+        let n_told = self.n_told();
         let mut counts = format!("{n_told}/{} trials", self.n_wanted);
+        if self.n_stopped > 0 {
+            let _ = write!(counts, ", {} stopped", self.n_stopped);
+        }
         if self.n_failed > 0 {
             let _ = write!(counts, ", {} failed", self.n_failed);
         }
@@ -421,6 +448,10 @@ impl View {
             "{name}  {}  {counts}  {clock}",
             cells(n_told, self.n_wanted, n_cells)
         )
+    }
+
+    fn n_told(&self) -> u64 {
+        self.n_complete + self.n_failed + self.n_stopped
     }
 
     fn seconds_left(&self, elapsed: f64, n_told: u64) -> Option<f64> {
@@ -446,11 +477,20 @@ impl View {
         running.sort_by_key(|(_, began)| *began);
         let each = running.iter().map(|(number, began)| {
             let seconds = now.saturating_duration_since(*began).as_secs();
-            match seconds {
-                0 => number.to_string(),
-                1..60 => format!("{number} ({seconds} s)"),
-                #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
-                _ => format!("{number} ({})", text::clock(seconds as f64)),
+            #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
+            let time = match seconds {
+                0 => None,
+                1..60 => Some(format!("{seconds} s")),
+                _ => Some(text::clock(seconds as f64)),
+            };
+            let epoch = self.epochs.get(number).map(|epoch| match self.n_epochs {
+                Some(n_epochs) => format!("epoch {epoch} of {n_epochs}"),
+                None => format!("epoch {epoch}"),
+            });
+            let notes: Vec<String> = time.into_iter().chain(epoch).collect();
+            match notes.is_empty() {
+                true => number.to_string(),
+                false => format!("{number} ({})", notes.join(", ")),
             }
         });
         let what = match running.len() {
@@ -515,6 +555,7 @@ mod tests {
             told_at_ms: Some(1),
             told_seq: None,
             ask_seconds: 0.01,
+            reports: Vec::new(),
         }
     }
 
@@ -548,6 +589,38 @@ mod tests {
         assert_eq!(lines[2], "  curve  ██▁▁  12.5 → 0.5");
         assert!(lines[3].starts_with("  times  ") && lines[3].ends_with(" an evaluation"));
         assert_eq!(lines[4], "  now    trial 4 (20 s)");
+    }
+
+    #[test]
+    fn trials_that_are_stopped_are_no_failures() {
+        let mut view = view();
+        view.n_epochs = Some(50);
+        let stopped = trial(
+            4,
+            Told::Stopped {
+                epoch: 12,
+                value: 0.1,
+                because: "worse than the median 4 of 3 trials".to_owned(),
+            },
+        );
+        let is_best = view.told(&stopped);
+        assert!(!is_best, "its value is not final");
+        let line = view.line(&stopped, is_best, view.began, false);
+        assert_eq!(
+            line.as_deref(),
+            Some(
+                "[5/60] trial 4: stopped at epoch 12 of 50: worse than the median 4 of 3 trials, best 0.5 (trial 2), 1 failed"
+            )
+        );
+        view.running.push((5, view.began));
+        view.epochs.insert(5, 7);
+        let lines = view.lines(100, view.began + Duration::from_secs(3));
+        assert_eq!(lines[4], "  now    trial 5 (3 s, epoch 7 of 50)");
+        assert!(
+            lines[0].contains("5/60 trials, 1 stopped, 1 failed"),
+            "{}",
+            lines[0]
+        );
     }
 
     #[test]

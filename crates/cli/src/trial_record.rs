@@ -1,7 +1,7 @@
 //! A trial as it is printed for programs: JSON objects and rows of comma-separated values.
 
 use fedbo_space::{Direction, Point, Space};
-use fedbo_storage::{Told, Trial, TrialState};
+use fedbo_storage::{Report, Told, Trial, TrialState};
 use fedbo_study::{EXPORT_COLUMNS, PARAMETER_PREFIX};
 use serde::Serialize;
 
@@ -28,6 +28,13 @@ pub(crate) struct TrialRecord<'a> {
     told_order: Option<u64>,
     ask_seconds: f64,
     evaluate_seconds: Option<f64>,
+    /// The last epoch that it has reported as it trained.
+    trained_epochs: Option<u32>,
+    /// Why it was stopped early.
+    stopped_because: Option<&'a str>,
+    /// What it has reported: epochs with values.
+    #[serde(skip_serializing_if = "<[Report]>::is_empty")]
+    reports: &'a [Report],
 }
 
 #[derive(Serialize)]
@@ -42,7 +49,7 @@ impl<'a> From<&'a Trial> for TrialRecord<'a> {
             number: trial.number,
             state: trial.state.word(),
             source: &trial.source,
-            value: trial.value(),
+            value: last_value(trial),
             failure: match trial.told() {
                 Some(Told::Failed { kind, message }) => Some(FailureRecord { kind, message }),
                 _ => None,
@@ -56,7 +63,21 @@ impl<'a> From<&'a Trial> for TrialRecord<'a> {
             told_order: trial.told_seq,
             ask_seconds: trial.ask_seconds,
             evaluate_seconds: trial.evaluate_seconds(),
+            trained_epochs: trial.last_report().map(|last| last.epoch),
+            stopped_because: match trial.told() {
+                Some(Told::Stopped { because, .. }) => Some(because),
+                _ => None,
+            },
+            reports: &trial.reports,
         }
+    }
+}
+
+/// The value of a trial; of one that was stopped early its last, which is not final.
+pub(crate) fn last_value(trial: &Trial) -> Option<f64> {
+    match trial.told() {
+        Some(Told::Stopped { value, .. }) => Some(*value),
+        _ => trial.value(),
     }
 }
 
@@ -128,6 +149,9 @@ pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error
             record.told_at.unwrap_or_default(),
             float(Some(record.ask_seconds)),
             float(record.evaluate_seconds),
+            record
+                .trained_epochs
+                .map_or_else(String::new, |epoch| epoch.to_string()),
         ];
         row.extend(space.parameters().iter().map(|parameter| {
             let value = trial.point.get(parameter.name());
@@ -166,17 +190,18 @@ mod tests {
             told_at_ms: None,
             told_seq: None,
             ask_seconds: 1e-17,
+            reports: Vec::new(),
         };
         let text = String::from_utf8(csv(&space, &[trial]).expect("rows")).expect("UTF-8");
         let (header, row) = text.split_once('\n').expect("two rows");
         assert_eq!(
             header,
-            "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,\
+            "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,trained_epochs,\
              parameter.parameter.value,x,parameter.value"
         );
         assert_eq!(
             row,
-            "0,failed,own,,\"exit: with \"\"quotes\"\",\nand lines\",1,1970-01-01T00:00:00.000Z,,,1e-17,,0.1,0.1,0.1\n"
+            "0,failed,own,,\"exit: with \"\"quotes\"\",\nand lines\",1,1970-01-01T00:00:00.000Z,,,1e-17,,,0.1,0.1,0.1\n"
         );
     }
 }

@@ -403,7 +403,7 @@ fn an_export_has_all_columns_and_reads_back() {
     sandbox.write("s.toml", &study(3, "random", LOSS));
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["export", "s.toml"]);
-    let header = "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,x,n,kind";
+    let header = "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,trained_epochs,x,n,kind";
     assert_eq!(ran.stdout.lines().next(), Some(header));
     let ran = sandbox.fedbo(&["export", "s.toml", "--format", "json", "--out", "all.json"]);
     assert!(ran.expect(0, &[]).stdout.is_empty());

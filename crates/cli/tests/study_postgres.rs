@@ -108,3 +108,73 @@ fn a_run_goes_on_when_the_server_is_killed_and_restarted() {
     assert_eq!(told.len(), 60);
     assert!(told.iter().all(|row| row["attempts"] == "1"), "{told:?}");
 }
+
+/// A database of the first layout says what to do; upgraded, it keeps its trials, and stops those of another study early.
+#[test]
+fn an_old_database_is_upgraded_and_takes_reports() {
+    let server = Server::start();
+    server.run(
+        "postgres",
+        "CREATE ROLE guarded LOGIN PASSWORD 'se@cret'; GRANT CREATE ON DATABASE postgres TO guarded",
+    );
+    let sandbox = Sandbox::new();
+    let url = server.url_of("guarded:se%40cret", "postgres");
+    sandbox.write("s.toml", &study_at(&url, 6, "sobol", LOSS));
+    sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
+    let before = sandbox.export("s.toml");
+    server.run(
+        "postgres",
+        "ALTER TABLE fedbo.trials DROP COLUMN stopped_epoch, DROP COLUMN stopped_because;
+         DROP TABLE fedbo.reports; UPDATE fedbo.layout SET version = 1",
+    );
+    let ran = sandbox.fedbo(&["trials", "s.toml"]);
+    silent(&ran).expect(
+        2,
+        &[
+            "layout has version 1",
+            "`fedbo storage upgrade` brings it up to date",
+        ],
+    );
+    let ran = sandbox.fedbo(&["storage", "upgrade", &url]);
+    let said = &silent(ran.expect(0, &[])).stdout;
+    assert!(
+        said.ends_with("was brought from version 1 to version 2 of the layout\n"),
+        "{said}"
+    );
+    let ran = sandbox.fedbo(&["storage", "upgrade", &url]);
+    let said = &silent(ran.expect(0, &[])).stdout;
+    assert!(
+        said.ends_with("is up to date: its layout has version 2\n"),
+        "{said}"
+    );
+    assert_eq!(sandbox.export("s.toml"), before);
+
+    let script = r#"for e in 1 2 3 4; do
+  awk -v x="$1" -v e=$e 'BEGIN { printf "{\"epoch\": %d, \"value\": %.17g}\n", e, (x - 0.5)^2 + exp(-2 * e) }'
+done"#;
+    let rule = "[early_stopping]\nrule = \"median\"\nepochs = 4\nwarmup_epochs = 1\ntrials_min = 2\n[objective]";
+    let stopping = study(12, "sobol", script).replace("[objective]", rule);
+    let stopping = stopping.replace("\"test\"", "\"stopping\"");
+    sandbox.write("db.toml", &stopping.replace("sqlite:study.db", &url));
+    sandbox.write("file.toml", &stopping);
+    let course = |name: &str| {
+        let ran = sandbox.fedbo(&["tune", name]);
+        assert!(
+            silent(ran.expect(0, &[]))
+                .stdout
+                .contains("of them stopped early"),
+            "{}",
+            ran.stdout
+        );
+        let kept = ["state", "value", "trained_epochs", "x"];
+        let row = |row: common::Exported| kept.map(|name| row[name].clone());
+        sandbox
+            .export(name)
+            .into_iter()
+            .map(row)
+            .collect::<Vec<_>>()
+    };
+    let in_database = course("db.toml");
+    assert!(in_database.iter().any(|row| row[0] == "stopped"));
+    assert_eq!(in_database, course("file.toml"));
+}

@@ -1,37 +1,32 @@
 //! An objective that is a command: a template of arguments, run once a trial in a process group of its own.
 
-use std::ffi::OsString;
+mod lines;
+mod printed;
+mod running;
+mod template;
+
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read};
-use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fedbo_space::{Point, Space};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
-};
 
-use crate::{Failure, Objective, Outcome, TrialId};
+use self::lines::{Lines, Said};
+use self::printed::{last_chars, value};
+use self::running::{Finished, Running, TICK};
+use self::template::{Piece, find_program, template};
+use crate::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId};
 
-/// Bytes kept from the end of each output: a value stands in the last line, a cause in the last words.
-const TAIL_BYTES: usize = 64 * 1024;
 /// Characters of standard error that a failure keeps.
 const STDERR_CHARS: usize = 400;
-/// Characters of an unparsable line that a failure keeps.
-const LINE_CHARS: usize = 200;
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
-/// Longest time between two looks at the stop flag, the deadline and the command's state.
-const TICK: Duration = Duration::from_millis(20);
-/// Bytes read after the command's end at most, should a process that escaped its group go on writing.
-const REST_BYTES: usize = 16 * 1024 * 1024;
+/// Time between the request to stop training and SIGTERM.
+const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// A command as it stands in a file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -131,6 +126,10 @@ pub enum CommandError {
 ///   later. Whatever it leaves running in its group when it ends is killed.
 /// - Memory stays bounded whatever it prints: 64 KiB of each output are kept.
 ///
+/// As a trial that trains ([`Objective::train`]), it may also print lines `{"epoch": 7, "value": 0.83}` as it goes on. When it is
+/// not to go on, it is sent the line `stop` on standard input, which is a pipe then, or the signal that it has asked for with a
+/// line `{"stop_by": "SIGUSR1"}`; it has a grace to end by itself. A line longer than 64 KiB is no report.
+///
 /// Unix only. If this process itself is killed (SIGKILL), a command that is running goes on to its end.
 #[derive(Clone, Debug)]
 pub struct CommandObjective {
@@ -138,14 +137,8 @@ pub struct CommandObjective {
     arguments: Vec<Vec<Piece>>,
     directory: Option<PathBuf>,
     timeout: Option<Duration>,
+    stop_grace: Duration,
     stop: Arc<AtomicBool>,
-}
-
-/// Part of an argument.
-#[derive(Clone, Debug, PartialEq)]
-enum Piece {
-    Text(String),
-    Parameter(String),
 }
 
 impl CommandObjective {
@@ -183,8 +176,15 @@ impl CommandObjective {
             arguments,
             directory: spec.directory.clone(),
             timeout: spec.timeout,
+            stop_grace: STOP_GRACE,
             stop,
         })
+    }
+
+    /// The time between the request to stop training and SIGTERM; 10 s without this.
+    #[must_use]
+    pub fn with_stop_grace(self, stop_grace: Duration) -> Self {
+        Self { stop_grace, ..self }
     }
 
     fn command(&self, point: &Point, trial: TrialId) -> Result<Command, Failure> {
@@ -220,17 +220,31 @@ impl CommandObjective {
         Ok(command)
     }
 
-    fn run(&self, point: &Point, trial: TrialId) -> Result<Outcome, Failure> {
+    /// Runs the command; one that trains reports to a monitor.
+    fn run(
+        &self,
+        point: &Point,
+        trial: TrialId,
+        monitor: Option<&dyn Monitor>,
+    ) -> Result<Trained, Failure> {
         if self.stop.load(Ordering::Relaxed) {
-            return Ok(Outcome::Interrupted);
+            return Ok(Trained::Ended(Outcome::Interrupted));
         }
         let mut command = self.command(point, trial)?;
+        if monitor.is_some() {
+            command.stdin(Stdio::piped());
+            if std::env::var_os("PYTHONUNBUFFERED").is_none() {
+                // Python would keep its lines to itself until there are many of them.
+                command.env("PYTHONUNBUFFERED", "1");
+            }
+        }
         let child = command.spawn().map_err(|error| Failure::Spawn {
             program: self.program.display().to_string(),
             message: error.to_string(),
         })?;
         let started = Instant::now();
-        let mut running = Running::new(child);
+        let mut running = Running::new(child, monitor.map(|_| Lines::default()));
+        let mut training = monitor.map(Training::new);
         let mut ended_by = None;
         while !running.has_ended()? {
             if self.stop.load(Ordering::Relaxed) {
@@ -246,30 +260,80 @@ impl CommandObjective {
                 .timeout
                 .map_or(TICK, |timeout| timeout.saturating_sub(started.elapsed()));
             running.listen(left.min(TICK))?;
+            if let Some(training) = &mut training
+                && training.hear(running.said(), &self.stop).stops()
+            {
+                self.wind_down(&mut running, training)?;
+                break;
+            }
         }
-        let (status, stdout, stderr) = running.finish()?;
+        let Finished {
+            status,
+            said,
+            stdout,
+            stderr,
+        } = running.finish()?;
+        if let Some(training) = &mut training {
+            // What a command said last counts like the rest, also if it has ended meanwhile.
+            if ended_by.is_none() && training.hear(said, &self.stop).stops() {
+                return Ok(Trained::Stopped);
+            }
+        }
         let stderr = last_chars(&stderr, STDERR_CHARS);
-        match ended_by {
-            Some(Reason::Stop) => Ok(Outcome::Interrupted),
-            Some(Reason::Timeout(timeout)) => Err(Failure::TimedOut {
-                timeout_s: timeout.as_secs_f64(),
-                stderr,
-            }),
-            None => match (status.code(), status.signal()) {
-                (Some(0), _) => value(&stdout, stderr).map(Outcome::Value),
-                (Some(code), _) => Err(Failure::Exit { code, stderr }),
-                (None, signal) => Err(Failure::Signal {
-                    signal: signal.unwrap_or(0),
+        let value = match ended_by {
+            Some(Reason::Stop) => return Ok(Trained::Ended(Outcome::Interrupted)),
+            Some(Reason::Timeout(timeout)) => {
+                return Err(Failure::TimedOut {
+                    timeout_s: timeout.as_secs_f64(),
                     stderr,
-                }),
+                });
+            }
+            None => match (status.code(), status.signal()) {
+                (Some(0), _) => value(&stdout, stderr)?,
+                (Some(code), _) => return Err(Failure::Exit { code, stderr }),
+                (None, signal) => {
+                    return Err(Failure::Signal {
+                        signal: signal.unwrap_or(0),
+                        stderr,
+                    });
+                }
             },
+        };
+        Ok(Trained::Ended(Outcome::Value(value)))
+    }
+
+    /// Asks a command that is not to train on to end, gives it its grace, and ends it then.
+    fn wind_down(&self, running: &mut Running, training: &Training<'_>) -> Result<(), Failure> {
+        running.ask_to_stop(training.stop_by);
+        let asked = Instant::now();
+        while !running.has_ended()? {
+            if self.stop.load(Ordering::Relaxed) {
+                return running.terminate(GRACE);
+            }
+            let left = self.stop_grace.saturating_sub(asked.elapsed());
+            if left.is_zero() {
+                training.monitor.killed(self.stop_grace);
+                return running.terminate(GRACE);
+            }
+            running.listen(left.min(TICK))?;
+            drop(running.said());
         }
+        Ok(())
     }
 }
 
 impl Objective for CommandObjective {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
-        self.run(point, trial).unwrap_or_else(Outcome::Failed)
+        match self.run(point, trial, None) {
+            Ok(Trained::Ended(outcome)) => outcome,
+            Ok(Trained::Stopped) => unreachable!("nobody is there to stop it"),
+            Err(failure) => Outcome::Failed(failure),
+        }
+    }
+
+    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+        let trained = self.run(point, trial, Some(monitor));
+        trained.unwrap_or_else(|failure| Trained::Ended(Outcome::Failed(failure)))
     }
 }
 
@@ -279,310 +343,45 @@ enum Reason {
     Timeout(Duration),
 }
 
-/// A started command: its process group and what it has printed so far.
-///
-/// The group is signalled only while its leader is not yet reaped, so its number cannot belong to another group.
-struct Running {
-    child: Child,
-    group: Pid,
-    stdout: Output<ChildStdout>,
-    stderr: Output<ChildStderr>,
-    /// Pause while both outputs are closed and the command still runs; grows up to [`TICK`].
-    pause: Duration,
-    reaped: bool,
+/// What is known of a command's training.
+struct Training<'a> {
+    monitor: &'a dyn Monitor,
+    /// The signal by which it wants to be stopped.
+    stop_by: Option<rustix::process::Signal>,
+    is_stopped: bool,
 }
 
-impl Running {
-    fn new(mut child: Child) -> Self {
+impl<'a> Training<'a> {
+    fn new(monitor: &'a dyn Monitor) -> Self {
         Self {
-            group: Pid::from_child(&child),
-            stdout: Output::new(child.stdout.take()),
-            stderr: Output::new(child.stderr.take()),
-            child,
-            pause: Duration::from_micros(200),
-            reaped: false,
+            monitor,
+            stop_by: None,
+            is_stopped: false,
         }
     }
 
-    /// Whether the leader has ended; leaves it unreaped.
-    fn has_ended(&self) -> Result<bool, Failure> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        loop {
-            match waitid(WaitId::Pid(self.group), options) {
-                Ok(status) => return Ok(status.as_ref().is_some_and(is_end)),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(lost(&error)),
-            }
-        }
-    }
-
-    /// Keeps the tails of what is printed within `wait`; returns at the first print, at the latest after `wait`.
-    fn listen(&mut self, wait: Duration) -> Result<usize, Failure> {
-        let mut ready = [false; 2];
-        {
-            let mut waited = Vec::with_capacity(2);
-            if let Some(pipe) = &self.stdout.pipe {
-                waited.push((0, PollFd::new(pipe, PollFlags::IN)));
-            }
-            if let Some(pipe) = &self.stderr.pipe {
-                waited.push((1, PollFd::new(pipe, PollFlags::IN)));
-            }
-            if waited.is_empty() {
-                std::thread::sleep(self.pause.min(wait));
-                self.pause = (self.pause * 2).min(TICK);
-                return Ok(0);
-            }
-            let (which, mut fds): (Vec<usize>, Vec<_>) = waited.into_iter().unzip();
-            let timeout = Timespec {
-                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: wait.subsec_nanos().into(),
-            };
-            match poll(&mut fds, Some(&timeout)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(lost(&error)),
-            }
-            for (index, fd) in which.into_iter().zip(&fds) {
-                ready[index] = !fd.revents().is_empty();
-            }
-        }
-        let mut n_read = 0;
-        if ready[0] {
-            n_read += self.stdout.read()?;
-        }
-        if ready[1] {
-            n_read += self.stderr.read()?;
-        }
-        Ok(n_read)
-    }
-
-    /// Asks the group to end, and waits up to `grace` for its leader to do so.
-    fn terminate(&mut self, grace: Duration) -> Result<(), Failure> {
-        self.signal(Signal::TERM);
-        let asked = Instant::now();
-        while asked.elapsed() < grace && !self.has_ended()? {
-            self.listen(TICK)?;
-        }
-        Ok(())
-    }
-
-    /// Kills what is left of the group, reads what is left in the pipes, and reaps the leader.
-    fn finish(mut self) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Failure> {
-        self.signal(Signal::KILL);
-        while !self.has_ended()? {
-            self.listen(TICK)?;
-        }
-        let mut n_rest = 0;
-        while n_rest < REST_BYTES {
-            let open = [self.stdout.pipe.is_some(), self.stderr.pipe.is_some()];
-            if open == [false, false] {
+    /// Passes on what the command has said, until it is stopped or the run is (`stop`).
+    fn hear(&mut self, said: Vec<Said>, stop: &AtomicBool) -> Signal {
+        for each in said {
+            if self.is_stopped || stop.load(Ordering::Relaxed) {
                 break;
             }
-            let n_read = self.listen(Duration::ZERO)?;
-            let still_open = [self.stdout.pipe.is_some(), self.stderr.pipe.is_some()];
-            if n_read == 0 && open == still_open {
-                break; // a process that left the group holds the pipe: nothing of ours will come
-            }
-            n_rest += n_read;
-        }
-        let status = self.child.wait().map_err(|error| lost(&error))?;
-        self.reaped = true;
-        let stdout = std::mem::take(&mut self.stdout.tail);
-        let stderr = std::mem::take(&mut self.stderr.tail);
-        Ok((status, stdout, stderr))
-    }
-
-    fn signal(&self, signal: Signal) {
-        // Fails only when nobody is left to receive it.
-        let _ = kill_process_group(self.group, signal);
-    }
-}
-
-impl Drop for Running {
-    /// Leaves nothing behind, also when an error ended the trial early.
-    fn drop(&mut self) {
-        if !self.reaped {
-            self.signal(Signal::KILL);
-            let _ = self.child.wait();
-        }
-    }
-}
-
-fn is_end(status: &WaitIdStatus) -> bool {
-    status.exited() || status.killed() || status.dumped()
-}
-
-fn lost(error: &dyn std::error::Error) -> Failure {
-    Failure::Lost {
-        message: error.to_string(),
-    }
-}
-
-/// One output of the command, of which only the tail is kept.
-struct Output<R> {
-    pipe: Option<R>,
-    tail: Vec<u8>,
-}
-
-impl<R: Read + AsFd> Output<R> {
-    fn new(pipe: Option<R>) -> Self {
-        let tail = Vec::new();
-        Self { pipe, tail }
-    }
-
-    /// Reads once, which does not block when `poll` has reported the pipe; closes it at its end.
-    fn read(&mut self) -> Result<usize, Failure> {
-        let Some(pipe) = &mut self.pipe else {
-            return Ok(0);
-        };
-        let mut chunk = [0; 8192];
-        match pipe.read(&mut chunk) {
-            Ok(0) => {
-                self.pipe = None;
-                Ok(0)
-            }
-            Ok(n) => {
-                if self.tail.len() + n > 2 * TAIL_BYTES {
-                    self.tail.drain(..self.tail.len() - TAIL_BYTES);
+            match each {
+                Said::Report { epoch, value } => {
+                    self.is_stopped = self.monitor.report(epoch, value).stops();
                 }
-                self.tail.extend_from_slice(&chunk[..n]);
-                Ok(n)
+                Said::StopBy(signal) => self.stop_by = Some(signal),
+                Said::Unusable(why) => self.monitor.unusable(&why),
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
-            Err(error) => Err(lost(&error)),
+        }
+        match self.is_stopped {
+            true => Signal::Stop,
+            false => Signal::Continue,
         }
     }
-}
-
-/// The value in the last line of `stdout` that is not blank.
-fn value(stdout: &[u8], stderr: String) -> Result<f64, Failure> {
-    let text = String::from_utf8_lossy(stdout);
-    let Some(line) = text.lines().map(str::trim).rfind(|line| !line.is_empty()) else {
-        return Err(Failure::NoValue { stderr });
-    };
-    let in_json = |line: &str| {
-        let object: serde_json::Value = serde_json::from_str(line).ok()?;
-        Some(object.as_object()?.get("value")?.clone())
-    };
-    let number = line.parse().ok().or_else(|| in_json(line)?.as_f64());
-    // Python's json writes NaN and Infinity, which JSON does not have.
-    let not_finite = || {
-        let without = line
-            .replace("-Infinity", "null")
-            .replace("Infinity", "null")
-            .replace("NaN", "null");
-        without != line && in_json(&without).is_some_and(|value| value.is_null())
-    };
-    match number {
-        Some(value) if f64::is_finite(value) => Ok(value),
-        Some(value) => Err(Failure::NotFinite(value)),
-        None if not_finite() => Err(Failure::NotFinite(f64::NAN)),
-        None => Err(Failure::Unparsable {
-            line: line.chars().take(LINE_CHARS).collect(),
-            stderr,
-        }),
-    }
-}
-
-/// The last `n` characters of `bytes`, without control characters but for line breaks and tabs.
-fn last_chars(bytes: &[u8], n: usize) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let kept: Vec<char> = text
-        .trim_end()
-        .chars()
-        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
-        .collect();
-    kept[kept.len().saturating_sub(n)..]
-        .iter()
-        .collect::<String>()
-        .trim()
-        .to_owned()
-}
-
-/// Cuts an argument into text and placeholders.
-fn template(argument: &str, known: &[&str], index: usize) -> Result<Vec<Piece>, CommandError> {
-    let mut pieces = Vec::new();
-    let mut text = String::new();
-    let mut rest = argument;
-    while let Some(start) = rest.find('{') {
-        text.push_str(&rest[..start]);
-        rest = &rest[start..];
-        if let Some(name) = braced(rest, "{{", "}}") {
-            let _ = write!(text, "{{{name}}}");
-            rest = &rest[name.len() + 4..];
-        } else if let Some(name) = braced(rest, "{", "}") {
-            if !known.contains(&name) {
-                return Err(CommandError::Placeholder {
-                    index,
-                    argument: argument.to_owned(),
-                    name: name.to_owned(),
-                    known: known.join(", "),
-                });
-            }
-            if !text.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut text)));
-            }
-            pieces.push(Piece::Parameter(name.to_owned()));
-            rest = &rest[name.len() + 2..];
-        } else {
-            text.push('{');
-            rest = &rest[1..];
-        }
-    }
-    text.push_str(rest);
-    if !text.is_empty() {
-        pieces.push(Piece::Text(text));
-    }
-    Ok(pieces)
-}
-
-/// The parameter name between `open` and `close` at the start of `text`, if what stands there can be one.
-fn braced<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
-    let inner = text.strip_prefix(open)?;
-    let name = &inner[..inner.find('}')?];
-    let can_be_name = !name.is_empty()
-        && !name
-            .chars()
-            .any(|c| c.is_whitespace() || matches!(c, '{' | ',' | '"'));
-    (can_be_name && inner[name.len()..].starts_with(close)).then_some(name)
-}
-
-/// Absolute path of the program: by its path if it has a slash, otherwise on PATH.
-fn find_program(program: &str, directory: Option<&Path>) -> Result<PathBuf, CommandError> {
-    if program.is_empty() || braced_anywhere(program) {
-        return Err(CommandError::Program {
-            program: program.to_owned(),
-        });
-    }
-    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-    if program.contains('/') {
-        let path = absolute(directory.unwrap_or(Path::new("")).join(program));
-        let program = program.to_owned();
-        return if is_executable(&path) {
-            Ok(path)
-        } else if path.exists() {
-            Err(CommandError::NotExecutable { program, path })
-        } else {
-            Err(CommandError::NoSuchFile { program, path })
-        };
-    }
-    let search = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    std::env::split_paths(&search)
-        .map(|folder| absolute(folder.join(program)))
-        .find(|path| is_executable(path))
-        .ok_or_else(|| CommandError::NotOnPath {
-            program: program.to_owned(),
-        })
-}
-
-fn braced_anywhere(text: &str) -> bool {
-    text.char_indices()
-        .any(|(at, c)| c == '{' && braced(&text[at..], "{", "}").is_some())
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod training_tests;

@@ -5,20 +5,37 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fedbo_space::Point;
 
-use crate::{Failure, Objective, Outcome, TrialId};
+use crate::{Failure, Monitor, Objective, Outcome, Trained, TrialId};
 
 /// Evaluates a point; a panic becomes [`Failure::Panicked`], NaN and infinities become [`Failure::NotFinite`].
 ///
 /// An objective that panics while it holds a lock may poison it for later trials; those then fail on their own.
 pub fn evaluate_guarded(objective: &dyn Objective, point: &Point, trial: TrialId) -> Outcome {
-    match catch_unwind(AssertUnwindSafe(|| objective.evaluate(point, trial))) {
-        Ok(Outcome::Value(value)) if !value.is_finite() => {
-            Outcome::Failed(Failure::NotFinite(value))
+    match guarded(|| Trained::Ended(objective.evaluate(point, trial))) {
+        Trained::Ended(outcome) => outcome,
+        Trained::Stopped => unreachable!("an evaluation ends by itself"),
+    }
+}
+
+/// The same for a point that is evaluated by training that reports to `monitor`.
+pub fn train_guarded(
+    objective: &dyn Objective,
+    point: &Point,
+    trial: TrialId,
+    monitor: &dyn Monitor,
+) -> Trained {
+    guarded(|| objective.train(point, trial, monitor))
+}
+
+fn guarded(act: impl FnOnce() -> Trained) -> Trained {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Trained::Ended(Outcome::Value(value))) if !value.is_finite() => {
+            Trained::Ended(Outcome::Failed(Failure::NotFinite(value)))
         }
-        Ok(outcome) => outcome,
-        Err(payload) => Outcome::Failed(Failure::Panicked {
+        Ok(trained) => trained,
+        Err(payload) => Trained::Ended(Outcome::Failed(Failure::Panicked {
             message: message(payload.as_ref()),
-        }),
+        })),
     }
 }
 

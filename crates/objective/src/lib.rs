@@ -1,15 +1,18 @@
 //! What a trial evaluates: the [`Objective`] trait, the ways a trial can fail, and objectives that are commands.
 //!
 //! Decides how a point becomes a number or a recorded failure. Knows nothing of who proposed the point or why.
-//! Unix only: [`CommandObjective`] ends what it started by process group. Start at [`evaluate_guarded`].
+//! Unix only: [`CommandObjective`] ends what it started by process group. Start at [`evaluate_guarded`], for trials that
+//! report as they train at [`train_guarded`] and [`Monitor`].
 
 mod command;
 mod failure;
 mod guard;
+mod monitor;
 
 pub use command::{CommandError, CommandObjective, CommandSpec};
 pub use failure::Failure;
-pub use guard::evaluate_guarded;
+pub use guard::{evaluate_guarded, train_guarded};
+pub use monitor::{Monitor, Signal, Trained};
 
 pub use fedbo_space::Direction;
 use fedbo_space::Point;
@@ -27,6 +30,12 @@ pub struct TrialId {
 pub trait Objective: Send + Sync {
     /// Evaluates one point. Blocks; never panics for a bad point, but answers [`Outcome::Failed`].
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome;
+
+    /// Evaluates one point by training that reports to `monitor` as it goes on, and ends early if it says so. By default it is
+    /// evaluated without a report.
+    fn train(&self, point: &Point, trial: TrialId, _monitor: &dyn Monitor) -> Trained {
+        Trained::Ended(self.evaluate(point, trial))
+    }
 }
 
 /// How a trial ended.

@@ -21,7 +21,9 @@ const FOLD_SEED: u64 = 1998;
 
 /// Validation error of a softmax regression on images of digits after each of 50 epochs; to be minimized.
 ///
-/// The space is that of the thesis: batch size (20 to 500), L2 penalty (1e-6 to 1, log) and learning rate (1e-3 to 0.1, log).
+/// The space is that of the thesis: batch size (20 to 500), L2 penalty (1e-6 to 1, log) and learning rate, but for its range: 0.04
+/// to 4 (log) in place of 1e-3 to 0.1, as an epoch has 39 times fewer steps than on MNIST. With the thesis' range all curves still
+/// fall at the last epoch, and the best point is a corner of the space. Long steps with a strong penalty diverge to chance.
 /// Each of five folds trains on 80 % of the 1797 images and validates on the rest; the value is the share of all images that
 /// are misclassified when they validate. A run has its own order of the training images; the folds are fixed.
 /// Deviation: the thesis has one such split of the 70,000 images of MNIST. A fifth of this smaller set would resolve the error
@@ -44,7 +46,7 @@ impl ImageLogistic {
         let specs = [
             ("batch_size", ParameterSpec::int(20, 500)),
             ("l2", ParameterSpec::log_float(1e-6, 1.0)),
-            ("learning_rate", ParameterSpec::log_float(1e-3, 0.1)),
+            ("learning_rate", ParameterSpec::log_float(0.04, 4.0)),
         ];
         let space = Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec)))
             .unwrap_or_else(|error| unreachable!("a valid space: {error}"));
@@ -195,8 +197,8 @@ mod tests {
         assert_eq!(n_wrong, seven[6]);
     }
 
-    /// Nine images of ten are wrong by chance. A good setting is wrong in about one of 17; a run differs from another by the
-    /// order of the images only, so little; steps that are too short learn slowly and a strong penalty holds back.
+    /// Nine images of ten are wrong by chance. A good setting is wrong in about one of 25; a run differs from another by the
+    /// order of the images only, so little; steps that are too short learn slowly, and long ones with a strong penalty diverge.
     #[test]
     fn errors_are_those_of_digits() {
         let problem = ImageLogistic::new();
@@ -204,18 +206,18 @@ mod tests {
             let point = problem.space().decode(&unit);
             problem.curve(&point, run).unwrap()
         };
-        let good = curve([0.0, 0.0, 1.0], 0);
+        let good = curve([0.0, 0.0, 0.5], 0);
         assert!(
-            good[0] < 0.3 && (0.03..0.08).contains(&good[49]),
+            good[0] < 0.2 && (0.025..0.05).contains(&good[49]),
             "{good:?}"
         );
-        assert_eq!(good, curve([0.0, 0.0, 1.0], 0));
-        let other = curve([0.0, 0.0, 1.0], 1);
+        assert_eq!(good, curve([0.0, 0.0, 0.5], 0));
+        let other = curve([0.0, 0.0, 0.5], 1);
         assert_ne!(good, other);
         assert!((good[49] - other[49]).abs() < 0.01, "{other:?}");
-        assert!(curve([0.0, 0.0, 0.0], 0)[49] > good[49] + 0.05);
-        assert!(curve([0.0, 1.0, 1.0], 0)[49] > good[49] + 0.05);
-        assert!(curve([1.0, 0.0, 1.0], 0)[49] > good[49] + 0.02);
+        assert!(curve([1.0, 0.0, 0.0], 0)[49] > good[49] + 0.03);
+        assert!(curve([0.0, 1.0, 0.5], 0)[49] > good[49] + 0.03);
+        assert!(curve([0.5, 1.0, 1.0], 0)[49] > 0.5);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! one party stand apart, in [`study`]; that of a graph of agents is a [`GraphPicture`].
 
 mod curves;
+mod early_stopping;
 mod error;
 mod folder;
 mod graph;
@@ -20,6 +21,11 @@ mod trace;
 mod tradeoff;
 
 pub use curves::{Curve, CurvePoint, curves};
+pub use early_stopping::{
+    CurveEnd, DecisionRegionsPicture, FINALS_FILES, FinalPoint, FinalsPicture,
+    LEARNING_CURVES_FILES, LearningCurveLine, LearningCurvesPicture, Region, RegionEpoch,
+    decision_regions_files,
+};
 pub use error::ReportError;
 pub use folder::{FolderLock, write_whole};
 pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};

@@ -10,6 +10,7 @@ use fedbo_database::Mode;
 use crate::postgres::masked;
 use crate::{
     MemoryStorage, PostgresAddress, PostgresStorage, SqliteStorage, Storage, StorageError,
+    UpgradeReport, upgrade,
 };
 
 /// Where studies are kept: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`. Shown without a password.
@@ -37,6 +38,21 @@ pub fn open(address: &Address, mode: Mode) -> Result<Arc<dyn Storage>, StorageEr
         Address::Memory => Ok(Arc::new(MemoryStorage::new())),
         Address::Sqlite(path) => Ok(Arc::new(SqliteStorage::open(path, mode)?)),
         Address::Postgres(address) => Ok(Arc::new(PostgresStorage::open(address, mode)?)),
+    }
+}
+
+/// Brings the storage at `address` up to date with this program: a file by [`upgrade`], which keeps a copy; a PostgreSQL database
+/// in one transaction.
+///
+/// # Errors
+/// As for [`upgrade`] and [`PostgresStorage::upgrade`]; [`StorageError::Absent`] for `memory:`.
+pub fn upgrade_at(address: &Address) -> Result<UpgradeReport, StorageError> {
+    match address {
+        Address::Memory => Err(StorageError::Absent {
+            place: address.to_string(),
+        }),
+        Address::Sqlite(path) => upgrade(path),
+        Address::Postgres(address) => PostgresStorage::upgrade(address),
     }
 }
 

@@ -12,14 +12,14 @@ mod storage;
 mod trial;
 mod worker;
 
-pub use address::{Address, open};
+pub use address::{Address, open, upgrade_at};
 pub use fedbo_database::Mode;
 pub use memory::MemoryStorage;
 pub use postgres::{PostgresAddress, PostgresStorage};
 pub use sqlite::{Problem, SqliteStorage, UpgradeReport, VerifyReport, backup, upgrade, verify};
 pub use storage::{
-    ATTEMPTS_MAX, Added, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller,
-    Telling,
+    ATTEMPTS_MAX, Added, NewTrial, Reporting, Snapshot, Storage, StorageError, StudyKey,
+    StudyRecord, Teller, Telling,
 };
-pub use trial::{Holding, Told, Trial, TrialState};
+pub use trial::{Holding, Report, Told, Trial, TrialState};
 pub use worker::{Process, Worker};

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::rules::{self, Claim};
 use crate::{
-    Added, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller, Telling, Told,
-    Trial, Worker,
+    Added, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey, StudyRecord,
+    Teller, Telling, Told, Trial, Worker,
 };
 
 /// Trials in memory.
@@ -178,6 +178,23 @@ impl Storage for MemoryStorage {
                 rules::renew(study.trial(number)?, worker, lease, now_ms);
             }
             Ok(())
+        })
+    }
+
+    fn report(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+        report: Report,
+    ) -> Result<Reporting, StorageError> {
+        self.with(study, |study| {
+            let trial = study.trial(number)?;
+            if !rules::may_report(trial, teller, report)? {
+                return Ok(Reporting::Already);
+            }
+            trial.reports.push(report);
+            Ok(Reporting::New)
         })
     }
 

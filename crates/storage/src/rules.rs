@@ -5,7 +5,9 @@ use std::time::Duration;
 use fedbo_space::Value;
 
 use crate::storage::ATTEMPTS_MAX;
-use crate::{Added, Holding, NewTrial, StorageError, Teller, Told, Trial, TrialState, Worker};
+use crate::{
+    Added, Holding, NewTrial, Report, StorageError, Teller, Told, Trial, TrialState, Worker,
+};
 
 /// What keeps a new trial out of a study of `n_trials` trials; `None` if it may be added. `twin` looks for the first trial
 /// with the same encoding.
@@ -47,6 +49,7 @@ pub(crate) fn begin(new: &NewTrial, number: u64, now_ms: i64) -> Trial {
         ask_seconds: Some(new.ask_seconds)
             .filter(|seconds| seconds.is_finite())
             .unwrap_or(0.0),
+        reports: Vec::new(),
     };
     if let Some((worker, lease)) = &new.holder {
         take(&mut trial, worker, *lease, now_ms);
@@ -100,13 +103,82 @@ pub(crate) fn may_finish(
     told: &Told,
     now_ms: i64,
 ) -> Result<bool, StorageError> {
-    if matches!(told, Told::Value(value) if !value.is_finite()) {
+    if let Told::Value(value) | Told::Stopped { value, .. } = told
+        && !value.is_finite()
+    {
         let what = format!("the value of trial {}", trial.number);
         return Err(StorageError::NotFinite { what });
     }
     match &trial.state {
-        TrialState::Told(before) if before.is_same(told) => Ok(false),
-        _ => may_change(trial, teller, now_ms).map(|()| true),
+        TrialState::Told(before) if before.is_same(told) => return Ok(false),
+        _ => may_change(trial, teller, now_ms)?,
+    }
+    match told {
+        Told::Stopped { epoch, value, .. } if !is_last_report(trial, *epoch, *value) => {
+            Err(StorageError::NotReported {
+                number: trial.number,
+                epoch: *epoch,
+            })
+        }
+        _ => Ok(true),
+    }
+}
+
+fn is_last_report(trial: &Trial, epoch: u32, value: f64) -> bool {
+    trial
+        .last_report()
+        .is_some_and(|last| (last.epoch, last.value.to_bits()) == (epoch, value.to_bits()))
+}
+
+/// Whether `teller` may add a report to the trial; `Ok(false)` if this report is there already.
+///
+/// Only who holds it reports: by hand that is so for a trial that was asked for by hand.
+pub(crate) fn may_report(
+    trial: &Trial,
+    teller: Teller<'_>,
+    report: Report,
+) -> Result<bool, StorageError> {
+    let number = trial.number;
+    if !report.value.is_finite() {
+        let what = format!("the value of trial {number} at epoch {}", report.epoch);
+        return Err(StorageError::NotFinite { what });
+    }
+    if report.epoch == 0 {
+        return Err(StorageError::EpochZero { number });
+    }
+    let not_held = |holder: String| Err(StorageError::NotHeld { number, holder });
+    match (&trial.state, teller) {
+        (TrialState::Told(told), _) => {
+            let told = told.to_string();
+            return Err(StorageError::ToldOtherwise { number, told });
+        }
+        (TrialState::Waiting, _) => return not_held("nobody: it waits to be asked for".to_owned()),
+        (TrialState::Running(holding), Teller::Worker(id)) if holding.worker.id == id => {}
+        (TrialState::Running(holding), Teller::Hand) if holding.worker.process.is_none() => {}
+        (TrialState::Running(holding), _) => return not_held(in_words(holding)),
+    }
+    let Some(last) = trial.last_report() else {
+        return Ok(true);
+    };
+    if report.epoch > last.epoch {
+        return Ok(true);
+    }
+    let same_epoch = trial.reports.iter().find(|each| each.epoch == report.epoch);
+    match same_epoch {
+        Some(before) if before.value.to_bits() == report.value.to_bits() => Ok(false),
+        before => Err(StorageError::ReportOrder {
+            number,
+            report,
+            before: before.copied().unwrap_or(last),
+        }),
+    }
+}
+
+/// Who holds a trial, in words.
+fn in_words(holding: &Holding) -> String {
+    match &holding.worker.process {
+        Some(process) => format!("process {}, which evaluates it", process.pid),
+        None => "somebody who asked for it by hand".to_owned(),
     }
 }
 
@@ -137,14 +209,11 @@ pub(crate) fn may_change(
         {
             Ok(())
         }
-        (TrialState::Running(holding), _) => not_held(match &holding.worker.process {
-            Some(process) => format!("process {}, which evaluates it", process.pid),
-            None => "somebody who asked for it by hand".to_owned(),
-        }),
+        (TrialState::Running(holding), _) => not_held(in_words(holding)),
     }
 }
 
-/// The trial is `worker`'s from now on, for one more attempt.
+/// The trial is `worker`'s from now on, for one more attempt, which has reported nothing yet.
 pub(crate) fn take(trial: &mut Trial, worker: &Worker, lease: Option<Duration>, now_ms: i64) {
     trial.state = TrialState::Running(Holding {
         worker: worker.clone(),
@@ -152,6 +221,7 @@ pub(crate) fn take(trial: &mut Trial, worker: &Worker, lease: Option<Duration>, 
     });
     trial.attempts = trial.attempts.saturating_add(1);
     trial.started_at_ms = Some(now_ms);
+    trial.reports.clear();
 }
 
 /// The trial has ended, as the `seq`-th one.
@@ -167,6 +237,7 @@ pub(crate) fn release(trial: &mut Trial) {
         trial.state = TrialState::Waiting;
         trial.attempts = trial.attempts.saturating_sub(1);
         trial.started_at_ms = None;
+        trial.reports.clear();
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fedbo_space::Point;
 use serde::{Deserialize, Serialize};
 
-use crate::{Told, Trial, Worker};
+use crate::{Report, Told, Trial, Worker};
 
 /// Which study of a storage; valid for that storage only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,6 +46,10 @@ pub struct NewTrial {
 
 /// What became of a [`NewTrial`].
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once a trial, and mostly of the large kind"
+)]
 pub enum Added {
     /// It is stored.
     Trial(Trial),
@@ -93,11 +97,20 @@ pub enum Telling {
     Already,
 }
 
+/// What a report did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reporting {
+    /// It is stored.
+    New,
+    /// The trial had reported this value at this epoch before; nothing is changed.
+    Already,
+}
+
 /// A place where studies and their trials are kept.
 ///
 /// Every call is one transaction: it happens wholly or not at all, in one order for all callers. A durable storage
-/// returns from [`Storage::add`], [`Storage::claim`], [`Storage::finish`] and [`Storage::give_back`] only when what they did
-/// survives a crash of the process and of the machine. Times are read from the storage's own clock, which may be set back.
+/// returns from [`Storage::add`], [`Storage::claim`], [`Storage::report`], [`Storage::finish`] and [`Storage::give_back`] only
+/// when what they did survives a crash of the process and of the machine. Times are read from the storage's own clock, which may be set back.
 /// A call that fails with [`StorageError::Write`] has changed nothing that anybody sees, but a crash right after it may
 /// still bring the change to light: so tell again what could not be told, [`Telling::Already`] is no mistake.
 pub trait Storage: Send + Sync + fmt::Debug {
@@ -133,7 +146,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<Added, StorageError>;
 
     /// Takes over the first trial that waits, or whose holder is gone or whose lease is over; it is then `worker`'s for
-    /// `lease`. A trial that was begun [`ATTEMPTS_MAX`] times already is told as failed (`abandoned`) instead, and the
+    /// `lease`, and what an earlier attempt has reported goes. A trial that was begun [`ATTEMPTS_MAX`] times already is told as failed (`abandoned`) instead, and the
     /// next one is looked at.
     ///
     /// # Errors
@@ -152,10 +165,25 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// If the storage cannot be written, or has no such study.
     fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError>;
 
+    /// Keeps what the holder of a trial reports as it trains. Reporting the same again is no mistake.
+    ///
+    /// # Errors
+    /// [`StorageError::NotFinite`], [`StorageError::EpochZero`], [`StorageError::NoTrial`]; [`StorageError::NotHeld`] if the
+    /// trial waits or is somebody else's by now; [`StorageError::ToldOtherwise`] if it has ended; [`StorageError::ReportOrder`]
+    /// if the epoch is not above the last one; or if the storage cannot be written.
+    fn report(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+        report: Report,
+    ) -> Result<Reporting, StorageError>;
+
     /// Ends a trial. Telling the same again is no mistake, whoever does it.
     ///
     /// # Errors
     /// [`StorageError::NotFinite`], [`StorageError::NoTrial`], [`StorageError::NotHeld`] if it is somebody else's by now,
+    /// [`StorageError::NotReported`] if it is to be stopped elsewhere than at its last report,
     /// [`StorageError::ToldOtherwise`] if it has ended in another way; or if the storage cannot be written.
     fn finish(
         &self,
@@ -165,7 +193,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         told: &Told,
     ) -> Result<Telling, StorageError>;
 
-    /// Lets a trial wait again; the attempt counts as not having happened.
+    /// Lets a trial wait again; the attempt counts as not having happened, and what it has reported goes.
     ///
     /// # Errors
     /// As for [`Storage::finish`]; a trial that has ended is [`StorageError::ToldOtherwise`].
@@ -182,7 +210,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
 pub const ATTEMPTS_MAX: u32 = 10;
 
 /// Why a storage could not do something. `place` is its address or its file, never with a password.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
     /// The address is none.
@@ -297,6 +325,35 @@ pub enum StorageError {
         number: u64,
         /// Who holds it, in words.
         holder: String,
+    },
+    /// A report is not above the last one.
+    #[error(
+        "trial {number} has reported {:?} at epoch {} after {:?} at epoch {}; epochs must ascend",
+        report.value, report.epoch, before.value, before.epoch
+    )]
+    ReportOrder {
+        /// The trial.
+        number: u64,
+        /// What is refused.
+        report: Report,
+        /// What stands at this epoch, else the last report.
+        before: Report,
+    },
+    /// A report names epoch 0.
+    #[error("trial {number} has reported epoch 0; epochs are counted from 1")]
+    EpochZero {
+        /// The trial.
+        number: u64,
+    },
+    /// A trial is to have been stopped where it did not report last.
+    #[error(
+        "trial {number} cannot have been stopped at epoch {epoch}: this is not its last report"
+    )]
+    NotReported {
+        /// The trial.
+        number: u64,
+        /// The epoch.
+        epoch: u32,
     },
     /// The trial has ended in another way.
     #[error("trial {number} has ended already with {told}")]

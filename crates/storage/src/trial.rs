@@ -30,15 +30,32 @@ pub struct Trial {
     pub told_seq: Option<u64>,
     /// Seconds that the proposal took.
     pub ask_seconds: f64,
+    /// What its last attempt has reported as it trained, by ascending epochs; kept when it ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<Report>,
+}
+
+/// What a trial has reported after an epoch of its training.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// A finite value, in the user's own sign.
+    pub value: f64,
 }
 
 impl Trial {
-    /// Its value, if it has one.
+    /// Its value, if it was evaluated to the end and has one; a trial that was stopped has none.
     pub fn value(&self) -> Option<f64> {
         match &self.state {
             TrialState::Told(Told::Value(value)) => Some(*value),
             _ => None,
         }
+    }
+
+    /// The last epoch that it has reported, and its value then.
+    pub fn last_report(&self) -> Option<Report> {
+        self.reports.last().copied()
     }
 
     /// How it ended, if it has.
@@ -79,13 +96,14 @@ pub enum TrialState {
 }
 
 impl TrialState {
-    /// One word for tables: `waiting`, `running`, `complete` or `failed`.
+    /// One word for tables: `waiting`, `running`, `complete`, `failed` or `stopped`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Running(_) => "running",
             Self::Told(Told::Value(_)) => "complete",
             Self::Told(Told::Failed { .. }) => "failed",
+            Self::Told(Told::Stopped { .. }) => "stopped",
         }
     }
 }
@@ -112,6 +130,15 @@ pub enum Told {
         /// What happened.
         message: String,
     },
+    /// Early, while it trained: with what it had reported last, which is no final value.
+    Stopped {
+        /// The epoch after which it was stopped, from 1.
+        epoch: u32,
+        /// Its finite value then, in the user's own sign.
+        value: f64,
+        /// On what grounds, in words.
+        because: String,
+    },
 }
 
 impl Told {
@@ -120,6 +147,9 @@ impl Told {
         match (self, other) {
             (Self::Value(a), Self::Value(b)) => a.to_bits() == b.to_bits(),
             (Self::Failed { .. }, Self::Failed { .. }) => self == other,
+            (Self::Stopped { value: a, .. }, Self::Stopped { value: b, .. }) => {
+                self == other && a.to_bits() == b.to_bits()
+            }
             _ => false,
         }
     }
@@ -130,6 +160,9 @@ impl fmt::Display for Told {
         match self {
             Self::Value(value) => write!(f, "the value {value:?}"),
             Self::Failed { message, .. } => write!(f, "a failure ({message})"),
+            Self::Stopped { epoch, because, .. } => {
+                write!(f, "a stop at epoch {epoch} ({because})")
+            }
         }
     }
 }

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fedbo_storage::{
-    Added, Address, MemoryStorage, Mode, NewTrial, Snapshot, SqliteStorage, Storage, StorageError,
-    StudyKey, StudyRecord, Teller, Telling, Told, Trial, Worker, open, verify,
+    Added, Address, MemoryStorage, Mode, NewTrial, Report, Reporting, Snapshot, SqliteStorage,
+    Storage, StorageError, StudyKey, StudyRecord, Teller, Telling, Told, Trial, Worker, open,
+    verify,
 };
 use fedbo_testkit::storage_contract;
 
@@ -159,6 +160,15 @@ macro_rules! delegate {
                 lease: Duration,
             ) -> Result<(), StorageError> {
                 self.get()?.renew(study, worker, lease)
+            }
+            fn report(
+                &self,
+                study: StudyKey,
+                number: u64,
+                teller: Teller<'_>,
+                report: Report,
+            ) -> Result<Reporting, StorageError> {
+                self.get()?.report(study, number, teller, report)
             }
             fn finish(
                 &self,

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Added, Mode, NewTrial, SqliteStorage, Storage, StudyKey, Teller, Telling, Told, Worker, verify,
+    Added, Mode, NewTrial, Report, Reporting, SqliteStorage, Storage, StudyKey, Teller, Telling,
+    Told, Worker, verify,
 };
 use fedbo_testkit::test_stream;
 
@@ -24,6 +25,14 @@ const LIMIT: &str = "FEDBO_TEST_LIMIT";
 /// A value that no other trial has, with all its bits in use.
 fn value(number: u64) -> f64 {
     (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
+}
+
+/// What every trial reports before it is told.
+fn reports(number: u64) -> [Report; 2] {
+    [1, 2].map(|epoch| Report {
+        epoch,
+        value: value(number) / f64::from(epoch),
+    })
 }
 
 fn new_trial(limit: u64, worker: &Worker) -> NewTrial {
@@ -52,8 +61,13 @@ fn work(storage: &SqliteStorage, limit: u64, mut acknowledged: impl FnMut(u64)) 
                 other => panic!("{other:?}"),
             },
         };
+        let teller = Teller::Worker(&worker.id);
+        for report in reports(trial.number) {
+            let kept = storage.report(study, trial.number, teller, report);
+            assert!(matches!(kept, Ok(Reporting::New)), "{kept:?}");
+        }
         let told = Told::Value(value(trial.number));
-        let telling = storage.finish(study, trial.number, Teller::Worker(&worker.id), &told);
+        let telling = storage.finish(study, trial.number, teller, &told);
         assert!(matches!(telling, Ok(Telling::New { .. })), "{telling:?}");
         acknowledged(trial.number);
     }
@@ -102,6 +116,9 @@ fn check(file: &Path, acknowledged: &[u64]) -> usize {
     let told = storage.snapshot(study, 0).unwrap().told;
     let values: BTreeMap<_, _> = told.iter().map(|t| (t.number, t.value())).collect();
     assert_eq!(values.len(), told.len(), "no trial is there twice");
+    for trial in &told {
+        assert_eq!(trial.reports, reports(trial.number));
+    }
     for number in acknowledged {
         let stored = values.get(number).copied().flatten();
         assert_eq!(

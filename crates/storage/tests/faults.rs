@@ -467,7 +467,7 @@ fn what_is_no_storage_is_told_apart() {
         ("old.db", "it is a SQLite file of another program", ""),
         (
             "new.db",
-            "its layout has version 9, this program reads 1; a newer fedbo",
+            "its layout has version 9, this program reads 2; a newer fedbo",
             "",
         ),
         ("none/study.db", "", "there is no such storage"),
@@ -507,7 +507,7 @@ fn what_is_no_storage_is_told_apart() {
         storage.create("study", "{}").unwrap();
     }
     let upgraded = fedbo_storage::upgrade(&at("none.db")).unwrap();
-    assert_eq!((upgraded.from, upgraded.to, upgraded.backup), (1, 1, None));
+    assert_eq!((upgraded.from, upgraded.to, upgraded.backup), (2, 2, None));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Added, Address, Mode, NewTrial, PostgresStorage, Storage, StorageError, Teller, Told, Worker,
-    open,
+    Added, Address, Mode, NewTrial, PostgresStorage, Report, Storage, StorageError, Teller, Told,
+    Worker, open, upgrade_at,
 };
 use fedbo_testkit::postgres::Server;
 
@@ -244,7 +244,7 @@ fn another_version_is_refused_when_it_is_opened_and_when_it_is_open() {
     let url = server().new_database();
     let storage = create(&url);
     let study = storage.create("study", "{}").unwrap();
-    server().run(database(&url), "UPDATE fedbo.layout SET version = 2");
+    server().run(database(&url), "UPDATE fedbo.layout SET version = 3");
     let opened = open_url(&url, Mode::Create).unwrap_err();
     let read = storage.studies().unwrap_err();
     let worker = Worker::of_this_process();
@@ -253,13 +253,76 @@ fn another_version_is_refused_when_it_is_opened_and_when_it_is_open() {
         .unwrap_err();
     for error in [opened, read, written] {
         assert!(
-            matches!(error, StorageError::Version { found: 2, .. }),
+            matches!(error, StorageError::Version { found: 3, .. }),
             "{error:?}"
         );
         let way =
-            "its layout has version 2, this program reads 1; a newer fedbo wrote it, use that one";
+            "its layout has version 3, this program reads 2; a newer fedbo wrote it, use that one";
         assert!(error.to_string().ends_with(way), "{error}");
     }
+}
+
+/// A layout as the first version made it is brought up to date in one transaction, also while an older program has it open; its
+/// trials stay.
+#[test]
+fn a_layout_of_version_1_is_upgraded() {
+    let url = server().new_database();
+    let address: Address = url.parse().unwrap();
+    let absent = upgrade_at(&address).unwrap_err();
+    assert!(matches!(absent, StorageError::Absent { .. }), "{absent:?}");
+    let storage = create(&url);
+    let study = storage.create("study", "{}").unwrap().key;
+    let worker = Worker::of_this_process();
+    storage.add(study, &new_trial(0.5, &worker)).unwrap();
+    storage.add(study, &new_trial(0.25, &worker)).unwrap();
+    let teller = Teller::Worker(&worker.id);
+    storage
+        .finish(study, 0, teller, &Told::Value(-0.0))
+        .unwrap();
+    let before = storage.trials(study).unwrap();
+    server().run(
+        database(&url),
+        "ALTER TABLE fedbo.trials DROP COLUMN stopped_epoch, DROP COLUMN stopped_because;
+         DROP TABLE fedbo.reports; UPDATE fedbo.layout SET version = 1",
+    );
+    let refused = storage.trials(study).unwrap_err().to_string();
+    assert!(
+        refused.contains("this program reads 2; `fedbo storage upgrade`"),
+        "{refused}"
+    );
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| upgrade_at(&address)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|t| t.join().unwrap().unwrap())
+            .collect()
+    });
+    let mut found: Vec<i64> = results.iter().map(|report| report.from).collect();
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 2], "one of them does it");
+    assert!(
+        results
+            .iter()
+            .all(|report| report.to == 2 && report.backup.is_none())
+    );
+    assert_eq!(storage.trials(study).unwrap(), before);
+    let report = Report {
+        epoch: 1,
+        value: 0.5,
+    };
+    storage.report(study, 1, teller, report).unwrap();
+    let stopped = Told::Stopped {
+        epoch: 1,
+        value: 0.5,
+        because: "worse".to_owned(),
+    };
+    storage.finish(study, 1, teller, &stopped).unwrap();
+    assert_eq!(storage.trials(study).unwrap()[1].told(), Some(&stopped));
+    server().run(database(&url), "UPDATE fedbo.layout SET version = 3");
+    let newer = upgrade_at(&address).unwrap_err();
+    assert!(matches!(newer, StorageError::Version { found: 3, .. }));
 }
 
 #[test]
@@ -280,7 +343,7 @@ fn a_damaged_trial_is_named_and_not_quoted() {
         text.contains("trial 0 is damaged") && !text.contains("secret"),
         "{text}"
     );
-    server().run(database(&url), "DROP TABLE fedbo.trials");
+    server().run(database(&url), "DROP TABLE fedbo.trials CASCADE");
     let error = storage.trials(study).unwrap_err();
     assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
 }

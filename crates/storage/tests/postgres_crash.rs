@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Added, Address, Mode, NewTrial, PostgresStorage, Storage, StorageError, StudyKey, Teller,
-    Telling, Told, Trial, TrialState, Worker,
+    Added, Address, Mode, NewTrial, PostgresStorage, Report, Reporting, Storage, StorageError,
+    StudyKey, Teller, Telling, Told, Trial, TrialState, Worker,
 };
 use fedbo_testkit::postgres::Server;
 use fedbo_testkit::test_stream;
@@ -40,6 +40,14 @@ fn open(url: &str, mode: Mode) -> PostgresStorage {
 /// A value that no other trial has, with all its bits in use.
 fn value(number: u64) -> f64 {
     (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
+}
+
+/// What every trial reports before it is told.
+fn reports(number: u64) -> [Report; 2] {
+    [1, 2].map(|epoch| Report {
+        epoch,
+        value: value(number) / f64::from(epoch),
+    })
 }
 
 fn new_trial(limit: u64, holder: Option<&Worker>) -> NewTrial {
@@ -76,8 +84,13 @@ fn work(
                 other => panic!("{other:?}"),
             },
         };
+        let teller = Teller::Worker(&worker.id);
+        for report in reports(trial.number) {
+            let kept = storage.report(study, trial.number, teller, report);
+            assert!(matches!(kept, Ok(Reporting::New)), "{kept:?}");
+        }
         let told = Told::Value(value(trial.number));
-        let telling = storage.finish(study, trial.number, Teller::Worker(&worker.id), &told);
+        let telling = storage.finish(study, trial.number, teller, &told);
         assert!(matches!(telling, Ok(Telling::New { .. })), "{telling:?}");
         acknowledged(trial.number);
     }
@@ -126,6 +139,9 @@ fn check(url: &str, acknowledged: &[u64]) -> Vec<Trial> {
     let numbers: Vec<_> = trials.iter().map(|trial| trial.number).collect();
     assert_eq!(numbers, (0..trials.len() as u64).collect::<Vec<_>>());
     let told = storage.snapshot(study, 0).unwrap().told;
+    for trial in &told {
+        assert_eq!(trial.reports, reports(trial.number));
+    }
     let seqs: Vec<_> = told.iter().filter_map(|trial| trial.told_seq).collect();
     assert_eq!(seqs, (1..=told.len() as u64).collect::<Vec<_>>());
     let values: BTreeMap<_, _> = told.iter().map(|t| (t.number, t.value())).collect();
@@ -245,8 +261,18 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
         assert!(left >= 1_000_000, "{cut:?}: {left} ms");
         let teller = Teller::Worker(&worker.id);
         cut_once();
+        let [first, second] = reports(0);
+        let reporting = storage.report(study, 0, teller, first).unwrap();
+        assert_eq!(reporting, Reporting::New, "{cut:?}");
+        assert_eq!(trials(study)[0].reports, [first]);
+        cut_once();
+        let again = storage.report(study, 0, teller, first).unwrap();
+        assert_eq!(again, Reporting::Already, "{cut:?}");
+        storage.report(study, 0, teller, second).unwrap();
+        cut_once();
         storage.give_back(study, 0, teller).unwrap();
         assert_eq!(trials(study)[0].state, TrialState::Waiting);
+        assert_eq!(trials(study)[0].reports, []);
         cut_once();
         let telling = storage
             .finish(study, 1, teller, &Told::Value(-0.0))
@@ -261,7 +287,7 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
         // Reads are made again.
         cut_once();
         assert_eq!(storage.trials(study).unwrap(), trials(study));
-        assert_eq!(proxy.n_cuts(), 9, "each call was cut");
+        assert_eq!(proxy.n_cuts(), 11, "each call was cut");
     }
 }
 

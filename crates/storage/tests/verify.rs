@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Mode, NewTrial, SqliteStorage, Storage, StorageError, Teller, Told, Worker, verify,
+    Mode, NewTrial, Report, SqliteStorage, Storage, StorageError, Teller, Told, Worker, verify,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// Study "s" with trials 0 (a value), 1 (a failure), 2 (running), 3 (waiting), 4 (a value); and an empty study "t".
+/// Study "s" with trials 0 (a value), 1 (a failure), 2 (running, with reports), 3 (waiting), 4 (a value), 5 (stopped); and an
+/// empty study "t".
 fn fixture() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("study.db");
@@ -22,7 +23,7 @@ fn fixture() -> (TempDir, PathBuf) {
     let study = storage.create("s", "{\"seed\": 7}").unwrap().key;
     storage.create("t", "[]").unwrap();
     let worker = Worker::of_this_process();
-    for number in 0..5_u8 {
+    for number in 0..6_u8 {
         let new = NewTrial {
             point: Point::new(vec![("x".to_owned(), Value::Int(i64::from(number)))]),
             encoding: vec![number],
@@ -45,6 +46,19 @@ fn fixture() -> (TempDir, PathBuf) {
     storage
         .finish(study, 0, teller, &Told::Value(-0.0))
         .unwrap();
+    for number in [2, 5] {
+        for epoch in [1, 2] {
+            let value = f64::from(epoch);
+            let report = Report { epoch, value };
+            storage.report(study, number, teller, report).unwrap();
+        }
+    }
+    let stopped = Told::Stopped {
+        epoch: 2,
+        value: 2.0,
+        because: "worse".to_owned(),
+    };
+    storage.finish(study, 5, teller, &stopped).unwrap();
     (folder, path)
 }
 
@@ -61,7 +75,7 @@ fn a_sound_file_has_no_problems() {
     assert_eq!(report.problems, []);
     assert_eq!(
         (report.version, report.n_studies, report.n_trials),
-        (1, 2, 5)
+        (2, 2, 6)
     );
 }
 
@@ -171,6 +185,35 @@ fn each_kind_of_damage_is_named() {
             "table trials is not as this version lays it out",
         ),
         ("DROP TABLE trials", "table trials is missing"),
+        ("DROP TABLE reports", "table reports is missing"),
+        (
+            "UPDATE reports SET value = 9e999 WHERE number = 2",
+            "study \"s\", trial 2: a report of it is no epoch with a finite value",
+        ),
+        (
+            "UPDATE reports SET number = 3 WHERE number = 2",
+            "study \"s\", trial 3: it has reports, but nobody evaluates it",
+        ),
+        (
+            "UPDATE reports SET number = 9 WHERE number = 2",
+            "there are reports of trial 9 of the study with key 1, which is not there",
+        ),
+        (
+            "DELETE FROM reports WHERE number = 5 AND epoch = 2",
+            "study \"s\", trial 5: it was stopped elsewhere than at its last report",
+        ),
+        (
+            "UPDATE trials SET value = 3.0 WHERE number = 5",
+            "study \"s\", trial 5: it was stopped elsewhere than at its last report",
+        ),
+        (
+            "UPDATE trials SET stopped_because = NULL WHERE number = 5",
+            "study \"s\", trial 5: its stop lacks an epoch or its grounds",
+        ),
+        (
+            "UPDATE trials SET value = NULL WHERE number = 5",
+            "study \"s\", trial 5: it was stopped without a value",
+        ),
     ] {
         let (_folder, path) = fixture();
         damage(&path, sql);

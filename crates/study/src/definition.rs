@@ -4,7 +4,7 @@ use fedbo_algorithms::{StrategyError, Surrogate, UcbMultiplier};
 use fedbo_space::{Direction, ParameterSpec, Space};
 use serde::{Deserialize, Serialize};
 
-use crate::{ArchiveSpec, MetaError, MetaScale, MetaSpec, OldStudy, StudyError};
+use crate::{ArchiveSpec, EarlyStoppingSpec, MetaError, MetaScale, MetaSpec, OldStudy, StudyError};
 
 /// Everything that decides which trials a study asks for. Stored with the study; equal definitions and equal values give
 /// equal trials.
@@ -32,6 +32,9 @@ pub struct Definition {
     /// What a federation released, to begin with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<ArchiveSpec>,
+    /// Whether and how trials that report as they train are stopped early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_stopping: Option<EarlyStoppingSpec>,
 }
 
 /// A parameter with its name.
@@ -186,6 +189,7 @@ impl Definition {
             noisy: false,
             meta: None,
             archive: None,
+            early_stopping: None,
         }
     }
 
@@ -272,6 +276,17 @@ impl Definition {
         self
     }
 
+    /// Stops trials early by what they report as they train ([`crate::Study::optimize_training`]), with GP-UCB unless a strategy was
+    /// chosen that goes with it.
+    #[must_use]
+    pub fn early_stopping(mut self, spec: EarlyStoppingSpec) -> Self {
+        if spec.check_strategy(&self.strategy).is_err() {
+            self.strategy = StrategySpec::gp_ucb();
+        }
+        self.early_stopping = Some(spec);
+        self
+    }
+
     /// The checked search space.
     ///
     /// # Errors
@@ -335,6 +350,9 @@ impl Definition {
     pub(crate) fn check(&self) -> Result<Space, StudyError> {
         let space = self.space()?;
         let strategy = self.strategy.name();
+        if let Some(early_stopping) = &self.early_stopping {
+            early_stopping.check(self)?;
+        }
         match &self.meta {
             None if self.strategy.learns_from_studies() => {
                 Err(MetaError::NoStudies { strategy }.into())
@@ -387,6 +405,7 @@ impl Definition {
             ),
             ("[meta] rate".to_owned(), json(&settings.map(|s| s.rate))),
         ]);
+        keys.extend(EarlyStoppingSpec::keys(self.early_stopping.as_ref()));
         keys.extend([
             ("direction".to_owned(), json(&self.direction)),
             ("seed".to_owned(), json(&self.seed)),

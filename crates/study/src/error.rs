@@ -4,7 +4,7 @@ use fedbo_algorithms::StrategyError;
 use fedbo_space::SpaceError;
 use fedbo_storage::{StorageError, Told};
 
-use crate::{ArchiveMisfit, MetaError};
+use crate::{ArchiveMisfit, EarlyStoppingError, MetaError};
 
 /// Why a study could not do something.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -25,6 +25,9 @@ pub enum StudyError {
     /// It cannot learn from old studies as it is to.
     #[error(transparent)]
     Meta(#[from] MetaError),
+    /// Its trials cannot be stopped early, or a report cannot be used.
+    #[error(transparent)]
+    EarlyStopping(#[from] EarlyStoppingError),
     /// The storage holds a study of this name that is another one.
     #[error(
         "study {name:?} is stored with {key} = {stored}, not {given}; give the new study another name, or take back the change"

@@ -1,7 +1,7 @@
 //! The table that a study's trials are exported to, and read back from by another study.
 
 /// Columns before those of the parameters.
-pub const EXPORT_COLUMNS: [&str; 11] = [
+pub const EXPORT_COLUMNS: [&str; 12] = [
     "number",
     "state",
     "source",
@@ -13,6 +13,7 @@ pub const EXPORT_COLUMNS: [&str; 11] = [
     "told_at",
     "ask_seconds",
     "evaluate_seconds",
+    "trained_epochs",
 ];
 
 /// What the column of a parameter is prefixed with, as often as it takes, if its name is taken.

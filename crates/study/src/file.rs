@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fedbo_config::{Check, CommandKeys, FileError, TomlFile, UcbEntry};
 use fedbo_objective::CommandSpec;
@@ -10,8 +11,12 @@ use fedbo_storage::{Address, StorageError};
 use serde::Deserialize;
 
 use crate::archive::{ArchiveFile, ArchiveTable};
+use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable};
 use crate::meta::MetaTable;
-use crate::{Definition, MetaError, MetaFile, MetaScale, NamedParameter, StrategySpec, UcbSpec};
+use crate::{
+    Definition, EarlyStoppingError, MetaError, MetaFile, MetaScale, NamedParameter, StrategySpec,
+    UcbSpec,
+};
 
 /// A whole file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -25,6 +30,7 @@ struct StudyToml {
     strategy: StrategyTable,
     meta: Option<MetaTable>,
     archive: Option<ArchiveTable>,
+    early_stopping: Option<EarlyStoppingTable>,
     objective: Option<ObjectiveTable>,
 }
 
@@ -73,6 +79,8 @@ pub struct StudyFile {
     pub jobs: usize,
     /// Where it is kept; a relative file is relative to the study's own file.
     pub storage: Address,
+    /// How long a trial that is stopped early may take to end.
+    pub stop_grace: Duration,
     /// The command that evaluates a point; `None` where points are asked for and told by hand.
     pub command: Option<CommandSpec>,
 }
@@ -128,6 +136,7 @@ impl StudyToml {
             let remedy = "add direction = \"minimize\" or \"maximize\": which values are better";
             return Err(file.missing_error(&at, remedy));
         };
+        let early_stopping = self.early_stopping.as_ref();
         let strategy = self.strategy(check)?;
         let n_trials = n_trials(study, &strategy, file)?;
         if self.space.is_empty() {
@@ -167,6 +176,9 @@ impl StudyToml {
                 noisy: study.noisy.unwrap_or(false),
                 meta: None,
                 archive: None,
+                early_stopping: early_stopping
+                    .map(|table| table.validate(check))
+                    .transpose()?,
             },
             meta,
             archive: self
@@ -177,6 +189,10 @@ impl StudyToml {
             n_trials,
             jobs: check.count(&["study", "jobs"], study.jobs.unwrap_or(1), JOBS_MAX)?,
             storage: storage(study, file)?,
+            stop_grace: match early_stopping {
+                Some(table) => table.grace(check)?,
+                None => DEFAULT_GRACE,
+            },
             command,
             space,
         })
@@ -199,8 +215,10 @@ impl StudyToml {
         let mut strategy = match (named, &self.meta) {
             (Some(named), _) => named,
             (None, Some(_)) => StrategySpec::RmGpUcb {},
+            (None, None) if self.early_stopping.is_some() => StrategySpec::gp_ucb(),
             (None, None) => StrategySpec::default(),
         };
+        self.check_beside(check, &strategy)?;
         let name = strategy.name();
         let misfit = match (strategy.learns_from_studies(), &self.meta) {
             (false, Some(_)) => Some(MetaError::NoMetaStrategy { strategy: name }),
@@ -235,6 +253,29 @@ impl StudyToml {
             },
         };
         Ok(strategy)
+    }
+}
+
+impl StudyToml {
+    /// What does not go with `[early_stopping]`.
+    fn check_beside(&self, check: Check<'_>, strategy: &StrategySpec) -> Result<(), FileError> {
+        let Some(table) = &self.early_stopping else {
+            return Ok(());
+        };
+        let is_there = [
+            ("[meta]", "meta", self.meta.is_some()),
+            ("[archive]", "archive", self.archive.is_some()),
+        ];
+        for (table, key, is_there) in is_there {
+            if is_there {
+                let misfit = EarlyStoppingError::Beside { table };
+                return Err(check.file.error(&[key], misfit.to_string()));
+            }
+        }
+        match table.validate(check)?.check_strategy(strategy) {
+            Err(misfit) => Err(check.file.error(&["strategy", "name"], misfit.to_string())),
+            Ok(()) => Ok(()),
+        }
     }
 }
 

@@ -20,6 +20,7 @@
 
 mod archive;
 mod definition;
+mod early_stopping;
 mod error;
 mod export;
 mod file;
@@ -32,6 +33,7 @@ mod study;
 
 pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
 pub use definition::{Definition, NamedParameter, StrategySpec, UcbSpec};
+pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial, StoppingRuleSpec};
 pub use error::StudyError;
 pub use export::{EXPORT_COLUMNS, PARAMETER_PREFIX};
 pub use file::{JOBS_MAX, StudyFile};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fedbo_algorithms::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
 use fedbo_algorithms::meta::{
     Rgpe, RgpeSettings, RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, Taf, TafSettings,
     TaskModels, Transfer,
@@ -12,9 +13,10 @@ use fedbo_algorithms::{
 };
 use fedbo_optim::Points;
 use fedbo_space::Space;
-use fedbo_storage::Trial;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_storage::{Told, Trial};
+use fedbo_streams::{Purpose, Seed, Stream};
 
+use crate::early_stopping::observation;
 use crate::{Definition, MetaError, MetaSpec, StrategySpec, StudyError};
 
 /// A strategy with its initial design, told everything up to a place in the order of telling.
@@ -26,9 +28,26 @@ pub(crate) struct Model {
     space: Space,
     seed: Seed,
     initial: SobolSearch,
-    strategy: Box<dyn Strategy>,
+    strategy: Chooser,
     n_told: u64,
     n_values: usize,
+}
+
+/// What proposes.
+enum Chooser {
+    /// From final values.
+    Final(Box<dyn Strategy>),
+    /// From curves, where trials report as they train.
+    Epochs(Box<EpochGpUcb>),
+}
+
+impl Chooser {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StudyError> {
+        Ok(match self {
+            Self::Final(strategy) => strategy.ask(pending, stream)?,
+            Self::Epochs(strategy) => strategy.ask(pending, stream)?,
+        })
+    }
 }
 
 /// Values without which a surrogate says nothing.
@@ -40,12 +59,7 @@ impl Model {
         let seed = Seed::new(definition.seed);
         Ok(Self {
             initial: SobolSearch::new(space.clone(), Repeats::for_study(definition.noisy), seed)?,
-            strategy: match &definition.archive {
-                None => strategy(definition, &space, seed)?,
-                Some(archive) => {
-                    archive.before(definition, &space, strategy(definition, &space, seed)?)?
-                }
-            },
+            strategy: chooser(definition, &space, seed)?,
             definition: definition.clone(),
             space,
             seed,
@@ -66,7 +80,10 @@ impl Model {
 
     /// What it builds on old studies at its next query, in the models' units.
     pub(crate) fn transfer(&self) -> Option<Transfer> {
-        self.strategy.transfer()
+        match &self.strategy {
+            Chooser::Final(strategy) => strategy.transfer(),
+            Chooser::Epochs(_) => None,
+        }
     }
 
     /// Takes in the trials that were told next, in the order of telling.
@@ -76,8 +93,11 @@ impl Model {
             .map(|trial| {
                 Ok(Observation {
                     unit: self.space.encode(&trial.point)?,
+                    // Strategies without a surrogate do not look at it; a trial that was stopped did not fail.
                     value: trial
                         .value()
+                        .or(trial.last_report().map(|report| report.value))
+                        .filter(|_| !matches!(trial.told(), Some(Told::Failed { .. })))
                         .map(|value| self.definition.direction.to_maximize(value)),
                     // What the initial design shows is weighed as a whole, before the first query.
                     source: match trial.source.as_str() {
@@ -87,7 +107,17 @@ impl Model {
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
-        self.strategy.tell(&observations)?;
+        match &mut self.strategy {
+            Chooser::Final(strategy) => strategy.tell(&observations)?,
+            Chooser::Epochs(strategy) => {
+                let direction = self.definition.direction;
+                let trained = told
+                    .iter()
+                    .map(|trial| observation(trial, &self.space, direction))
+                    .collect::<Result<Vec<_>, _>>()?;
+                strategy.tell(&trained)?;
+            }
+        }
         self.initial.tell(&observations)?;
         self.n_told += told.len() as u64;
         self.n_values += observations.iter().filter(|o| o.value.is_some()).count();
@@ -115,7 +145,7 @@ impl Model {
             return Ok(Proposal { unit, source });
         }
         if !self.definition.strategy.has_surrogate() {
-            return Ok(self.strategy.ask(&pending, &mut stream)?);
+            return self.strategy.ask(&pending, &mut stream);
         }
         let is_initial = number < self.definition.n_initial as u64
             || self.n_values < VALUES_MIN.min(self.definition.n_initial);
@@ -124,8 +154,27 @@ impl Model {
             let source = Source::Initial;
             return Ok(Proposal { unit, source });
         }
-        Ok(self.strategy.ask(&pending, &mut stream)?)
+        self.strategy.ask(&pending, &mut stream)
     }
+}
+
+fn chooser(definition: &Definition, space: &Space, seed: Seed) -> Result<Chooser, StudyError> {
+    if let (Some(spec), StrategySpec::GpUcb { ucb_multiplier }) =
+        (&definition.early_stopping, definition.strategy)
+    {
+        let settings = EpochGpUcbSettings {
+            ucb_multiplier: ucb_multiplier.schedule()?,
+            ..EpochGpUcbSettings::for_study(space, definition.noisy, spec.epochs as usize)
+        };
+        let domain = Domain::Space(space.clone());
+        let strategy = EpochGpUcb::new(domain, settings, seed)?;
+        return Ok(Chooser::Epochs(Box::new(strategy)));
+    }
+    let strategy = strategy(definition, space, seed)?;
+    Ok(Chooser::Final(match &definition.archive {
+        None => strategy,
+        Some(archive) => archive.before(definition, space, strategy)?,
+    }))
 }
 
 fn strategy(

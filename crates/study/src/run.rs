@@ -6,10 +6,11 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use fedbo_algorithms::StrategyError;
-use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
+use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded, train_guarded};
 use fedbo_space::Point;
 use fedbo_storage::{StorageError, Teller, Told, Trial, TrialState, Worker};
 
+use crate::early_stopping::{Conclusion, TrialMonitor};
 use crate::{Asked, Study, StudyError};
 
 /// How a study is run.
@@ -42,6 +43,8 @@ pub struct RunReport {
     pub n_told: usize,
     /// Those of them that failed.
     pub n_failed: usize,
+    /// Those of them that were stopped early.
+    pub n_stopped: usize,
     /// Why there was no further trial, if it was not for their number.
     pub ended: Ended,
     /// Trials that were still open elsewhere at the end.
@@ -65,10 +68,13 @@ pub trait Observer: Sync {
     /// A trial is about to be evaluated.
     fn started(&self, _trial: &Trial) {}
 
-    /// A trial of this run was told, durably. `Break` ends the run after the trials that are being evaluated.
+    /// A trial of this run was told, durably, or stopped early. `Break` ends the run after the trials that are being evaluated.
     fn told(&self, _trial: &Trial) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
+
+    /// A trial has reported as it trains, and the report is stored.
+    fn reported(&self, _number: u64, _epoch: u32) {}
 
     /// There is nothing to do but to wait for trials that other processes evaluate.
     fn waiting(&self, _open: &[Trial]) {}
@@ -130,6 +136,7 @@ impl Study {
             halt: AtomicBool::new(false),
             n_told: AtomicUsize::new(0),
             n_failed: AtomicUsize::new(0),
+            n_stopped: AtomicUsize::new(0),
             first_error: Mutex::new(None),
             ended: Mutex::new(Ended::Complete),
             workers: (0..options.jobs.max(1))
@@ -148,6 +155,7 @@ impl Study {
             first_error,
             n_told,
             n_failed,
+            n_stopped,
             ended,
             ..
         } = shared;
@@ -161,6 +169,7 @@ impl Study {
         Ok(RunReport {
             n_told: n_told.into_inner(),
             n_failed: n_failed.into_inner(),
+            n_stopped: n_stopped.into_inner(),
             ended: match stop.load(Ordering::Relaxed) {
                 true => Ended::Stopped,
                 false => ended.into_inner().unwrap_or_else(PoisonError::into_inner),
@@ -194,6 +203,7 @@ struct Shared<'a> {
     halt: AtomicBool,
     n_told: AtomicUsize,
     n_failed: AtomicUsize,
+    n_stopped: AtomicUsize,
     first_error: Mutex<Option<StudyError>>,
     ended: Mutex<Ended>,
     /// Tokens of this run's workers.
@@ -234,7 +244,7 @@ impl Shared<'_> {
             }
             asked => asked?,
         };
-        let trial = match asked {
+        let mut trial = match asked {
             Asked::Trial(trial) => trial,
             Asked::Full { open } => return Ok(self.wait_for(&open)),
         };
@@ -243,7 +253,15 @@ impl Shared<'_> {
             agent: 0,
             trial: trial.number,
         };
-        let told = match evaluate_guarded(self.objective, &trial.point, id) {
+        let outcome = if study.definition().early_stopping.is_some() {
+            match self.train(worker, &mut trial, id)? {
+                ControlFlow::Continue(outcome) => outcome,
+                ControlFlow::Break(()) => return Ok(ControlFlow::Continue(())),
+            }
+        } else {
+            evaluate_guarded(self.objective, &trial.point, id)
+        };
+        let told = match outcome {
             Outcome::Value(value) => Told::Value(value),
             // No property of the point: the same would happen to every other.
             Outcome::Failed(failure @ Failure::Spawn { .. }) => {
@@ -264,6 +282,38 @@ impl Shared<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Evaluates a trial that reports as it trains. `Break` if that has settled what becomes of it.
+    fn train(
+        &self,
+        worker: &Worker,
+        trial: &mut Trial,
+        id: TrialId,
+    ) -> Result<ControlFlow<(), Outcome>, StudyError> {
+        let monitor = TrialMonitor::new(self.study, self.observer, worker, trial.number);
+        let trained = train_guarded(self.objective, &trial.point, id, &monitor);
+        let (conclusion, reports) = monitor.conclude(trained);
+        trial.reports = reports;
+        match conclusion {
+            Conclusion::Ended(outcome) => return Ok(ControlFlow::Continue(outcome)),
+            Conclusion::Stopped(told) => self.was_told(trial.clone(), told),
+            Conclusion::Failed(told) => self.tell(worker, trial.clone(), told)?,
+            Conclusion::Lost(cause) => {
+                // This worker was taken for gone, and somebody else evaluates the trial.
+                self.observer.warning(&format!(
+                    "what trial {} reports is not used: {cause}",
+                    trial.number
+                ));
+            }
+            Conclusion::Error(error) => {
+                if let Err(second) = self.give_back(worker, trial) {
+                    self.observer.warning(&second.to_string());
+                }
+                return Err(error);
+            }
+        }
+        Ok(ControlFlow::Break(()))
+    }
+
     /// Lets a trial wait again, unless somebody else has it by now.
     fn give_back(&self, worker: &Worker, trial: &Trial) -> Result<(), StudyError> {
         let teller = Teller::Worker(&worker.id);
@@ -275,7 +325,7 @@ impl Shared<'_> {
         }
     }
 
-    fn tell(&self, worker: &Worker, mut trial: Trial, told: Told) -> Result<(), StudyError> {
+    fn tell(&self, worker: &Worker, trial: Trial, told: Told) -> Result<(), StudyError> {
         let number = trial.number;
         match self
             .study
@@ -300,15 +350,26 @@ impl Shared<'_> {
             }
             Err(other) => return Err(other),
         }
+        self.was_told(trial, told);
+        Ok(())
+    }
+
+    /// Counts a trial that was told, and lets the observer know.
+    fn was_told(&self, mut trial: Trial, told: Told) {
         self.n_told.fetch_add(1, Ordering::Relaxed);
-        if matches!(told, Told::Failed { .. }) {
-            self.n_failed.fetch_add(1, Ordering::Relaxed);
+        match told {
+            Told::Value(_) => {}
+            Told::Failed { .. } => {
+                self.n_failed.fetch_add(1, Ordering::Relaxed);
+            }
+            Told::Stopped { .. } => {
+                self.n_stopped.fetch_add(1, Ordering::Relaxed);
+            }
         }
         trial.state = TrialState::Told(told);
         if self.observer.told(&trial).is_break() {
             self.end(Ended::Stopped);
         }
-        Ok(())
     }
 
     /// Waits for trials of other processes, which may come free; ends the worker if none can.

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use fedbo_algorithms::StrategyError;
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{
-    Added, MemoryStorage, NewTrial, Storage, StudyKey, StudyRecord, Teller, Telling, Told, Trial,
-    Worker,
+    Added, MemoryStorage, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey,
+    StudyRecord, Teller, Telling, Told, Trial, Worker,
 };
 
+use crate::early_stopping::Judge;
 use crate::meta::Units;
 use crate::model::Model;
 use crate::{Definition, Insight, StudyError, TransferStep};
@@ -28,6 +29,8 @@ pub struct Study {
     space: Space,
     /// Made where the first proposal needs it: to look at a study, no model of old ones is fitted.
     model: Mutex<Option<Model>>,
+    /// What trials have reported, read where the first verdict needs it.
+    judge: Mutex<Option<Judge>>,
 }
 
 impl fmt::Debug for Study {
@@ -42,6 +45,10 @@ impl fmt::Debug for Study {
 
 /// What asking led to.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once a trial, and mostly of the large kind"
+)]
 pub enum Asked {
     /// A trial to evaluate.
     Trial(Trial),
@@ -109,6 +116,7 @@ impl Study {
             key: record.key,
             space,
             model: Mutex::new(model),
+            judge: Mutex::new(None),
             storage,
             definition,
         })
@@ -236,7 +244,7 @@ impl Study {
         told: &Told,
     ) -> Result<Telling, StudyError> {
         match told {
-            Told::Value(value) if !value.is_finite() => {
+            Told::Value(value) | Told::Stopped { value, .. } if !value.is_finite() => {
                 Err(StudyError::NotFinite { value: *value })
             }
             _ => Ok(self.storage.finish(self.key, number, teller, told)?),
@@ -278,6 +286,25 @@ impl Study {
 
     pub(crate) fn give_back_as(&self, teller: Teller<'_>, number: u64) -> Result<(), StudyError> {
         Ok(self.storage.give_back(self.key, number, teller)?)
+    }
+
+    pub(crate) fn keep_report(
+        &self,
+        number: u64,
+        teller: Teller<'_>,
+        report: Report,
+    ) -> Result<Reporting, StorageError> {
+        self.storage.report(self.key, number, teller, report)
+    }
+
+    /// What was told after the given place in the order of telling, and what is open.
+    pub(crate) fn snapshot(&self, after: u64) -> Result<Snapshot, StorageError> {
+        self.storage.snapshot(self.key, after)
+    }
+
+    pub(crate) fn judges(&self) -> MutexGuard<'_, Option<Judge>> {
+        // What is taken in is complete before it could panic.
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn renew(&self, worker: &Worker, lease: Duration) -> Result<(), StudyError> {

@@ -4,6 +4,8 @@
     reason = "a storage that fails here breaks its contract, and the message says how"
 )]
 
+mod training;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +23,13 @@ type Check = fn(&dyn Storage);
 
 /// What every storage owes, checked on storages that `make` returns, new and empty each time: numbers without gaps, each
 /// trial evaluated by one worker at a time and told once, leases that end and are renewed, trials of processes that are
-/// gone taken over and at last given up, studies apart from each other, and every bit of what was stored.
+/// gone taken over and at last given up, reports in their order for as long as their attempt counts, studies apart from each
+/// other, and every bit of what was stored.
 ///
 /// # Panics
 /// If the storage breaks one of these, saying which.
 pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
-    let checks: [(&str, Check); 17] = [
+    let checks: [(&str, Check); 22] = [
         ("studies are found by name", studies_are_found_by_name),
         ("numbers have no gaps", numbers_have_no_gaps),
         ("what keeps a trial out", what_keeps_a_trial_out),
@@ -44,6 +47,20 @@ pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
         ("studies are apart", studies_are_apart),
         ("every bit is kept", every_bit_is_kept),
         ("only finite numbers", only_finite_numbers),
+        ("reports ascend", training::reports_ascend),
+        ("who may report", training::who_may_report),
+        (
+            "reports go with their attempt",
+            training::reports_go_with_their_attempt,
+        ),
+        (
+            "what is stopped has no value",
+            training::what_is_stopped_has_no_value,
+        ),
+        (
+            "every bit of a report is kept",
+            training::every_bit_of_a_report_is_kept,
+        ),
     ];
     for (name, check) in checks {
         let storage = make();

@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     MetaStep,
     /// Growth of such a query with the number of tasks.
     MetaScaling,
+    /// The stopping problem of a trial.
+    StoppingProblem,
     /// ε by each accountant.
     PrivacyAccounting,
     /// A coordinator's service under load.
@@ -41,11 +43,12 @@ impl Kind {
         [Self::Thompson, Self::Message, Self::Hyperfit, Self::AskTell];
 
     /// The kinds that stand alone.
-    pub(crate) const ALONE: [Self; 10] = [
+    pub(crate) const ALONE: [Self; 11] = [
         Self::Scaling,
         Self::StudyGrowth,
         Self::MetaStep,
         Self::MetaScaling,
+        Self::StoppingProblem,
         Self::Aggregation,
         Self::PrivateRound,
         Self::PrivacyAccounting,
@@ -78,6 +81,7 @@ impl Kind {
             Self::PrivateRound => "private_round",
             Self::MetaStep => "meta_step",
             Self::MetaScaling => "meta_scaling",
+            Self::StoppingProblem => "stopping_problem",
             Self::PrivacyAccounting => "privacy_accounting",
             Self::CoordinatorLoad => "coordinator_load",
             Self::CoordinatorConnections => "coordinator_connections",
@@ -156,6 +160,8 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
     let tasks = if quick { "5,20" } else { "5,10,20,40,60" };
     let growth = ["meta_scaling", "--tasks", tasks];
     cells.push(alone(Kind::MetaScaling, "meta_scaling", &growth));
+    let name = "stopping_problem";
+    cells.push(alone(Kind::StoppingProblem, name, &[name]));
     cells.push(alone(Kind::Aggregation, "aggregation", &["aggregation"]));
     cells.push(alone(
         Kind::PrivateRound,

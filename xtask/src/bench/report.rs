@@ -64,6 +64,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             Kind::Aggregation => aggregation(&rows),
             Kind::PrivateRound => private_round(&rows),
             Kind::MetaStep | Kind::MetaScaling => other_tasks(kind, &rows),
+            Kind::StoppingProblem => stopping_problem(&rows),
             Kind::PrivacyAccounting => privacy_accounting(&rows),
             Kind::CoordinatorLoad | Kind::CoordinatorConnections => service::print(kind, &rows),
             Kind::Memory => memory(&rows),
@@ -334,6 +335,53 @@ fn other_tasks(kind: Kind, rows: &[&Row]) {
             row.get("authors_seconds")
                 .map_or("-".into(), ToString::to_string),
             shown("times_faster"),
+        ]);
+    }
+    table.print();
+}
+
+/// One line a problem: the whole and its parts; what is left of the whole sorts paths into cells.
+fn stopping_problem(rows: &[&Row]) {
+    println!(
+        "\nstopping_problem: median wall seconds for the rule of one trial under BO-BOS; cells: what is left of the whole"
+    );
+    const PARTS: [&str; 4] = ["fit", "continuation", "draw", "induction"];
+    let head = ["epochs", "paths", "level variance", "whole"];
+    let head: Vec<&str> = head.into_iter().chain(PARTS).collect();
+    let head = [&head[..], &["cells", "required"]].concat();
+    let mut table = Table::new(&head);
+    for whole in rows.iter().filter(|row| text(row, "what") == "whole") {
+        let same = |row: &Row| {
+            let of = |key: &str| row.get(key) == whole.get(key);
+            of("epochs") && of("paths") && of("level_variance")
+        };
+        let parts = PARTS.map(|part| {
+            let row = rows
+                .iter()
+                .find(|row| text(row, "what") == part && same(row));
+            row.and_then(|row| number(row, "seconds"))
+                .unwrap_or(f64::NAN)
+        });
+        let seconds = number(whole, "seconds").unwrap_or(f64::NAN);
+        let required = number(whole, "seconds_most").unwrap_or(f64::NAN);
+        let word = if seconds <= required {
+            "held"
+        } else {
+            "MISSED"
+        };
+        let shown = |key: &str| number(whole, key).map_or("-".into(), |v| v.to_string());
+        let [fit, continuation, draw, induction] = parts.map(time);
+        table.row([
+            shown("epochs"),
+            shown("paths"),
+            shown("level_variance"),
+            time(seconds),
+            fit,
+            continuation,
+            draw,
+            induction,
+            time((seconds - parts.iter().sum::<f64>()).max(0.0)),
+            format!("{} at most: {word}", time(required)),
         ]);
     }
     table.print();

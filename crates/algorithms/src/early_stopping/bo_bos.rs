@@ -5,7 +5,7 @@ use fedbo_streams::{Seed, Stream};
 
 use super::{
     BosProblem, BosRule, BosSettings, EpochGpUcb, EpochGpUcbSettings, LearningCurve,
-    TrainedObservation,
+    TrainedObservation, ValueBounds,
 };
 use crate::{Domain, Proposal, StrategyError, Surrogate};
 
@@ -84,17 +84,39 @@ impl BoBos {
         t: u64,
         stream: &mut Stream,
     ) -> Result<Option<BosRule>, StrategyError> {
+        self.rule_within(self.settings.bounds, unit, curve, t, stream)
+    }
+
+    /// The same with other bounds of values than the settings'.
+    ///
+    /// # Errors
+    /// As [`BoBos::rule`].
+    ///
+    /// # Panics
+    /// As [`BoBos::rule`].
+    pub fn rule_within(
+        &self,
+        bounds: ValueBounds,
+        unit: &[f64],
+        curve: &LearningCurve,
+        t: u64,
+        stream: &mut Stream,
+    ) -> Result<Option<BosRule>, StrategyError> {
         let Some(incumbent) = self.incumbent else {
             return Ok(None);
         };
-        let stds = self.strategy.stds(unit, self.settings.stop_std_with_noise);
+        let settings = BosSettings {
+            bounds,
+            ..self.settings
+        };
+        let stds = self.strategy.stds(unit, settings.stop_std_with_noise);
         let problem = BosProblem {
             curve,
             incumbent,
             t,
             stds: &stds,
         };
-        BosRule::solve(&self.settings, &problem, stream)
+        BosRule::solve(&settings, &problem, stream)
     }
 
     /// How trials are stopped.

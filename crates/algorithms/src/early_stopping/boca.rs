@@ -5,8 +5,8 @@ use fedbo_optim::Points;
 use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 
-use super::{EpochGpUcb, EpochGpUcbSettings, TrainedObservation};
-use crate::{Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate, UcbMultiplier};
+use super::{EpochGpUcb, EpochGpUcbSettings, EpochScale, TrainedObservation};
+use crate::{Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate};
 
 /// Bayesian optimization with continuous approximations (Kandasamy et al. 2017, Algorithm 1), with the share z = n/N of a whole
 /// training in `[0, 1]` as the fidelity and its cost λ(z) = z:
@@ -29,8 +29,6 @@ use crate::{Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate, Uc
 #[derive(Clone, Debug)]
 pub struct Boca {
     model: EpochGpUcb,
-    ucb_multiplier: UcbMultiplier,
-    cover: Points,
 }
 
 impl Boca {
@@ -42,6 +40,7 @@ impl Boca {
     pub fn for_study(space: &Space, noisy: bool, n_epochs: usize) -> EpochGpUcbSettings {
         let mut settings = EpochGpUcbSettings::for_study(space, noisy, n_epochs);
         settings.extra_epochs.clear();
+        settings.epoch_scale = EpochScale::Linear;
         match &mut settings.surrogate.hyperparameters {
             HyperparameterPolicy::Fixed(given)
             | HyperparameterPolicy::Fitted { initial: given, .. }
@@ -57,7 +56,8 @@ impl Boca {
         settings
     }
 
-    /// A strategy without observations; `seed` feeds hyperparameter fits. Should `settings` have extra epochs, their values enter
+    /// A strategy without observations; `seed` feeds hyperparameter fits. The model's coordinate of an epoch is n/N, whatever `settings`
+    /// say. Should `settings` have extra epochs, their values enter
     /// the model as well, which the paper's does not know.
     ///
     /// # Errors
@@ -67,12 +67,15 @@ impl Boca {
         settings: EpochGpUcbSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        let cover = domain.cover();
-        let at_end = cover.rows().map(|row| [row, &[1.0]].concat());
         Ok(Self {
-            cover: Points::from_rows(cover.dim() + 1, at_end),
-            ucb_multiplier: settings.ucb_multiplier,
-            model: EpochGpUcb::new(domain, settings, seed)?,
+            model: EpochGpUcb::new(
+                domain,
+                EpochGpUcbSettings {
+                    epoch_scale: EpochScale::Linear,
+                    ..settings
+                },
+                seed,
+            )?,
         })
     }
 
@@ -97,13 +100,7 @@ impl Boca {
         stream: &mut Stream,
     ) -> Result<(Proposal, usize), StrategyError> {
         let proposal = self.model.ask(pending, stream)?;
-        let posterior = self.surrogate().posterior();
-        let beta = self.ucb_multiplier.at(
-            (posterior.len() + pending.len()) as u64 + 1,
-            posterior.kernel(),
-            posterior.noise_variance(),
-            &self.cover,
-        );
+        let beta = self.model.beta(pending.len());
         let n_epochs = self.epochs_at(&proposal.unit, beta);
         Ok((proposal, n_epochs))
     }
@@ -162,6 +159,7 @@ mod tests {
 
     use super::*;
     use crate::Source;
+    use crate::UcbMultiplier;
     use crate::early_stopping::LearningCurve;
 
     const N: usize = 20;

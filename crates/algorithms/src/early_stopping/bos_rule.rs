@@ -85,7 +85,8 @@ impl BosRule {
     /// leave (0, 1) (as the authors do; values are bounded by Assumption 4.1a), and works backwards from epoch N to N₀ + 1
     /// (Algorithm 1.1). Paths are of the noise-free curve. Cost O(paths · (N − N₀) · r), tens of milliseconds.
     ///
-    /// A trial with a value outside the bounds, or of which no continuation stays within them, has no rule: it is never stopped.
+    /// A trial with a value outside the bounds, or of which fewer than one continuation in a hundred stays within them, has no rule,
+    /// nor has one whose incumbent is beyond the best value that there can be: they are never stopped.
     ///
     /// # Errors
     /// If the process cannot be fitted.
@@ -108,14 +109,15 @@ impl BosRule {
         let errors: Vec<f64> = first.values().iter().map(|v| bounds.error(*v)).collect();
         let margin = settings.incumbent_margin.at(problem.t);
         let target_error = bounds.error(problem.incumbent - margin);
-        if !errors.iter().all(|error| (0.0..=1.0).contains(error)) {
+        let is_within = |error: &f64| (0.0..=1.0).contains(error);
+        if !errors.iter().all(is_within) || bounds.error(problem.incumbent) < 0.0 {
             return Ok(None);
         }
         let process = DecayProcess::fit(&errors, settings.level_variance, settings.fit)?;
         let law = process.continuation(&errors, n_epochs)?;
         let ranges = ranges(settings, &errors, &law);
         let paths = Paths::draw(settings, &errors, &law, &ranges, target_error, stream);
-        if paths.better.is_empty() {
+        if paths.better.len() < settings.n_paths.div_ceil(100) {
             return Ok(None);
         }
         let cells = paths.cells.concat();

@@ -171,14 +171,14 @@ impl BosSettings {
         }
     }
 
-    /// As in the authors' code: σ² = 1e-3, K_{1,t} = 100/0.99^t, 99 cells on `[0,1]`, the average over epochs after N₀, cells of at
+    /// As in the authors' code: σ² = 1e-3, K_{1,t} = 100/0.99^(t−1), 99 cells on `[0,1]`, the average over epochs after N₀, cells of at
     /// most 30 paths continue for nothing, C2 with noise. Their α and β may become negative, ours stay positive; their bound has
     /// β_t = 0.2 d ln 2t without a root, and their incumbent leaves out fully trained trials: neither is ours.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
             wrong_stop_loss: WrongStopLoss {
-                initial: 100.0 / 0.99,
+                initial: 100.0,
                 growth: 1.0 / 0.99,
             },
             stop_std_with_noise: true,
@@ -218,14 +218,9 @@ impl BosSettings {
         let n = self.n_epochs;
         check(n >= 3, "epochs", n.to_string(), "at least 3")?;
         let first = self.first_epochs;
-        let fine = (2..n.saturating_sub(1)).contains(&first) || (n == 3 && first == 2);
-        let expected = "at least 2, and fewer than the epochs of a whole training by 1 or more";
-        check(
-            fine && first < n,
-            "first_epochs",
-            first.to_string(),
-            expected,
-        )?;
+        let fine = (2..=(n - 2).max(2)).contains(&first);
+        let expected = "at least 2, and at most the epochs of a whole training less 2 (2 of 3)";
+        check(fine, "first_epochs", first.to_string(), expected)?;
         let ValueBounds { low, high } = self.bounds;
         let fine = low.is_finite() && high.is_finite() && low < high;
         let expected = "two finite numbers, the lower one first";
@@ -234,6 +229,43 @@ impl BosSettings {
             let expected = "a number above 0";
             check(value > 0.0, name, value.to_string(), expected)
         };
+        match self.incumbent_margin {
+            IncumbentMargin::None => {}
+            IncumbentMargin::Theory {
+                noise_std,
+                failure_prob,
+            } => {
+                let fine = noise_std.is_finite() && noise_std >= 0.0;
+                let expected = "a finite number of at least 0";
+                check(fine, "noise_std", noise_std.to_string(), expected)?;
+                let fine = failure_prob > 0.0 && failure_prob < 1.0;
+                let expected = "a number between 0 and 1, ends excluded";
+                check(fine, "failure_prob", failure_prob.to_string(), expected)?;
+            }
+        }
+        let level = self.level_variance;
+        let fine = level.is_finite() && level >= 0.0;
+        let expected = "a finite number of at least 0";
+        check(fine, "level_variance", level.to_string(), expected)?;
+        match self.fit {
+            DecayFit::Evidence {
+                noise: DecayNoise::Fitted,
+            } => {}
+            DecayFit::Evidence {
+                noise: DecayNoise::Fixed(variance),
+            } => above_zero("noise variance", variance)?,
+            DecayFit::BayesianUpdate {
+                shape,
+                rate,
+                noise_variance,
+            } => {
+                above_zero("noise variance", noise_variance)?;
+                for (name, value) in [("shape", shape), ("rate", rate)] {
+                    let fine = value.is_finite() && value >= 0.0;
+                    check(fine, name, value.to_string(), expected)?;
+                }
+            }
+        }
         above_zero("wrong_stop_loss", self.wrong_stop_loss.initial)?;
         let growth = self.wrong_stop_loss.growth;
         let fine = growth.is_finite() && growth >= 1.0;
@@ -277,7 +309,7 @@ mod tests {
         let settings = BosSettings::for_epochs(50).validate().unwrap();
         assert_eq!(settings.first_epochs, 8);
         assert!((settings.losses(3).wrong_stop - 100.0 / 0.95_f64.powi(2)).abs() < 1e-9);
-        assert!((settings.as_in_authors_code().losses(1).wrong_stop - 100.0 / 0.99).abs() < 1e-9);
+        assert!((settings.as_in_authors_code().losses(2).wrong_stop - 100.0 / 0.99).abs() < 1e-9);
         let margin = IncumbentMargin::Theory {
             noise_std: 0.1,
             failure_prob: 0.05,
@@ -311,6 +343,16 @@ mod tests {
         refused(|s| s.wrong_continue_loss = 0.0, "wrong_continue_loss");
         refused(|s| s.epoch_cost = f64::INFINITY, "epoch_cost");
         refused(|s| s.stop_std_ratio = 0.5, "stop_std_ratio");
+        refused(|s| s.level_variance = f64::NAN, "level_variance");
+        refused(
+            |s| {
+                s.incumbent_margin = IncumbentMargin::Theory {
+                    noise_std: f64::NAN,
+                    failure_prob: 0.1,
+                }
+            },
+            "noise_std",
+        );
         refused(|s| s.n_paths = 10, "n_paths");
         refused(|s| s.n_cells = 1, "n_cells");
         let infinite = BosSettings {

@@ -12,10 +12,21 @@ use crate::{
     SurrogateSettings, UcbMultiplier,
 };
 
+/// The model's coordinate of an epoch n, from 0 to 1 at N.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpochScale {
+    /// n/N (the thesis).
+    Linear,
+    /// ln n/ln N: curves change by as much from epoch 1 to 5 as from 10 to 50, and a stationary kernel can follow both. On n/N the
+    /// steep beginning makes length scales short, so a trial that was stopped early leaves its end as uncertain as before, and the
+    /// same place is proposed again.
+    Logarithmic,
+}
+
 /// How [`EpochGpUcb`] models and searches.
 #[derive(Clone, Debug)]
 pub struct EpochGpUcbSettings {
-    /// Its model, of the d coordinates of a point and of n/N.
+    /// Its model, of the d coordinates of a point and of the epoch.
     pub surrogate: SurrogateSettings,
     /// Search for the bound's maximum.
     pub maximizer: Maximizer,
@@ -25,6 +36,8 @@ pub struct EpochGpUcbSettings {
     pub repeats: Repeats,
     /// N.
     pub n_epochs: usize,
+    /// The coordinate of the epoch.
+    pub epoch_scale: EpochScale,
     /// Epochs whose values enter the model beside that at which training ended, ascending.
     pub extra_epochs: Vec<usize>,
 }
@@ -43,6 +56,7 @@ impl EpochGpUcbSettings {
             ucb_multiplier: UcbMultiplier::Constant(2.0),
             repeats: Repeats::for_study(noisy),
             n_epochs,
+            epoch_scale: EpochScale::Logarithmic,
             extra_epochs: Self::fifths(n_epochs),
         }
     }
@@ -74,7 +88,7 @@ pub struct TrainedObservation {
     pub source: Source,
 }
 
-/// GP-UCB with a process over z = [x, n/N] (thesis Algorithm 4.1, lines 2 and 11):
+/// GP-UCB with a process over z = [x, n] (thesis Algorithm 4.1, lines 2 and 11):
 ///
 /// x_t = argmax_x μ_{t−1}([x, N]) + β_t σ_{t−1}([x, N])
 ///
@@ -86,6 +100,7 @@ pub struct EpochGpUcb {
     proposer: Proposer,
     ucb_multiplier: UcbMultiplier,
     n_epochs: usize,
+    epoch_scale: EpochScale,
     extra_epochs: Vec<usize>,
     /// Points that cover the domain at epoch N, for γ_t.
     cover: Points,
@@ -123,6 +138,7 @@ impl EpochGpUcb {
             cover: with_last(&proposer.domain().cover(), 1.0),
             proposer,
             n_epochs,
+            epoch_scale: settings.epoch_scale,
             extra_epochs: settings.extra_epochs,
         })
     }
@@ -144,12 +160,7 @@ impl EpochGpUcb {
     pub fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         self.proposer.open(pending)?;
         let posterior = self.proposer.surrogate().posterior();
-        let beta = self.ucb_multiplier.at(
-            (posterior.len() + pending.len()) as u64 + 1,
-            posterior.kernel(),
-            posterior.noise_variance(),
-            &self.cover,
-        );
+        let beta = self.beta(pending.len());
         let hallucinated;
         let posterior = if pending.is_empty() {
             posterior
@@ -168,6 +179,17 @@ impl EpochGpUcb {
             dim: self.proposer.domain().dim(),
         };
         self.proposer.propose_acquisition(&at_end, pending, stream)
+    }
+
+    /// β_t of the next trial while some are running: t counts trials, whatever number of their values the model has.
+    pub(super) fn beta(&self, n_pending: usize) -> f64 {
+        let posterior = self.proposer.surrogate().posterior();
+        self.ucb_multiplier.at(
+            (self.proposer.n_told() + n_pending) as u64 + 1,
+            posterior.kernel(),
+            posterior.noise_variance(),
+            &self.cover,
+        )
     }
 
     /// Adds trials that have ended, in any order.
@@ -217,13 +239,9 @@ impl EpochGpUcb {
         seen
     }
 
-    /// [x, n/N].
+    /// [x, n] in the model's coordinates.
     fn at_epoch(&self, unit: &[f64], epoch: usize) -> Vec<f64> {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of epochs are far below 2^53"
-        )]
-        let share = epoch as f64 / self.n_epochs as f64;
+        let share = epoch_coordinate(self.epoch_scale, epoch, self.n_epochs);
         [unit, &[share]].concat()
     }
 
@@ -245,13 +263,26 @@ impl EpochGpUcb {
     }
 }
 
+/// The coordinate of an epoch from 1 to N.
+pub(super) fn epoch_coordinate(scale: EpochScale, epoch: usize, n_epochs: usize) -> f64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "numbers of epochs are far below 2^53"
+    )]
+    let (n, n_epochs) = (epoch as f64, n_epochs as f64);
+    match scale {
+        EpochScale::Logarithmic if n_epochs > 1.0 => n.ln() / n_epochs.ln(),
+        _ => n / n_epochs,
+    }
+}
+
 /// The points with one more coordinate.
 fn with_last(points: &Points, last: f64) -> Points {
     let rows = points.rows().map(|row| [row, &[last]].concat());
     Points::from_rows(points.dim() + 1, rows)
 }
 
-/// A function of [x, n/N] at n = N.
+/// A function of [x, n] at n = N.
 struct AtEnd<'a> {
     bound: &'a UpperBound<'a>,
     dim: usize,
@@ -332,7 +363,7 @@ mod tests {
             .surrogate()
             .inputs()
             .rows()
-            .map(|row| row[1] * 50.0)
+            .map(|row| 50_f64.powf(row[1]))
             .collect();
         let expected = [1, 10, 17, 1, 10, 20, 30, 40, 50, 1, 10];
         assert!(epochs.len() == expected.len());

@@ -25,7 +25,7 @@ pub use curve::LearningCurve;
 pub use curve_prediction::{
     CurvePrediction, CurvePredictionRule, CurvePredictionSettings, CurvePredictor, CurveSampling,
 };
-pub use epoch_gp_ucb::{EpochGpUcb, EpochGpUcbSettings, TrainedObservation};
+pub use epoch_gp_ucb::{EpochGpUcb, EpochGpUcbSettings, EpochScale, TrainedObservation};
 pub use hyperband::{Bracket, Brackets, Hyperband, HyperbandRule, HyperbandStep, Rung};
 pub use median::{MedianRule, MedianSettings};
 pub use optimal_stopping::{

@@ -299,8 +299,9 @@ mod tests {
                 for good in [true, false] {
                     // Chances are multiples of 1/(4·8^E).
                     let scale = 4.0 * 8_f64.powi(i32::try_from(self.n_epochs).unwrap());
-                    let times = (self.joint(&history, good) * scale).round() as usize;
-                    for _ in 0..times {
+                    let mut left = (self.joint(&history, good) * scale).round();
+                    while left > 0.0 {
+                        left -= 1.0;
                         better.push(good);
                         for (n, cells) in cells.iter_mut().enumerate() {
                             cells.push(self.cell(&history[..=n]));
@@ -323,8 +324,8 @@ mod tests {
     #[test]
     fn decisions_are_those_of_exact_dynamic_programming() {
         let (mut n_compared, mut seen) = (0, std::collections::BTreeSet::new());
-        for index in 0..40 {
-            let problem = Discrete::random(index, 2 + index as usize % 2, 3);
+        for (index, n_outcomes) in (0..40).zip([2, 3].into_iter().cycle()) {
+            let problem = Discrete::random(index, n_outcomes, 3);
             for losses in [
                 LOSSES,
                 StoppingLosses {
@@ -405,7 +406,8 @@ mod tests {
         for _ in 0..6 {
             for value in &mut values {
                 *value += stream.normal();
-                cells.push((*value * 2.0 + 40.0).clamp(0.0, 79.0) as u16);
+                let below = (0_u16..79).filter(|cell| f64::from(*cell) < *value * 2.0 + 40.0);
+                cells.push(u16::try_from(below.count()).unwrap());
             }
         }
         let mut before: Option<DecisionTable> = None;

@@ -356,6 +356,8 @@ impl Observer for Watcher {
                 self.n_failed.set(self.n_failed.get() + 1);
                 console::note(&format!("trial {} failed ({kind}): {message}", trial.index));
             }
+            // An agent's trials report nothing, so none is stopped.
+            Told::Stopped { .. } => {}
         }
     }
 

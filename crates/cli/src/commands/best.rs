@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use fedbo_storage::{Told, Trial};
 use fedbo_study::{Insight, ParameterImportance, StudyError, TransferStep};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -116,7 +117,17 @@ impl Best {
 /// There is no best trial.
 fn without_value(opened: &Opened) -> anyhow::Result<Exit> {
     let trials = opened.study.trials()?;
-    let n_failed = trials.iter().filter(|t| t.told().is_some()).count() as u64;
+    let n_told = trials.iter().filter(|t| t.told().is_some()).count() as u64;
+    let stopped = |t: &&Trial| matches!(t.told(), Some(Told::Stopped { .. }));
+    let n_stopped = trials.iter().filter(stopped).count() as u64;
+    let n_failed = n_told - n_stopped;
+    if n_stopped > 0 {
+        console::note(&format!(
+            "error: no trial has a value: {n_stopped} stopped early, {n_failed} failed; fedbo trials {} shows why",
+            opened.word
+        ));
+        return Ok(Exit::NoTrial);
+    }
     if n_failed == 0 {
         let open = counted(trials.len() as u64, "trial");
         console::note(&format!("no trial has a value yet; open: {open}"));

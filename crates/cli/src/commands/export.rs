@@ -11,8 +11,8 @@ use crate::trial_record::{TrialsDocument, csv};
 
 /// Write all trials of a study as CSV or JSON
 ///
-/// Also while it runs. CSV has one row a trial: number, state, source, value, failure, attempts, times in UTC, seconds, then one
-/// column a parameter. All numbers read back exactly.
+/// Also while it runs. CSV has one row a trial: number, state, source, value (of a trial that was stopped early its last one), failure,
+/// attempts, times in UTC, seconds, the epochs that it has trained, then one column a parameter. All numbers read back exactly.
 #[derive(clap::Args)]
 pub(crate) struct Export {
     #[command(flatten)]

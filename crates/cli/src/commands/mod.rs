@@ -12,6 +12,7 @@ mod peer;
 mod plot;
 mod privacy;
 mod release;
+mod report;
 mod run;
 mod storage;
 mod tell;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Tune(tune::Tune),
     Ask(ask::Ask),
     Tell(tell::Tell),
+    Report(report::Report),
     Enqueue(enqueue::Enqueue),
     Release(release::Release),
     Trials(trials::Trials),
@@ -65,6 +67,7 @@ impl Command {
             Self::Tune(command) => command.run(),
             Self::Ask(command) => command.run(),
             Self::Tell(command) => command.run(),
+            Self::Report(command) => command.run(),
             Self::Enqueue(command) => command.run(),
             Self::Release(command) => command.run(),
             Self::Trials(command) => command.run(),

@@ -255,6 +255,8 @@ impl Observer for Watcher {
                     "round {round}: trial {index} failed ({kind}): {message}"
                 ));
             }
+            // A peer's trials report nothing, so none is stopped.
+            Told::Stopped { .. } => {}
         }
     }
 

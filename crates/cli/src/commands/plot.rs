@@ -2,16 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
+use fedbo_algorithms::early_stopping::{BosRule, Decision, LearningCurve};
 use fedbo_report::study::{
     PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial,
     PlottedValue, STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE,
 };
 use fedbo_report::{
-    Figure, Metric, RESULTS_FILE, ReportError, SUMMARY_FILE, Summary, TRADEOFF_FILES, Tradeoff,
-    read_results,
+    CurveEnd, DecisionRegionsPicture, Figure, LEARNING_CURVES_FILES, LearningCurveLine,
+    LearningCurvesPicture, Metric, RESULTS_FILE, Region, RegionEpoch, ReportError, SUMMARY_FILE,
+    Summary, TRADEOFF_FILES, Tradeoff, decision_regions_files, read_results,
 };
 use fedbo_space::{Direction, Kind, Space, Value};
-use fedbo_storage::Trial;
+use fedbo_storage::{Told, Trial};
 use fedbo_study::{StudyError, TransferStep};
 
 use super::best::insight;
@@ -22,8 +25,9 @@ use crate::study_ref::{Opened, StudyRef};
 /// Draw the pictures of a results folder again, or those of a study
 ///
 /// Of a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and curves.png, and the same of
-/// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance, and transfer
-/// if it learns from old studies, as SVG and PNG. Prints their paths.
+/// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance, transfer if it
+/// learns from old studies, and learning-curves if its trials report as they train, as SVG and PNG. Of a trial that BO-BOS may
+/// stop: its decisions by epoch and average error, as decision-regions-NUMBER. Prints their paths.
 #[derive(clap::Args)]
 pub(crate) struct Plot {
     /// A results folder; or a study: its file, for instance study.toml, or where it is stored, as sqlite:FILE
@@ -35,6 +39,9 @@ pub(crate) struct Plot {
     /// Where a study's pictures are written [default: results/NAME, with the study's name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Draw how the rule "bo-bos" judges this trial instead
+    #[arg(long, value_name = "NUMBER")]
+    trial: Option<u64>,
     /// Print the paths as JSON
     #[arg(long)]
     json: bool,
@@ -45,7 +52,10 @@ impl Plot {
         let reference = StudyRef::new(&self.place, self.name.as_deref());
         let paths = match reference.as_path() {
             Some(path) if is_folder(path) => self.plot_folder(path)?,
-            _ => self.plot_study(&reference)?,
+            _ => match self.trial {
+                Some(number) => self.plot_decisions(&reference, number)?,
+                None => self.plot_study(&reference)?,
+            },
         };
         let paths: Vec<String> = paths
             .iter()
@@ -60,8 +70,8 @@ impl Plot {
     }
 
     fn plot_folder(&self, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-        if self.out.is_some() || self.name.is_some() {
-            let message = "--out and --study are for the pictures of a study; those of a folder are written into it";
+        if self.out.is_some() || self.name.is_some() || self.trial.is_some() {
+            let message = "--out, --study and --trial are for the pictures of a study; those of a folder are written into it";
             return Err(BadInput(message.to_owned()).into());
         }
         let rows = read_results(&folder.join(RESULTS_FILE))?;
@@ -90,33 +100,156 @@ impl Plot {
     fn plot_study(&self, reference: &StudyRef) -> anyhow::Result<Vec<PathBuf>> {
         let opened = reference.stored()?;
         let trials = opened.study.trials()?;
-        if trials.iter().all(|trial| trial.told().is_none()) {
+        let curves = learning_curves(&opened, &trials);
+        if !trials.iter().any(is_drawn) && curves.is_none() {
             let (name, word) = (opened.name(), &opened.word);
             return Err(BadInput(format!(
                 "study {name:?} has no finished trial to draw yet; fedbo trials {word} lists what is open"
             ))
             .into());
         }
-        let folder = match &self.out {
-            Some(out) => out.clone(),
-            None => PathBuf::from("results").join(opened.name()),
-        };
+        let folder = self.folder(&opened);
         let both =
             |name: &str| ["svg", "png"].map(|ending| folder.join(name).with_extension(ending));
         let learns = opened.study.definition().meta.is_some();
         let further = learns.then_some(TRANSFER_PICTURE);
         let names = STUDY_PICTURES.into_iter().chain(further);
-        let pictures: Vec<PathBuf> = names.flat_map(both).collect();
+        let has_ended = trials.iter().any(is_drawn);
+        let mut pictures: Vec<PathBuf> = match has_ended {
+            true => names.flat_map(both).collect(),
+            false => Vec::new(),
+        };
+        if curves.is_some() {
+            pictures.extend(LEARNING_CURVES_FILES.map(|name| folder.join(name)));
+        }
         for path in pictures.iter().chain([&folder]) {
             opened.check_apart(path)?;
         }
-        let plot = study_plot(&opened, &trials)?;
-        std::fs::create_dir_all(&folder).map_err(|cause| ReportError::CreateFolder {
-            path: folder.clone(),
-            cause,
-        })?;
-        plot.write(&folder)?;
+        let plot = has_ended
+            .then(|| study_plot(&opened, &trials))
+            .transpose()?;
+        create_folder(&folder)?;
+        if let Some(plot) = plot {
+            plot.write(&folder)?;
+        }
+        if let Some(curves) = curves {
+            curves.write(&folder)?;
+        }
         Ok(pictures)
+    }
+
+    fn folder(&self, opened: &Opened) -> PathBuf {
+        match &self.out {
+            Some(out) => out.clone(),
+            None => PathBuf::from("results").join(opened.name()),
+        }
+    }
+
+    /// How BO-BOS judges a trial.
+    fn plot_decisions(&self, reference: &StudyRef, number: u64) -> anyhow::Result<Vec<PathBuf>> {
+        let opened = reference.stored()?;
+        let Some(rule) = opened.study.bos_rule(number)? else {
+            let message = format!(
+                "trial {number} has no decisions to draw: they are those of the rule \"bo-bos\", for trials after the initial ones \
+                 that have reported their first epochs"
+            );
+            return Err(BadInput(message).into());
+        };
+        let trials = opened.study.trials()?;
+        let trial = trials.iter().find(|trial| trial.number == number);
+        let trial = trial.with_context(|| format!("trial {number} is gone"))?;
+        let folder = self.folder(&opened);
+        let paths: Vec<PathBuf> = decision_regions_files(Some(number))
+            .iter()
+            .map(|name| folder.join(name))
+            .collect();
+        for path in paths.iter().chain([&folder]) {
+            opened.check_apart(path)?;
+        }
+        create_folder(&folder)?;
+        decision_regions(&opened, &rule, trial).write(&folder, Some(number))?;
+        Ok(paths)
+    }
+}
+
+fn create_folder(folder: &Path) -> Result<(), ReportError> {
+    std::fs::create_dir_all(folder).map_err(|cause| ReportError::CreateFolder {
+        path: folder.to_owned(),
+        cause,
+    })
+}
+
+/// What the trials reported; none if no trial did.
+fn learning_curves(opened: &Opened, trials: &[Trial]) -> Option<LearningCurvesPicture> {
+    let spec = opened.study.definition().early_stopping?;
+    let reported = trials.iter().filter(|trial| !trial.reports.is_empty());
+    let lines: Vec<LearningCurveLine> = reported
+        .map(|trial| LearningCurveLine {
+            trial: trial.number,
+            values: trial
+                .reports
+                .iter()
+                .map(|report| (report.epoch, report.value))
+                .collect(),
+            ended: match trial.told() {
+                Some(Told::Value(_)) => CurveEnd::Complete,
+                Some(Told::Stopped { .. }) => CurveEnd::Stopped,
+                Some(Told::Failed { .. }) => CurveEnd::Failed,
+                None => CurveEnd::Running,
+            },
+            rest: Vec::new(),
+        })
+        .collect();
+    (!lines.is_empty()).then(|| LearningCurvesPicture {
+        title: opened.name().to_owned(),
+        y_label: "value".to_owned(),
+        n_epochs: spec.epochs,
+        direction: opened.study.direction(),
+        scale: None,
+        lines,
+    })
+}
+
+/// A rule as a picture, with the trial's own path.
+fn decision_regions(opened: &Opened, rule: &BosRule, trial: &Trial) -> DecisionRegionsPicture {
+    let epochs = rule.epochs().iter().map(|rules| RegionEpoch {
+        epoch: rules.epoch,
+        low: rules.low,
+        high: rules.high,
+        cells: rules
+            .cells
+            .iter()
+            .map(|cell| {
+                cell.map(|cell| match cell.decision {
+                    Decision::Continue => Region::Continue,
+                    Decision::StopEarly => Region::StopEarly,
+                    Decision::RunToEnd => Region::RunToEnd,
+                })
+            })
+            .collect(),
+        may_stop: rules.may_stop,
+    });
+    let direction = opened.study.direction();
+    let reports: Vec<(u32, f64)> = trial
+        .reports
+        .iter()
+        .map(|report| (report.epoch, direction.to_maximize(report.value)))
+        .collect();
+    let path = LearningCurve::from_reports(&reports).map_or_else(Vec::new, |curve| {
+        let epochs = 1..=curve.n_epochs();
+        epochs
+            .map(|epoch| (epoch, rule.statistic(&curve.until(epoch))))
+            .collect()
+    });
+    DecisionRegionsPicture {
+        title: format!("{}: trial {}", opened.name(), trial.number),
+        epochs: epochs.collect(),
+        path,
+        stopped_at: match trial.told() {
+            Some(Told::Stopped { epoch, .. }) => usize::try_from(*epoch).ok(),
+            _ => None,
+        },
+        ..DecisionRegionsPicture::default()
     }
 }
 
@@ -125,10 +258,15 @@ fn is_folder(path: &Path) -> bool {
     path.is_dir() || (!path.exists() && path.extension().is_none())
 }
 
+/// Whether a trial has ended by itself; the values of those that were stopped early are not final.
+fn is_drawn(trial: &Trial) -> bool {
+    matches!(trial.told(), Some(Told::Value(_) | Told::Failed { .. }))
+}
+
 /// A study as plain data.
 fn study_plot(opened: &Opened, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
     let space = opened.study.space();
-    let mut told: Vec<&Trial> = trials.iter().filter(|t| t.told().is_some()).collect();
+    let mut told: Vec<&Trial> = trials.iter().filter(|trial| is_drawn(trial)).collect();
     told.sort_by_key(|trial| trial.told_seq);
     let importance = match told.iter().any(|trial| trial.value().is_some()) {
         true => insight(opened).map(|insight| insight.importance),

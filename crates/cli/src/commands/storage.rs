@@ -47,12 +47,12 @@ pub(crate) struct Verify {
     json: bool,
 }
 
-/// Bring a file that an older version wrote up to date
+/// Bring a storage that an older version wrote up to date
 ///
-/// A copy of the file as it was is kept beside it.
+/// A copy of a file as it was is kept beside it; a PostgreSQL database is changed in one transaction, or not at all.
 #[derive(clap::Args)]
 pub(crate) struct Upgrade {
-    /// The storage, as sqlite:FILE or FILE
+    /// The storage, as sqlite:FILE, FILE or postgresql://USER@HOST/DATABASE
     storage: String,
     /// Print a JSON object
     #[arg(long)]
@@ -249,8 +249,17 @@ fn problems_of_studies(path: &Path, known: &[Problem]) -> anyhow::Result<Vec<Pro
 
 impl Upgrade {
     fn run(&self) -> anyhow::Result<Exit> {
-        let path = path(&self.storage)?;
-        let report = fedbo_storage::upgrade(&path)?;
+        let (place, report) = match self.storage.parse::<Address>() {
+            Ok(address @ Address::Postgres(_)) => {
+                let report = fedbo_storage::upgrade_at(&address)?;
+                (address.to_string(), report)
+            }
+            _ => {
+                let path = path(&self.storage)?;
+                let report = fedbo_storage::upgrade(&path)?;
+                (path.display().to_string(), report)
+            }
+        };
         if self.json {
             let document = UpgradeDocument {
                 from: report.from,
@@ -260,12 +269,14 @@ impl Upgrade {
             console::result(&serde_json::to_string_pretty(&document)?)?;
             return Ok(Exit::Done);
         }
-        let (path, to) = (path.display(), report.to);
+        let (from, to) = (report.from, report.to);
         console::result(&match &report.backup {
-            None => format!("{path} is up to date: its layout has version {to}"),
+            None if from == to => format!("{place} is up to date: its layout has version {to}"),
+            None => {
+                format!("{place} was brought from version {from} to version {to} of the layout")
+            }
             Some(backup) => format!(
-                "{path} was brought from version {} to version {to} of the layout; as it was, it is kept in {}",
-                report.from,
+                "{place} was brought from version {from} to version {to} of the layout; as it was, it is kept in {}",
                 backup.display()
             ),
         })?;

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::study_ref::StudyRef;
 use crate::table::{self, Column};
 use crate::text::{self, counted};
-use crate::trial_record::{TrialsDocument, holder};
+use crate::trial_record::{TrialsDocument, holder, last_value};
 
 /// List all trials of a study
 ///
@@ -56,7 +56,11 @@ impl Trials {
 
 fn columns(opened: &crate::study_ref::Opened, trials: &[Trial]) -> Vec<Column> {
     let each = |text: &dyn Fn(&Trial) -> String| trials.iter().map(text).collect();
-    let value = |trial: &Trial| trial.value().map_or_else(String::new, text::number);
+    let value = |trial: &Trial| last_value(trial).map_or_else(String::new, text::number);
+    let epochs = |trial: &Trial| {
+        let last = trial.last_report();
+        last.map_or_else(String::new, |last| last.epoch.to_string())
+    };
     let seconds = |trial: &Trial| {
         let seconds = trial.evaluate_seconds();
         seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"))
@@ -66,6 +70,9 @@ fn columns(opened: &crate::study_ref::Opened, trials: &[Trial]) -> Vec<Column> {
         Column::words("state", each(&state), 0),
         Column::numbers("value", each(&value), 0),
     ];
+    if trials.iter().any(|trial| !trial.reports.is_empty()) {
+        columns.push(Column::numbers("epochs", each(&epochs), 0));
+    }
     columns.extend(opened.study.space().parameters().iter().map(|parameter| {
         let name = parameter.name();
         let cell = |trial: &Trial| trial.point.get(name).map_or_else(String::new, text::value);

@@ -56,6 +56,8 @@ struct Closing<'a> {
     /// Trials that this run told.
     told_by_this_run: usize,
     trials: Counts,
+    /// What they have trained, if the study stops trials early.
+    epochs: Option<Epochs>,
     best: Option<TrialRecord<'a>>,
     /// What the next query builds on old studies, if the study learns from some.
     old_studies: Option<OldStudiesRecord<'a>>,
@@ -66,6 +68,8 @@ struct Closing<'a> {
 struct Counts {
     complete: u64,
     failed: u64,
+    /// Stopped early.
+    stopped: u64,
     running: u64,
     waiting: u64,
 }
@@ -77,6 +81,7 @@ impl Counts {
             match &trial.state {
                 TrialState::Told(Told::Value(_)) => counts.complete += 1,
                 TrialState::Told(Told::Failed { .. }) => counts.failed += 1,
+                TrialState::Told(Told::Stopped { .. }) => counts.stopped += 1,
                 TrialState::Running(_) => counts.running += 1,
                 TrialState::Waiting => counts.waiting += 1,
             }
@@ -85,7 +90,7 @@ impl Counts {
     }
 
     fn told(self) -> u64 {
-        self.complete + self.failed
+        self.complete + self.failed + self.stopped
     }
 
     /// `37 of 60 trials told`; of a study that has more than it was to have, only their number.
@@ -94,6 +99,33 @@ impl Counts {
             told if told <= n_trials => format!("{told} of {} told", counted(n_trials, "trial")),
             told => format!("{} told", counted(told, "trial")),
         }
+    }
+}
+
+/// What the trials that were told have trained.
+#[derive(Clone, Copy, Serialize)]
+struct Epochs {
+    /// Epochs that they have reported, each trial's up to its last one.
+    trained: u64,
+    /// Epochs of as many whole trainings.
+    whole: u64,
+}
+
+impl Epochs {
+    /// `None` for a study that stops no trials early.
+    fn of(trials: &[Trial], opened: &Opened) -> Option<Self> {
+        let spec = opened.study.definition().early_stopping.as_ref()?;
+        let told = trials.iter().filter(|trial| trial.told().is_some());
+        let mut epochs = Self {
+            trained: 0,
+            whole: 0,
+        };
+        for trial in told {
+            let last = trial.last_report();
+            epochs.trained += last.map_or(0, |last| u64::from(last.epoch));
+            epochs.whole += u64::from(spec.epochs);
+        }
+        Some(epochs)
     }
 }
 
@@ -113,7 +145,8 @@ impl Tune {
         let stop = interrupt::stop_flag(
             "stopping: running trials are given back (once more to exit at once)",
         );
-        let objective = CommandObjective::new(command, &file.space, stop.clone())?;
+        let objective = CommandObjective::new(command, &file.space, stop.clone())?
+            .with_stop_grace(file.stop_grace);
         let options = RunOptions {
             n_trials,
             jobs: self.jobs.unwrap_or(file.jobs),
@@ -164,7 +197,12 @@ impl Tune {
             jobs => format!(", {jobs} at once"),
         };
         let place = &opened.storage;
-        let strategy = opened.study.definition().strategy.name();
+        let definition = opened.study.definition();
+        let mut strategy = definition.strategy.name().to_owned();
+        if let Some(spec) = &definition.early_stopping {
+            let (rule, epochs) = (spec.rule.name(), spec.epochs);
+            strategy += &format!(", stopped early by {rule} within {epochs} epochs");
+        }
         if before.is_empty() {
             let trials = counted(n_trials, "trial");
             return format!("{name}: a new study in {place}: {trials} by {strategy}{at_once}");
@@ -182,6 +220,9 @@ impl Tune {
         let mut text = format!("{name}: goes on in {place}: {}", counts.of_wanted(n_trials));
         if counts.failed > 0 {
             text += &format!(" ({} failed)", counts.failed);
+        }
+        if counts.stopped > 0 {
+            text += &format!(", {} of them stopped early", counts.stopped);
         }
         match counts.waiting {
             0 => {}
@@ -218,6 +259,7 @@ impl Tune {
     ) -> anyhow::Result<Exit> {
         let trials = opened.study.trials()?;
         let counts = Counts::of(&trials);
+        let epochs = Epochs::of(&trials, opened);
         let best = opened.study.best()?;
         let transfer = transfer(opened);
         let transfer = opened
@@ -239,6 +281,7 @@ impl Tune {
                 trials_wanted: n_trials,
                 told_by_this_run: report.n_told,
                 trials: counts,
+                epochs,
                 best: best.as_ref().map(TrialRecord::from),
                 old_studies: transfer.map(|(meta, step)| {
                     OldStudiesRecord::new(meta, step, opened.study.direction())
@@ -247,7 +290,10 @@ impl Tune {
             console::result(&serde_json::to_string_pretty(&closing)?)?;
         } else if let Some(best) = &best {
             print_best(best, None)?;
-            console::result(&format!("\n{}", numbers_line(counts, n_trials, opened)))?;
+            console::result(&format!(
+                "\n{}",
+                numbers_line(counts, epochs, n_trials, opened)
+            ))?;
             if let Some((meta, step)) = transfer {
                 console::result(&old_studies::trust(meta, step))?;
             }
@@ -267,6 +313,13 @@ impl Tune {
                 true => String::new(),
                 false => format!("; all reasons: fedbo trials {}", opened.word),
             };
+            if counts.stopped > 0 {
+                console::note(&format!(
+                    "error: no trial has a value: {} stopped early, {} failed{way}",
+                    counts.stopped, counts.failed
+                ));
+                return Ok(Exit::NoTrial);
+            }
             console::note(&format!(
                 "error: all {} failed, the last one because {last}{way}",
                 counted(counts.failed, "trial")
@@ -360,6 +413,8 @@ impl Tune {
                     Told::Failed { message, .. } => {
                         format!("--failed {}", text::quoted(&one_line(&message)))
                     }
+                    // Its reports are stored, and it is judged anew when it is trained again.
+                    Told::Stopped { .. } => continue,
                 };
                 text += &format!("  fedbo tell {} {number} {outcome}\n", opened.word);
             }
@@ -415,15 +470,23 @@ fn lost(unstored: &[(u64, Told)]) -> String {
             Told::Failed { message, .. } => {
                 format!("\n  trial {number} failed: {}", one_line(message))
             }
+            Told::Stopped { epoch, because, .. } => {
+                let because = one_line(because);
+                format!("\n  trial {number} stopped at epoch {epoch}: {because}")
+            }
         };
     }
     text
 }
 
-fn numbers_line(counts: Counts, n_trials: u64, opened: &Opened) -> String {
+fn numbers_line(counts: Counts, epochs: Option<Epochs>, n_trials: u64, opened: &Opened) -> String {
     let mut text = counts.of_wanted(n_trials);
     if counts.failed > 0 {
         text += &format!(", {} of them failed", counts.failed);
+    }
+    if let Some(Epochs { trained, whole }) = epochs {
+        let stopped = counts.stopped;
+        text += &format!(", {stopped} of them stopped early: {trained} epochs of {whole}");
     }
     text + &format!("; stored in {}", opened.storage)
 }

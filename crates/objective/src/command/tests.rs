@@ -1,9 +1,12 @@
 //! Every way in which a command can end, each played by a small shell script.
 
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 use fedbo_space::{Kind, Parameter, ParameterSpec, Value};
 
+use super::printed::LINE_CHARS;
+use super::running::TAIL_BYTES;
 use super::*;
 
 /// No script here needs longer, on however busy a machine, unless something hangs.
@@ -173,12 +176,12 @@ fn much_output_on_either_pipe_neither_blocks_nor_grows() {
         .process_group(0)
         .spawn()
         .unwrap();
-    let mut running = Running::new(child);
+    let mut running = Running::new(child, None);
     while !running.has_ended().unwrap() {
         running.listen(TICK).unwrap();
         assert!(running.stdout.tail.capacity() <= 4 * TAIL_BYTES);
     }
-    let (_, stdout, _) = running.finish().unwrap();
+    let Finished { stdout, .. } = running.finish().unwrap();
     assert!(stdout.len() >= TAIL_BYTES && stdout.len() <= 2 * TAIL_BYTES);
     assert!(stdout.ends_with(b"last\n"));
 }

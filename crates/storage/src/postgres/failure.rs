@@ -100,7 +100,7 @@ impl Failure {
                 found,
                 expected: schema::VERSION,
                 remedy: match found < schema::VERSION {
-                    true => "use the fedbo that wrote it",
+                    true => "`fedbo storage upgrade` brings it up to date",
                     false => "a newer fedbo wrote it, use that one",
                 },
             },

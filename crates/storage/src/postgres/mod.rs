@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fedbo_postgres::Connector;
 use postgres::Transaction;
 use postgres::types::Type;
 
@@ -20,8 +21,8 @@ use self::failure::{Doing, Failure};
 use self::link::{Change, Link, Lock, Trace};
 use crate::rules::{self, Claim};
 use crate::{
-    Added, Mode, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller, Telling,
-    Told, Trial, Worker,
+    Added, Mode, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey,
+    StudyRecord, Teller, Telling, Told, Trial, UpgradeReport, Worker,
 };
 
 pub use fedbo_postgres::PostgresAddress;
@@ -58,6 +59,26 @@ impl PostgresStorage {
             }),
             Err(failure) => Err(failure.into_error(&place, Doing::Connect)),
         }
+    }
+
+    /// Brings the layout of an older version up to date, in one transaction; programs of the old version that are at work say so
+    /// at their next call.
+    ///
+    /// # Errors
+    /// [`StorageError::Absent`], [`StorageError::NotAStorage`]; [`StorageError::Version`] if the layout is newer than this
+    /// program; or if the server refuses it.
+    pub fn upgrade(address: &PostgresAddress) -> Result<UpgradeReport, StorageError> {
+        let upgraded = Connector::new(address)
+            .and_then(|connector| connector.connect())
+            .map_err(Failure::from)
+            .and_then(|mut client| schema::upgrade(&mut client));
+        let from =
+            upgraded.map_err(|failure| failure.into_error(&address.to_string(), Doing::Write))?;
+        Ok(UpgradeReport {
+            from,
+            to: schema::VERSION,
+            backup: None,
+        })
     }
 
     fn link(&self) -> MutexGuard<'_, Link> {
@@ -167,6 +188,9 @@ impl Storage for PostgresStorage {
                 match rules::claim(&trial, now_ms) {
                     Claim::Leave => {}
                     Claim::Take => {
+                        if !trial.reports.is_empty() {
+                            rows::delete_reports(tx, study, trial.number)?;
+                        }
                         rules::take(&mut trial, worker, lease, now_ms);
                         rows::update(tx, study, &trial)?;
                         return Ok(Change {
@@ -193,6 +217,27 @@ impl Storage for PostgresStorage {
                 }
             }
             Ok(repeatable(()))
+        })
+    }
+
+    fn report(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+        report: Report,
+    ) -> Result<Reporting, StorageError> {
+        self.write(Lock::Study(study), |tx, _| {
+            let mut trial = trial(tx, study, number)?;
+            if !rules::may_report(&trial, teller, report)? {
+                return Ok(repeatable(Reporting::Already));
+            }
+            rows::insert_report(tx, study, number, report)?;
+            trial.reports.push(report);
+            Ok(Change {
+                trace: Trace::Changed(trial),
+                result: Reporting::New,
+            })
         })
     }
 
@@ -225,6 +270,9 @@ impl Storage for PostgresStorage {
         self.write(Lock::Study(study), |tx, now_ms| {
             let mut trial = trial(tx, study, number)?;
             rules::may_change(&trial, teller, now_ms)?;
+            if !trial.reports.is_empty() {
+                rows::delete_reports(tx, study, number)?;
+            }
             rules::release(&mut trial);
             rows::update(tx, study, &trial)?;
             Ok(Change {

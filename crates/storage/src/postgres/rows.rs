@@ -5,10 +5,15 @@ use postgres::{Row, Transaction};
 
 use super::failure::Failure;
 use super::text;
-use crate::{Holding, Process, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
+use crate::{Holding, Process, Report, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
 
+/// A study without reports costs a search for one ($1 is the study), not one a trial; and a second round trip never.
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
-     until_ms, told_seq, told_at_ms, value, failure_kind, failure_message";
+     until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because, \
+     CASE WHEN EXISTS (SELECT FROM fedbo.reports WHERE study = $1) THEN (SELECT array_agg(r.epoch ORDER BY r.epoch) \
+     FROM fedbo.reports r WHERE r.study = trials.study AND r.number = trials.number) END AS epochs, \
+     CASE WHEN EXISTS (SELECT FROM fedbo.reports WHERE study = $1) THEN (SELECT array_agg(r.value ORDER BY r.epoch) \
+     FROM fedbo.reports r WHERE r.study = trials.study AND r.number = trials.number) END AS epoch_values";
 
 // What selects trials; $1 is the study. Each is a search in an index, whatever the number of trials.
 pub(super) const ALL: &str = "WHERE study = $1 ORDER BY number";
@@ -111,9 +116,15 @@ fn read(row: &Row) -> Result<Trial, Failure> {
         }
         (Some(_), None) => {
             let failure: Option<String> = row.try_get("failure_kind")?;
-            TrialState::Told(match (row.try_get("value")?, failure) {
-                (Some(value), None) => Told::Value(value),
-                (None, Some(kind)) => Told::Failed {
+            let stopped: Option<i64> = row.try_get("stopped_epoch")?;
+            TrialState::Told(match (row.try_get("value")?, failure, stopped) {
+                (Some(value), None, None) => Told::Value(value),
+                (Some(value), None, Some(epoch)) => Told::Stopped {
+                    epoch: epoch_of(epoch)?,
+                    value,
+                    because: loaded(row.try_get("stopped_because")?)?,
+                },
+                (None, Some(kind), None) => Told::Failed {
                     kind: loaded(kind)?,
                     message: loaded(row.try_get("failure_message")?)?,
                 },
@@ -137,7 +148,60 @@ fn read(row: &Row) -> Result<Trial, Failure> {
         told_at_ms: row.try_get("told_at_ms")?,
         told_seq: told_seq.map(unsigned).transpose()?,
         ask_seconds: row.try_get("ask_seconds")?,
+        reports: reports(row)?,
     })
+}
+
+/// What it has reported, by ascending epochs.
+fn reports(row: &Row) -> Result<Vec<Report>, Failure> {
+    let epochs: Option<Vec<i64>> = row.try_get("epochs")?;
+    let values: Option<Vec<f64>> = row.try_get("epoch_values")?;
+    let pairs = epochs
+        .unwrap_or_default()
+        .into_iter()
+        .zip(values.unwrap_or_default());
+    pairs
+        .map(|(epoch, value)| {
+            let epoch = epoch_of(epoch)?;
+            Ok(Report { epoch, value })
+        })
+        .collect()
+}
+
+fn epoch_of(epoch: i64) -> Result<u32, Failure> {
+    u32::try_from(epoch).map_err(|_| Failure::Contradiction(format!("an epoch is none: {epoch}")))
+}
+
+/// Stores what a trial has reported.
+pub(super) fn insert_report(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    report: Report,
+) -> Result<(), Failure> {
+    tx.execute_typed(
+        "INSERT INTO fedbo.reports (study, number, epoch, value) VALUES ($1, $2, $3, $4)",
+        &[
+            (&study.0, Type::INT8),
+            (&signed(number), Type::INT8),
+            (&i64::from(report.epoch), Type::INT8),
+            (&report.value, Type::FLOAT8),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Forgets what a trial has reported.
+pub(super) fn delete_reports(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+) -> Result<(), Failure> {
+    tx.execute_typed(
+        "DELETE FROM fedbo.reports WHERE study = $1 AND number = $2",
+        &[(&study.0, Type::INT8), (&signed(number), Type::INT8)],
+    )?;
+    Ok(())
 }
 
 /// Stores a new trial.
@@ -161,8 +225,9 @@ pub(super) fn insert(
     ]);
     tx.execute_typed(
         "INSERT INTO fedbo.trials (study, number, attempts, started_at_ms, holder, holder_process, until_ms, told_seq,
-             told_at_ms, value, failure_kind, failure_message, point, encoding, source, ask_seconds, asked_at_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+             told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because, point, encoding, source,
+             ask_seconds, asked_at_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
         &parameters,
     )?;
     Ok(())
@@ -177,7 +242,8 @@ pub(super) fn update(
     let changing = Changing::of(trial)?;
     tx.execute_typed(
         "UPDATE fedbo.trials SET attempts = $3, started_at_ms = $4, holder = $5, holder_process = $6, until_ms = $7,
-             told_seq = $8, told_at_ms = $9, value = $10, failure_kind = $11, failure_message = $12
+             told_seq = $8, told_at_ms = $9, value = $10, failure_kind = $11, failure_message = $12,
+             stopped_epoch = $13, stopped_because = $14
          WHERE study = $1 AND number = $2",
         &changing.parameters(&study.0),
     )?;
@@ -197,6 +263,8 @@ struct Changing {
     value: Option<f64>,
     kind: Option<String>,
     message: Option<String>,
+    stopped_epoch: Option<i64>,
+    because: Option<String>,
 }
 
 impl Changing {
@@ -208,10 +276,15 @@ impl Changing {
         };
         let process = holding.and_then(|holding| holding.worker.process.as_ref());
         let process = process.map(serde_json::to_string).transpose();
-        let (value, failure) = match told {
-            None => (None, None),
-            Some(Told::Value(value)) => (Some(*value), None),
-            Some(Told::Failed { kind, message }) => (None, Some((kind, message))),
+        let (value, failure, stop) = match told {
+            None => (None, None, None),
+            Some(Told::Value(value)) => (Some(*value), None, None),
+            Some(Told::Failed { kind, message }) => (None, Some((kind, message)), None),
+            Some(Told::Stopped {
+                epoch,
+                value,
+                because,
+            }) => (Some(*value), None, Some((*epoch, because))),
         };
         let stored = |text: &String| text::store(text).into_owned();
         Ok(Self {
@@ -228,11 +301,13 @@ impl Changing {
             value,
             kind: failure.map(|(kind, _)| stored(kind)),
             message: failure.map(|(_, message)| stored(message)),
+            stopped_epoch: stop.map(|(epoch, _)| epoch.into()),
+            because: stop.map(|(_, because)| stored(because)),
         })
     }
 
-    /// $1 to $12.
-    fn parameters<'a>(&'a self, study: &'a i64) -> [Parameter<'a>; 12] {
+    /// $1 to $14.
+    fn parameters<'a>(&'a self, study: &'a i64) -> [Parameter<'a>; 14] {
         [
             (study, Type::INT8),
             (&self.number, Type::INT8),
@@ -246,6 +321,8 @@ impl Changing {
             (&self.value, Type::FLOAT8),
             (&self.kind, Type::TEXT),
             (&self.message, Type::TEXT),
+            (&self.stopped_epoch, Type::INT8),
+            (&self.because, Type::TEXT),
         ]
     }
 }

@@ -6,12 +6,12 @@ use super::failure::Failure;
 use crate::Mode;
 
 /// The layout's version.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 
 /// Whoever lays out holds this advisory lock, so that two who begin at once do not both do it. It says "fedb".
 const LAYING_OUT: i64 = 0x6665_6462;
 
-/// Times are milliseconds since 1970; `point` and `holder_process` are JSON, and in all other texts U+0000 is escaped. A trial
+/// Version 1. Times are milliseconds since 1970; `point` and `holder_process` are JSON, and in all other texts U+0000 is escaped. A trial
 /// waits if it has neither holder nor told_seq, runs while it has a holder, and has ended with its told_seq. Names and encodings
 /// may be longer than an index takes, so their indexes hold hashes.
 const LAYOUT: &str = r#"
@@ -58,6 +58,50 @@ CREATE INDEX trials_open ON fedbo.trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON fedbo.trials (study, told_seq) WHERE told_seq IS NOT NULL;
 "#;
 
+/// Leads from version 1 to 2: what trials report as they train. A trial that was stopped has `value`, its last one, beside the
+/// epoch and the grounds; so `value` is final only where `stopped_epoch` is not set.
+const STEP_2: &str = r#"
+CREATE TABLE fedbo.reports (
+    study bigint NOT NULL,
+    number bigint NOT NULL,
+    epoch bigint NOT NULL CHECK (epoch > 0),
+    value double precision NOT NULL CHECK (value > '-Infinity' AND value < 'Infinity'),
+    PRIMARY KEY (study, number, epoch),
+    FOREIGN KEY (study, number) REFERENCES fedbo.trials (study, number)
+);
+
+ALTER TABLE fedbo.trials
+    ADD COLUMN stopped_epoch bigint,
+    ADD COLUMN stopped_because text,
+    ADD CHECK (stopped_epoch IS NULL OR (stopped_epoch > 0 AND value IS NOT NULL)),
+    ADD CHECK ((stopped_epoch IS NULL) = (stopped_because IS NULL));
+"#;
+
+/// Brings the layout of an older version up to date, in one transaction; returns the version that was found.
+pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
+    let mut tx = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::ReadCommitted)
+        .start()?;
+    tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({LAYING_OUT})"))?;
+    match look(&mut tx)? {
+        Found::Layout => {}
+        Found::Other(names) => return Err(not_ours(&names)),
+        Found::Nothing { .. } => return Err(Failure::Absent),
+    }
+    // Whoever changes a study locks its row first, and looks at the version then.
+    tx.batch_execute("LOCK TABLE fedbo.layout, fedbo.studies IN ACCESS EXCLUSIVE MODE")?;
+    let found = version(&mut tx)?;
+    match found {
+        VERSION => return Ok(found),
+        1 => tx.batch_execute(STEP_2)?,
+        other => return Err(Failure::Version(other)),
+    }
+    tx.batch_execute(&format!("UPDATE fedbo.layout SET version = {VERSION}"))?;
+    tx.commit()?;
+    Ok(found)
+}
+
 /// Checks that the layout is there and of our version; with [`Mode::Create`] a missing one is laid out.
 pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
     let mut tx = client.transaction()?;
@@ -84,6 +128,7 @@ pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
         }
     }
     tx.batch_execute(LAYOUT)?;
+    tx.batch_execute(STEP_2)?;
     tx.batch_execute(&format!(
         "INSERT INTO fedbo.layout (version) VALUES ({VERSION})"
     ))?;

@@ -22,8 +22,8 @@ use self::failure::{Doing, Failure};
 use self::schema::FORMAT;
 use crate::rules::{self, Claim};
 use crate::{
-    Added, Mode, NewTrial, Snapshot, Storage, StorageError, StudyKey, StudyRecord, Teller, Telling,
-    Told, Trial, Worker,
+    Added, Mode, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey,
+    StudyRecord, Teller, Telling, Told, Trial, Worker,
 };
 
 pub use backup::backup;
@@ -176,7 +176,7 @@ impl Storage for SqliteStorage {
     fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
         self.read(|tx| {
             check_study(tx, study)?;
-            rows::trials(tx, rows::ALL, [study.0])
+            rows::trials(tx, study, rows::ALL, [study.0])
         })
     }
 
@@ -185,8 +185,8 @@ impl Storage for SqliteStorage {
         self.read(|tx| {
             check_study(tx, study)?;
             Ok(Snapshot {
-                told: rows::trials(tx, rows::TOLD_AFTER, [study.0, after])?,
-                open: rows::trials(tx, rows::OPEN, [study.0])?,
+                told: rows::trials(tx, study, rows::TOLD_AFTER, [study.0, after])?,
+                open: rows::trials(tx, study, rows::OPEN, [study.0])?,
                 n_trials: n_trials(tx, study)?,
             })
         })
@@ -219,10 +219,13 @@ impl Storage for SqliteStorage {
             check_study(tx, study)?;
             let now_ms = now_ms(tx)?;
             let mut seen = -1;
-            while let Some(mut trial) = rows::trial(tx, rows::OPEN_AFTER, [study.0, seen])? {
+            while let Some(mut trial) = rows::trial(tx, study, rows::OPEN_AFTER, [study.0, seen])? {
                 match rules::claim(&trial, now_ms) {
                     Claim::Leave => {}
                     Claim::Take => {
+                        if !trial.reports.is_empty() {
+                            rows::delete_reports(tx, study, trial.number)?;
+                        }
                         rules::take(&mut trial, worker, lease, now_ms);
                         rows::update(tx, study, &trial)?;
                         return Ok(Some(trial));
@@ -241,13 +244,30 @@ impl Storage for SqliteStorage {
         self.write(|tx| {
             check_study(tx, study)?;
             let now_ms = now_ms(tx)?;
-            let held = rows::trials(tx, rows::HELD_BY, params![study.0, worker])?;
+            let held = rows::trials(tx, study, rows::HELD_BY, params![study.0, worker])?;
             for mut trial in held {
                 if rules::renew(&mut trial, worker, lease, now_ms) {
                     rows::update(tx, study, &trial)?;
                 }
             }
             Ok(())
+        })
+    }
+
+    fn report(
+        &self,
+        study: StudyKey,
+        number: u64,
+        teller: Teller<'_>,
+        report: Report,
+    ) -> Result<Reporting, StorageError> {
+        self.write(|tx| {
+            let trial = trial(tx, study, number)?;
+            if !rules::may_report(&trial, teller, report)? {
+                return Ok(Reporting::Already);
+            }
+            rows::insert_report(tx, study, number, report)?;
+            Ok(Reporting::New)
         })
     }
 
@@ -279,6 +299,9 @@ impl Storage for SqliteStorage {
         self.write(|tx| {
             let mut trial = trial(tx, study, number)?;
             rules::may_change(&trial, teller, now_ms(tx)?)?;
+            if !trial.reports.is_empty() {
+                rows::delete_reports(tx, study, number)?;
+            }
             rules::release(&mut trial);
             rows::update(tx, study, &trial)
         })
@@ -306,7 +329,7 @@ fn n_trials(tx: &Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {
 fn trial(tx: &Transaction<'_>, study: StudyKey, number: u64) -> Result<Trial, Failure> {
     check_study(tx, study)?;
     let key = [study.0, rows::signed(number)];
-    match rows::trial(tx, rows::ONE, key)? {
+    match rows::trial(tx, study, rows::ONE, key)? {
         Some(trial) => Ok(trial),
         None => {
             let n_trials = n_trials(tx, study)?;

@@ -4,10 +4,10 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 
 use super::failure::Failure;
-use crate::{Holding, Process, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
+use crate::{Holding, Process, Report, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
 
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
-     until_ms, told_seq, told_at_ms, value, failure_kind, failure_message";
+     until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
 
 // What selects trials. Each is a search in an index, whatever the number of trials; indexes are named because
 // the planner, which knows no sizes, would rather follow the primary key.
@@ -53,9 +53,14 @@ pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// All trials that a condition selects.
+// What selects reports.
+const OF_STUDY: &str = "WHERE study = ?";
+const OF_TRIAL: &str = "WHERE study = ? AND number = ?";
+
+/// All trials of a study that a condition selects, with their reports.
 pub(super) fn trials(
     tx: &Transaction<'_>,
+    study: StudyKey,
     condition: &str,
     params: impl Params,
 ) -> Result<Vec<Trial>, Failure> {
@@ -65,18 +70,74 @@ pub(super) fn trials(
     while let Some(row) = rows.next()? {
         trials.push(read(row)?);
     }
+    // A study without reports costs one search.
+    if !trials.is_empty() && has_reports(tx, study)? {
+        for trial in &mut trials {
+            trial.reports = reports(tx, study, trial.number)?;
+        }
+    }
     Ok(trials)
 }
 
-/// The first trial that a condition selects.
+/// The first trial of a study that a condition selects, with its reports.
 pub(super) fn trial(
     tx: &Transaction<'_>,
+    study: StudyKey,
     condition: &str,
     params: impl Params,
 ) -> Result<Option<Trial>, Failure> {
     let mut statement = tx.prepare_cached(&format!("SELECT {COLUMNS} FROM trials {condition}"))?;
     let mut rows = statement.query(params)?;
-    rows.next()?.map(read).transpose()
+    let Some(mut trial) = rows.next()?.map(read).transpose()? else {
+        return Ok(None);
+    };
+    trial.reports = reports(tx, study, trial.number)?;
+    Ok(Some(trial))
+}
+
+fn has_reports(tx: &Transaction<'_>, study: StudyKey) -> Result<bool, Failure> {
+    let sql = format!("SELECT 1 FROM reports {OF_STUDY} LIMIT 1");
+    Ok(tx.prepare_cached(&sql)?.exists([study.0])?)
+}
+
+/// What a trial has reported, by ascending epochs.
+fn reports(tx: &Transaction<'_>, study: StudyKey, number: u64) -> Result<Vec<Report>, Failure> {
+    let sql = format!("SELECT epoch, value FROM reports {OF_TRIAL} ORDER BY epoch");
+    let mut statement = tx.prepare_cached(&sql)?;
+    let rows = statement.query_map([study.0, signed(number)], |row| {
+        let (epoch, value) = (row.get(0)?, row.get(1)?);
+        Ok(Report { epoch, value })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Stores what a trial has reported.
+pub(super) fn insert_report(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    report: Report,
+) -> Result<(), Failure> {
+    tx.prepare_cached("INSERT INTO reports (study, number, epoch, value) VALUES (?, ?, ?, ?)")?
+        .execute(params![
+            study.0,
+            signed(number),
+            report.epoch,
+            Value::Real(report.value)
+        ])?;
+    Ok(())
+}
+
+/// Forgets what a trial has reported.
+pub(super) fn delete_reports(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+) -> Result<(), Failure> {
+    let sql = format!("DELETE FROM reports {OF_TRIAL}");
+    tx.prepare_cached(&sql)?
+        .execute([study.0, signed(number)])?;
+    Ok(())
 }
 
 fn read(row: &Row<'_>) -> Result<Trial, Failure> {
@@ -101,14 +162,22 @@ fn read(row: &Row<'_>) -> Result<Trial, Failure> {
                 until_ms: row.get("until_ms")?,
             })
         }
-        (Some(_), None) => TrialState::Told(match (row.get("value")?, row.get("failure_kind")?) {
-            (Some(value), None) => Told::Value(value),
-            (None, Some(kind)) => Told::Failed {
-                kind,
-                message: row.get("failure_message")?,
-            },
-            _ => return Err(contradiction("it has ended without one outcome")),
-        }),
+        (Some(_), None) => {
+            let (value, kind) = (row.get("value")?, row.get("failure_kind")?);
+            TrialState::Told(match (value, kind, row.get("stopped_epoch")?) {
+                (Some(value), None, None) => Told::Value(value),
+                (Some(value), None, Some(epoch)) => Told::Stopped {
+                    epoch,
+                    value,
+                    because: row.get("stopped_because")?,
+                },
+                (None, Some(kind), None) => Told::Failed {
+                    kind,
+                    message: row.get("failure_message")?,
+                },
+                _ => return Err(contradiction("it has ended without one outcome")),
+            })
+        }
         (Some(_), Some(_)) => return Err(contradiction("it has ended and is held")),
     };
     Ok(Trial {
@@ -124,6 +193,7 @@ fn read(row: &Row<'_>) -> Result<Trial, Failure> {
         told_at_ms: row.get("told_at_ms")?,
         told_seq,
         ask_seconds: row.get("ask_seconds")?,
+        reports: Vec::new(),
     })
 }
 
@@ -168,14 +238,20 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
         .map(serde_json::to_string)
         .transpose()
         .map_err(|error| Failure::contradiction(format!("a process is not storable: {error}")))?;
-    let (value, kind, message) = match told {
+    let (value, failure, stop) = match told {
         None => (Value::Null, None, None),
         Some(Told::Value(value)) => (Value::Real(*value), None, None),
-        Some(Told::Failed { kind, message }) => (Value::Null, Some(kind), Some(message)),
+        Some(Told::Failed { kind, message }) => (Value::Null, Some((kind, message)), None),
+        Some(Told::Stopped {
+            epoch,
+            value,
+            because,
+        }) => (Value::Real(*value), None, Some((epoch, because))),
     };
     tx.prepare_cached(
         "UPDATE trials SET attempts = ?, started_at_ms = ?, holder = ?, holder_process = ?, until_ms = ?, told_seq = ?,
-         told_at_ms = ?, value = ?, failure_kind = ?, failure_message = ? WHERE study = ? AND number = ?",
+         told_at_ms = ?, value = ?, failure_kind = ?, failure_message = ?, stopped_epoch = ?, stopped_because = ?
+         WHERE study = ? AND number = ?",
     )?
     .execute(params![
         trial.attempts,
@@ -186,8 +262,10 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
         trial.told_seq,
         trial.told_at_ms,
         value,
-        kind,
-        message,
+        failure.map(|(kind, _)| kind),
+        failure.map(|(_, message)| message),
+        stop.map(|(epoch, _)| epoch),
+        stop.map(|(_, because)| because),
         study.0,
         trial.number,
     ])?;
@@ -217,6 +295,19 @@ mod tests {
             (LAST_TOLD, "trials_by_telling (study=? AND told_seq>?)"),
         ] {
             let sql = format!("EXPLAIN QUERY PLAN SELECT {COLUMNS} FROM trials {condition}");
+            let mut statement = connection.prepare(&sql).unwrap();
+            let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
+            let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ");
+            assert!(
+                plan.starts_with("SEARCH") && plan.ends_with(index),
+                "{condition}: {plan}"
+            );
+        }
+        for (condition, index) in [
+            (OF_STUDY, "PRIMARY KEY (study=?)"),
+            (OF_TRIAL, "PRIMARY KEY (study=? AND number=?)"),
+        ] {
+            let sql = format!("EXPLAIN QUERY PLAN SELECT epoch, value FROM reports {condition}");
             let mut statement = connection.prepare(&sql).unwrap();
             let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
             let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ");

@@ -9,7 +9,7 @@ use crate::StorageError;
 /// What a storage's file is; its mark says "fedb".
 pub(super) const FORMAT: Format = Format {
     application_id: 0x6665_6462,
-    steps: &[STEP_1],
+    steps: &[STEP_1, STEP_2],
     what: "storage of studies",
     never: "no study was ever stored in it",
     verify: Some("fedbo storage verify"),
@@ -53,6 +53,24 @@ CREATE TABLE trials (
 CREATE INDEX trials_by_encoding ON trials (study, encoding);
 CREATE INDEX trials_open ON trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON trials (study, told_seq) WHERE told_seq IS NOT NULL;
+";
+
+/// What trials report as they train. A trial that was stopped has `value`, its last one, beside the epoch and the grounds; so
+/// `value` is final only where `stopped_epoch` is not set.
+const STEP_2: &str = "
+CREATE TABLE reports (
+    study INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    epoch INTEGER NOT NULL CHECK (epoch > 0),
+    value ANY NOT NULL CHECK (typeof(value) = 'real'),
+    PRIMARY KEY (study, number, epoch),
+    FOREIGN KEY (study, number) REFERENCES trials (study, number)
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE trials ADD COLUMN stopped_epoch INTEGER
+    CHECK (stopped_epoch IS NULL OR (stopped_epoch > 0 AND value IS NOT NULL));
+ALTER TABLE trials ADD COLUMN stopped_because TEXT
+    CHECK ((stopped_because IS NULL) = (stopped_epoch IS NULL));
 ";
 
 /// A layout that this program does not read, and the way out.

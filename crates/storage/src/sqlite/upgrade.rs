@@ -16,7 +16,7 @@ pub struct UpgradeReport {
     pub from: i64,
     /// The version now: this program's.
     pub to: i64,
-    /// The copy of the file as it was; `None` if there was nothing to do.
+    /// The copy of the file as it was; `None` if there was nothing to do, and for a database of a server.
     pub backup: Option<PathBuf>,
 }
 
@@ -155,10 +155,10 @@ mod tests {
         let (_folder, path) = fixture();
         let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
-        let backup = beside(&path.canonicalize().unwrap(), ".v1-backup");
+        let backup = beside(&path.canonicalize().unwrap(), ".v2-backup");
         let expected = UpgradeReport {
-            from: 1,
-            to: 3,
+            from: 2,
+            to: 4,
             backup: Some(backup.clone()),
         };
         assert_eq!(report, expected);
@@ -170,7 +170,7 @@ mod tests {
         assert!(!beside(&backup, ".part").exists());
         // What is up to date stays, also if it may only be read.
         let again = upgrade_by(&path, &steps).unwrap();
-        assert_eq!((again.from, again.backup), (3, None));
+        assert_eq!((again.from, again.backup), (4, None));
     }
 
     #[test]
@@ -179,14 +179,14 @@ mod tests {
         let steps = [FORMAT.steps, &[NOTES, BREAKS]].concat();
         let error = upgrade_by(&path, &steps).unwrap_err();
         assert!(error.to_string().contains("nowhere"), "{error}");
-        assert_eq!(look::<i64>(&path, "PRAGMA user_version"), 2);
+        assert_eq!(look::<i64>(&path, "PRAGMA user_version"), 3);
         let halfway = "SELECT count(*) FROM sqlite_schema WHERE name = 'halfway'";
         assert_eq!(look::<i64>(&path, halfway), 0);
         // Once the step is mended it goes on from there, with a copy of its own.
         let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
-        assert_eq!((report.from, report.to), (2, 3));
-        assert!(report.backup.unwrap().ends_with("study.db.v2-backup"));
+        assert_eq!((report.from, report.to), (3, 4));
+        assert!(report.backup.unwrap().ends_with("study.db.v3-backup"));
     }
 
     #[test]
@@ -201,11 +201,11 @@ mod tests {
     #[test]
     fn a_copy_does_not_replace_an_earlier_one() {
         let (_folder, path) = fixture();
-        let first = beside(&path, ".v1-backup");
+        let first = beside(&path, ".v2-backup");
         std::fs::write(&first, "precious").unwrap();
         let steps = [FORMAT.steps, &[NOTES]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
-        assert!(report.backup.unwrap().ends_with("study.db.v1-backup-2"));
+        assert!(report.backup.unwrap().ends_with("study.db.v2-backup-2"));
         assert_eq!(std::fs::read_to_string(&first).unwrap(), "precious");
     }
 
@@ -216,7 +216,7 @@ mod tests {
         let opened = SqliteStorage::open(&path, Mode::Create).unwrap_err();
         for error in [opened, upgrade(&path).unwrap_err()] {
             let expected = format!(
-                "{}: its layout has version 2, this program reads 1; a newer fedbo wrote it, use that one",
+                "{}: its layout has version 3, this program reads 2; a newer fedbo wrote it, use that one",
                 path.display()
             );
             assert_eq!(error.to_string(), expected);
@@ -231,7 +231,60 @@ mod tests {
         assert_eq!(storage.studies().unwrap().len(), 1);
         upgrade_by(&path, &[FORMAT.steps, &[NOTES]].concat()).unwrap();
         let (read, write) = (storage.studies(), storage.create("new", "{}"));
-        assert!(matches!(read, Err(StorageError::Version { found: 2, .. })));
-        assert!(matches!(write, Err(StorageError::Version { found: 2, .. })));
+        assert!(matches!(read, Err(StorageError::Version { found: 3, .. })));
+        assert!(matches!(write, Err(StorageError::Version { found: 3, .. })));
+    }
+
+    /// A file as the first version wrote it: a trial with a value, one that failed, one that waits.
+    #[test]
+    fn a_file_of_version_1_keeps_its_trials_and_takes_reports() {
+        use crate::{Report, Teller, Told, Worker, verify};
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("study.db");
+        let connection = Connection::open(&path).unwrap();
+        let (mark, first) = (FORMAT.application_id, FORMAT.steps[0]);
+        let columns = "study, number, point, encoding, source, ask_seconds, attempts, asked_at_ms, started_at_ms, told_seq, \
+                       told_at_ms, value, failure_kind, failure_message";
+        connection
+            .execute_batch(&format!(
+                "PRAGMA application_id = {mark}; PRAGMA user_version = 1; {first}
+                 INSERT INTO studies VALUES (1, 'old', '{{}}');
+                 INSERT INTO trials ({columns}) VALUES
+                 (1, 0, '{{\"x\":0.5}}', x'01', 'own', 0.1, 1, 5, 6, 1, 7, -0.25, NULL, NULL),
+                 (1, 1, '{{\"x\":0.75}}', x'02', 'own', 0.1, 1, 5, 6, 2, 8, NULL, 'exit', 'status 3'),
+                 (1, 2, '{{\"x\":0.25}}', x'03', 'own', 0.1, 0, 5, NULL, NULL, NULL, NULL, NULL, NULL);"
+            ))
+            .unwrap();
+        drop(connection);
+        let refused = SqliteStorage::open(&path, Mode::Existing).unwrap_err();
+        assert!(refused.to_string().contains("fedbo storage upgrade"));
+        let report = upgrade(&path).unwrap();
+        assert_eq!((report.from, report.to), (1, 2));
+        assert_eq!(verify(&path).unwrap().problems, []);
+
+        let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+        let study = storage.studies().unwrap()[0].key;
+        let worker = Worker::of_this_process();
+        let claimed = storage.claim(study, &worker, None).unwrap().unwrap();
+        assert_eq!(claimed.number, 2);
+        let teller = Teller::Worker(&worker.id);
+        let at = |epoch, value| Report { epoch, value };
+        storage.report(study, 2, teller, at(3, 0.5)).unwrap();
+        let stopped = Told::Stopped {
+            epoch: 3,
+            value: 0.5,
+            because: "worse than the others".to_owned(),
+        };
+        storage.finish(study, 2, teller, &stopped).unwrap();
+        let trials = storage.trials(study).unwrap();
+        assert_eq!(trials[0].value(), Some(-0.25));
+        assert!(matches!(trials[1].told(), Some(Told::Failed { kind, .. }) if kind == "exit"));
+        assert_eq!(
+            (trials[2].told(), trials[2].value()),
+            (Some(&stopped), None)
+        );
+        assert_eq!(trials[2].reports, [at(3, 0.5)]);
+        assert_eq!(verify(&path).unwrap().problems, []);
     }
 }

@@ -144,6 +144,18 @@ impl Findings {
             self.trials(connection, id, &name)?;
         }
         let mut statement = connection.prepare(
+            "SELECT DISTINCT study, number FROM reports AS r WHERE NOT EXISTS
+             (SELECT 1 FROM trials AS t WHERE t.study = r.study AND t.number = r.number)",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (study, number): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let message = format!(
+                "there are reports of trial {number} of the study with key {study}, which is not there"
+            );
+            self.add(None, None, message);
+        }
+        let mut statement = connection.prepare(
             "SELECT DISTINCT study FROM trials WHERE study NOT IN (SELECT id FROM studies)",
         )?;
         let mut rows = statement.query([])?;
@@ -174,6 +186,9 @@ impl Findings {
             }
             next = next.max(number.saturating_add(1));
             for message in problems_of(row) {
+                self.add(Some(name), Some(number), message);
+            }
+            for message in problems_of_reports(connection, id, number, row)? {
                 self.add(Some(name), Some(number), message);
             }
             if let Ok(Some(seq)) = row.get::<_, Option<i64>>("told_seq") {
@@ -233,6 +248,15 @@ fn problems_of(row: &Row<'_>) -> Vec<String> {
 
     let (is_told, is_held) = (is_set(row, "told_seq"), is_set(row, "holder"));
     let (has_value, has_failure) = (is_set(row, "value"), is_set(row, "failure_kind"));
+    let was_stopped = is_set(row, "stopped_epoch");
+    demand(
+        is_set(row, "stopped_because") == was_stopped,
+        "its stop lacks an epoch or its grounds",
+    );
+    demand(
+        !was_stopped || (is_told && has_value),
+        "it was stopped without a value",
+    );
     demand(
         is_set(row, "failure_message") == has_failure,
         "its failure lacks a kind or a message",
@@ -284,6 +308,41 @@ fn problems_of(row: &Row<'_>) -> Vec<String> {
         );
     }
     problems
+}
+
+/// What is wrong with what a trial has reported.
+fn problems_of_reports(
+    connection: &Connection,
+    study: i64,
+    number: i64,
+    trial: &Row<'_>,
+) -> Result<Vec<&'static str>, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT epoch, value FROM reports WHERE study = ? AND number = ? ORDER BY epoch",
+    )?;
+    let mut rows = statement.query([study, number])?;
+    let mut problems = Vec::new();
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        let epoch = read::<u32>(row, "epoch").filter(|epoch| *epoch > 0);
+        let value = read::<f64>(row, "value").filter(|value| value.is_finite());
+        last = epoch.zip(value);
+        if last.is_none() {
+            problems.push("a report of it is no epoch with a finite value");
+        }
+    }
+    if last.is_some() && !is_set(trial, "told_seq") && !is_set(trial, "holder") {
+        problems.push("it has reports, but nobody evaluates it");
+    }
+    let (epoch, value) = (
+        read::<u32>(trial, "stopped_epoch"),
+        read::<f64>(trial, "value"),
+    );
+    let bits = |(epoch, value): (u32, f64)| (epoch, value.to_bits());
+    if is_set(trial, "stopped_epoch") && epoch.zip(value).map(bits) != last.map(bits) {
+        problems.push("it was stopped elsewhere than at its last report");
+    }
+    Ok(problems)
 }
 
 /// A column's value; `None` if it has none or one of another type.

@@ -1,6 +1,7 @@
 //! What a `study.toml` may say, and how its mistakes are named.
 
 use super::*;
+use crate::{EarlyStoppingSpec, StoppingRuleSpec};
 
 const WHOLE: &str = "\
 [study]
@@ -240,4 +241,129 @@ fn random_search_may_have_more_trials_than_a_surrogate_takes() {
     let text = WHOLE.replace("trials = 40", "trials = 9000");
     let text = text.replace("\"gp-ucb\"\nucb_multiplier = 1.5", "\"random\"");
     assert_eq!(load(&text).unwrap().n_trials, 9000);
+}
+
+const STOPPING: &str = "\
+[study]
+name = \"net\"
+direction = \"minimize\"
+trials = 40
+
+[space.rate]
+type = \"float\"
+low = 1e-4
+high = 1.0
+log = true
+
+[early_stopping]
+rule = \"median\"
+epochs = 50
+";
+
+#[test]
+fn early_stopping_has_a_strategy_and_settings_of_its_own() {
+    let study = load(STOPPING).unwrap();
+    assert_eq!(study.definition.strategy, StrategySpec::gp_ucb());
+    let spec = study.definition.early_stopping.unwrap();
+    assert_eq!(spec, EarlyStoppingSpec::median(50));
+    assert_eq!(study.stop_grace, Duration::from_secs(10));
+    let settings = "grace_s = 0.5\nwarmup_epochs = 3\ntrials_min = 0\n";
+    let study = load(&format!("{STOPPING}{settings}")).unwrap();
+    assert_eq!(study.stop_grace, Duration::from_millis(500));
+    let rule = StoppingRuleSpec::Median {
+        warmup_epochs: 3,
+        trials_min: 0,
+    };
+    assert_eq!(study.definition.early_stopping.unwrap().rule, rule);
+    let asha = STOPPING.replace("\"median\"", "\"asha\"") + "first_rung = 2\n";
+    let rule = StoppingRuleSpec::Asha {
+        reduction: 3,
+        first_rung: 2,
+    };
+    let study = load(&asha).unwrap();
+    assert_eq!(study.definition.early_stopping.unwrap().rule, rule);
+    let hyperband = STOPPING.replace("\"median\"", "\"hyperband\"") + "reduction = 4\n";
+    let rule = StoppingRuleSpec::Hyperband { reduction: 4 };
+    let study = load(&format!("{hyperband}[strategy]\nname = \"random\"\n")).unwrap();
+    assert_eq!(study.definition.early_stopping.unwrap().rule, rule);
+    assert_eq!(study.definition.strategy, StrategySpec::Random {});
+}
+
+#[test]
+fn mistakes_in_early_stopping_are_named_with_the_way_out() {
+    let cases = [
+        (
+            STOPPING.replace("median", "mediam"),
+            "line 13: early_stopping.rule = \"mediam\", expected \"median\", \"asha\", \"hyperband\" or \"bo-bos\" (did you mean \"median\"?)",
+        ),
+        (
+            STOPPING.replace("rule = \"median\"\n", ""),
+            "add rule = \"median\"",
+        ),
+        (
+            STOPPING.replace("epochs = 50\n", ""),
+            "add epochs = .., how many epochs a whole training has",
+        ),
+        (
+            STOPPING.replace("epochs = 50", "epochs = 1"),
+            "line 14: early_stopping.epochs = 1, expected a whole number from 2 to 1000000",
+        ),
+        (
+            format!("{STOPPING}first_rung = 3\n"),
+            "line 15: early_stopping.first_rung is for \"asha\"; remove it, or choose \"asha\" instead of \"median\"",
+        ),
+        (
+            format!("{STOPPING}reduction = 3\n"),
+            "early_stopping.reduction is for \"asha\" and \"hyperband\"; remove it, or choose \"asha\" or \"hyperband\" instead",
+        ),
+        (
+            format!("{STOPPING}epoch_cost = 3.0\n"),
+            "early_stopping.epoch_cost is for \"bo-bos\"",
+        ),
+        (
+            format!("{STOPPING}warmup_epochs = 50\n"),
+            "line 15: early_stopping.warmup_epochs = 50, expected a whole number below epochs = 50",
+        ),
+        (
+            STOPPING.replace("median", "asha") + "reduction = 1\n",
+            "line 15: early_stopping.reduction = 1, expected at least 2",
+        ),
+        (
+            format!("{STOPPING}grace_s = -1\n"),
+            "line 15: early_stopping.grace_s = -1, expected a number of seconds from 0 to 86400",
+        ),
+        (format!("{STOPPING}warmup = 3\n"), "warmup"),
+        (
+            format!("{STOPPING}[strategy]\nname = \"log-ei\"\n"),
+            "line 16: strategy \"log-ei\" does not go with [early_stopping]; choose \"gp-ucb\", \"random\" or \"sobol\"",
+        ),
+        (
+            format!("{STOPPING}[meta]\nstudies = [\"sqlite:old.db\"]\n"),
+            "[meta] does not go with [early_stopping]; remove one of them",
+        ),
+        (
+            format!("{STOPPING}[archive]\nfile = \"a.json\"\n"),
+            "[archive] does not go with [early_stopping]; remove one of them",
+        ),
+        (
+            STOPPING.replace("median", "bo-bos") + "bounds = [1.0, 0.0]\n",
+            "early_stopping.bounds = [1.0, 0.0], expected [LOW, HIGH]",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = load(&text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// A definition that an earlier version stored has no such key.
+#[test]
+fn a_definition_without_early_stopping_reads_and_writes_as_before() {
+    let definition = load(WHOLE).unwrap().definition;
+    let text = definition.to_text();
+    assert!(!text.contains("early_stopping"), "{text}");
+    assert_eq!(Definition::from_text("train", &text).unwrap(), definition);
+    let stopping = load(STOPPING).unwrap().definition;
+    let read = Definition::from_text("net", &stopping.to_text()).unwrap();
+    assert_eq!(read, stopping);
 }

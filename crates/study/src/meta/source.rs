@@ -146,6 +146,10 @@ impl OldSource {
                 "failed",
             ),
             (
+                count(&|state| matches!(state, TrialState::Told(Told::Stopped { .. }))),
+                "stopped early",
+            ),
+            (
                 count(&|state| !matches!(state, TrialState::Told(_))),
                 "not finished",
             ),

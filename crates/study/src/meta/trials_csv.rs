@@ -56,7 +56,8 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
         }
         seen.push(name);
     }
-    let (mut n_failed, mut n_open, mut n_without, mut direction) = (0, 0, 0, None);
+    let (mut n_failed, mut n_stopped, mut n_open) = (0, 0, 0);
+    let (mut n_without, mut direction) = (0, None);
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(broken)?;
@@ -78,6 +79,7 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
         let word = &record[value_at];
         match (state_at.and_then(|at| record.get(at)), word) {
             (Some("failed"), _) => n_failed += 1,
+            (Some("stopped"), _) => n_stopped += 1,
             (Some("running" | "waiting"), _) => n_open += 1,
             (_, "") => n_without += 1,
             (_, word) => match word.parse::<f64>() {
@@ -97,6 +99,7 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
     }
     let left_out = [
         (n_failed, "failed"),
+        (n_stopped, "stopped early"),
         (n_open, "not finished"),
         (n_without, "without a finite value"),
     ];
@@ -138,11 +141,12 @@ mod tests {
     #[test]
     fn an_export_is_read_with_what_is_left_out() {
         let old = read(
-            "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,x,parameter.value,kind\n\
-             0,complete,initial,0.5,,1,t,t,t,0.1,0.2,1e-3,7,\"a, b\"\n\
-             1,failed,own,,\"exit: 1\",1,t,t,t,0.1,0.2,0.5,8,c\n\
-             2,running,own,,,1,t,t,,0.1,,0.5,8,c\n\
-             3,complete,own,-1.25,,1,t,t,t,0.1,0.2,0.25,9,c\n",
+            "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,trained_epochs,x,parameter.value,kind\n\
+             0,complete,initial,0.5,,1,t,t,t,0.1,0.2,,1e-3,7,\"a, b\"\n\
+             1,failed,own,,\"exit: 1\",1,t,t,t,0.1,0.2,,0.5,8,c\n\
+             2,running,own,,,1,t,t,,0.1,,,0.5,8,c\n\
+             3,complete,own,-1.25,,1,t,t,t,0.1,0.2,9,0.25,9,c\n\
+             4,stopped,own,-9.5,,1,t,t,t,0.1,0.2,4,0.25,9,c\n",
         )
         .unwrap();
         assert_eq!(old.parameters, ["x", "value", "kind"]);
@@ -155,7 +159,7 @@ mod tests {
             ]
         );
         let words: Vec<String> = old.left_out.iter().map(ToString::to_string).collect();
-        assert_eq!(words, ["1 failed", "1 not finished"]);
+        assert_eq!(words, ["1 failed", "1 stopped early", "1 not finished"]);
         assert_eq!((old.direction, old.space), (None, None));
     }
 

@@ -4,11 +4,13 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::early_stopping::{
     AshaRule, AshaSettings, BoBos, Boca, BosSettings, CurvePredictionRule, CurvePredictionSettings,
-    EpochGpUcb, EpochGpUcbSettings, MedianRule, MedianSettings, WrongStopLoss,
+    EpochGpUcb, EpochGpUcbSettings, EpochScale, MedianRule, MedianSettings, WrongStopLoss,
 };
 use fedbo_algorithms::{
-    Domain, GpUcb, GpUcbSettings, RandomSearch, Repeats, SurrogateSettings, UcbMultiplier,
+    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, RandomSearch, Refit, Repeats,
+    SurrogateSettings, UcbMultiplier,
 };
+use fedbo_gp::FitCriterion;
 use fedbo_space::Space;
 use fedbo_streams::{Purpose, Seed};
 
@@ -25,6 +27,8 @@ pub(super) enum Method {
     EpochGpUcb,
     /// BO-BOS whose K_1 is divided by this from trial to trial.
     BoBos(f64),
+    /// The same with the epoch's coordinate n/N, as in the thesis.
+    BoBosLinear(f64),
     /// BO-BOS as in the authors' code.
     BoBosAuthors,
     /// BO-BOS with α and β by the Bayesian update, as the text has it.
@@ -55,26 +59,6 @@ pub(super) const SCHEDULE_B: f64 = 0.95;
 pub(super) const BO_BOS: &str = "bo-bos b";
 pub(super) const GP_UCB: &str = "gp-ucb";
 
-/// The arms of `bos-logistic`: Fig. 4.1, its rivals and controls.
-pub(super) const ALL: [Arm; 16] = [
-    (GP_UCB, Method::GpUcb),
-    ("bo-bos a", Method::BoBos(0.89)),
-    (BO_BOS, Method::BoBos(SCHEDULE_B)),
-    ("bo-bos c", Method::BoBos(0.99)),
-    ("bo-bos d", Method::BoBos(1.0)),
-    ("bo-bos authors", Method::BoBosAuthors),
-    ("bo-bos update", Method::BoBosUpdate),
-    ("random", Method::Random),
-    ("hyperband", Method::Hyperband),
-    ("asha", Method::Asha),
-    ("asha gp", Method::AshaGp),
-    ("median gp", Method::MedianGp),
-    ("boca", Method::Boca),
-    ("lc prediction", Method::Prediction),
-    ("gp-ucb epochs", Method::EpochGpUcb),
-    ("dealt stops", Method::DealtStops(SCHEDULE_B)),
-];
-
 /// Pairs of an arm and what it is compared with.
 pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     let names: Vec<&str> = arms.iter().map(|(name, _)| *name).collect();
@@ -103,23 +87,57 @@ pub(super) struct Setup {
     pub(super) n_epochs: usize,
     /// Root of the arm's randomness, the same for all arms of a run.
     pub(super) seed: Seed,
+    pub(super) modelling: Modelling,
     /// What values can be, and how a trial's problem is set, but for K_1.
     pub(super) bos: BosSettings,
 }
 
-/// β_t of the thesis' experiments.
-const UCB: UcbMultiplier = UcbMultiplier::Logarithmic;
+/// How the arms with a Gaussian process model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Modelling {
+    /// As our studies do, with β = 2.
+    Ours,
+    /// As in the thesis and its authors' code: one length scale for all coordinates, n/N among them, hyperparameters of the largest
+    /// evidence every ten observations, β_t = 0.2 d ln 2t. Outputs are standardized; the authors take them raw.
+    Paper,
+}
 
 impl Setup {
     fn domain(&self) -> Domain {
         Domain::Space(self.space.clone())
     }
 
+    fn ucb(&self) -> UcbMultiplier {
+        match self.modelling {
+            Modelling::Ours => UcbMultiplier::Constant(2.0),
+            Modelling::Paper => UcbMultiplier::LogarithmicSquare,
+        }
+    }
+
+    /// The model of so many coordinates beside those of the space.
+    fn surrogate(&self, n_further: usize) -> SurrogateSettings {
+        match (self.modelling, n_further) {
+            (Modelling::Ours, 0) => SurrogateSettings::for_space(&self.space, true),
+            (Modelling::Ours, _) => SurrogateSettings::for_trainings(&self.space),
+            (Modelling::Paper, _) => {
+                let mut settings = SurrogateSettings::default_for(self.space.dim() + n_further);
+                if let HyperparameterPolicy::Fitted { options, refit, .. } =
+                    &mut settings.hyperparameters
+                {
+                    options.isotropic = true;
+                    options.criterion = FitCriterion::MaximumLikelihood;
+                    *refit = Refit::Every(10);
+                }
+                settings
+            }
+        }
+    }
+
     fn gp_ucb(&self) -> anyhow::Result<GpUcb> {
         let dim = self.space.dim();
         let settings = GpUcbSettings {
-            surrogate: SurrogateSettings::for_space(&self.space, true),
-            ucb_multiplier: UCB,
+            surrogate: self.surrogate(0),
+            ucb_multiplier: self.ucb(),
             repeats: Repeats::Avoid,
             ..GpUcbSettings::for_study(dim, true)
         };
@@ -127,9 +145,23 @@ impl Setup {
     }
 
     fn epoch_settings(&self) -> EpochGpUcbSettings {
+        let settings = EpochGpUcbSettings::for_study(&self.space, false, self.n_epochs);
         EpochGpUcbSettings {
-            ucb_multiplier: UCB,
-            ..EpochGpUcbSettings::for_study(&self.space, false, self.n_epochs)
+            surrogate: self.surrogate(1),
+            ucb_multiplier: self.ucb(),
+            epoch_scale: match self.modelling {
+                Modelling::Ours => settings.epoch_scale,
+                Modelling::Paper => EpochScale::Linear,
+            },
+            ..settings
+        }
+    }
+
+    /// The epoch's coordinate as in the thesis.
+    fn linear_settings(&self) -> EpochGpUcbSettings {
+        EpochGpUcbSettings {
+            epoch_scale: EpochScale::Linear,
+            ..self.epoch_settings()
         }
     }
 
@@ -141,9 +173,13 @@ impl Setup {
         )?)
     }
 
-    fn bo_bos(&self, settings: BosSettings) -> anyhow::Result<Box<dyn Tuner>> {
+    fn bo_bos(
+        &self,
+        strategy: EpochGpUcbSettings,
+        settings: BosSettings,
+    ) -> anyhow::Result<Box<dyn Tuner>> {
         Ok(Box::new(Bos {
-            bo_bos: BoBos::new(self.domain(), self.epoch_settings(), settings, self.seed)?,
+            bo_bos: BoBos::new(self.domain(), strategy, settings, self.seed)?,
             dim: self.space.dim(),
             seed: self.seed,
             rule: None,
@@ -205,17 +241,27 @@ impl Setup {
         let mut tuner = match method {
             Method::GpUcb => self.ruled(Proposals::Final(self.gp_ucb()?), None),
             Method::EpochGpUcb => self.ruled(Proposals::Epochs(self.epoch_gp_ucb()?), None),
-            Method::BoBos(divisor) => self.bo_bos(self.scheduled(divisor))?,
-            Method::BoBosAuthors => self.bo_bos(self.bos.as_in_authors_code())?,
-            Method::BoBosUpdate => self.bo_bos(BosSettings {
-                fit: fedbo_gp::DecayFit::BayesianUpdate {
-                    shape: 0.0,
-                    rate: 0.0,
-                    noise_variance: 1e-3,
+            Method::BoBos(divisor) => {
+                self.bo_bos(self.epoch_settings(), self.scheduled(divisor))?
+            }
+            Method::BoBosLinear(divisor) => {
+                self.bo_bos(self.linear_settings(), self.scheduled(divisor))?
+            }
+            Method::BoBosAuthors => {
+                self.bo_bos(self.linear_settings(), self.bos.as_in_authors_code())?
+            }
+            Method::BoBosUpdate => self.bo_bos(
+                self.epoch_settings(),
+                BosSettings {
+                    fit: fedbo_gp::DecayFit::BayesianUpdate {
+                        shape: 0.0,
+                        rate: 0.0,
+                        noise_variance: 1e-3,
+                    },
+                    level_variance: 0.0,
+                    ..self.scheduled(SCHEDULE_B)
                 },
-                level_variance: 0.0,
-                ..self.scheduled(SCHEDULE_B)
-            })?,
+            )?,
             Method::DealtStops(divisor) => {
                 let (course, ended) = self.run(Method::BoBos(divisor), run, stop)?;
                 if ended == Ended::Interrupted {
@@ -253,7 +299,7 @@ impl Setup {
                 boca: Boca::new(
                     self.domain(),
                     EpochGpUcbSettings {
-                        ucb_multiplier: UCB,
+                        ucb_multiplier: self.ucb(),
                         ..Boca::for_study(&self.space, false, self.n_epochs)
                     },
                     self.seed,

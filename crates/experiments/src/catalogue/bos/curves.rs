@@ -7,15 +7,16 @@ use fedbo_problems::{CurveFamily, LearningCurves, TrainingProblem};
 use fedbo_report::{Metric, Scale};
 
 use super::super::{Finding, Progress, RunOptions};
-use super::arms::{Arm, BO_BOS, GP_UCB, Method, SCHEDULE_B};
+use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
 
 pub(in super::super) const DEFAULT_RUNS: u32 = 20;
 
-const ARMS: [Arm; 11] = [
+const ARMS: [Arm; 12] = [
     (GP_UCB, Method::GpUcb),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),
     ("bo-bos d", Method::BoBos(1.0)),
+    ("bo-bos update", Method::BoBosUpdate),
     ("hyperband", Method::Hyperband),
     ("asha", Method::Asha),
     ("asha gp", Method::AshaGp),
@@ -46,6 +47,7 @@ pub(in super::super) fn run(
             },
             problem: Box::new(problem),
             arms: ARMS.to_vec(),
+            modelling: Modelling::Ours,
             n_initial: 6,
             budget: 1500,
             shown: None,
@@ -55,6 +57,7 @@ pub(in super::super) fn run(
         name: "bos-curves",
         title: "Synthetic learning curves: regret of the best error".into(),
         y_label: "simple regret".into(),
+        value_label: "error",
         scale: Scale::Log,
         metric: Metric::Regret,
         checkpoints: vec![500, 1000, 1500],

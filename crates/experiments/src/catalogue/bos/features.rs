@@ -7,7 +7,7 @@ use fedbo_problems::{FeatureSelection, TrainingProblem};
 use fedbo_report::{Metric, Scale};
 
 use super::super::{Finding, Progress, RunOptions};
-use super::arms::{Arm, BO_BOS, GP_UCB, Method};
+use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling};
 use super::{Configuration, Plan};
 
 pub(in super::super) const DEFAULT_RUNS: u32 = 10;
@@ -35,6 +35,7 @@ pub(in super::super) fn run(
         name: "bos-features",
         title: "Boosting with forward feature selection: best validation error".into(),
         y_label: "best validation error".into(),
+        value_label: "validation error",
         scale: Scale::Linear,
         metric: Metric::Best,
         checkpoints: vec![i64::try_from(10 * n_epochs)?, i64::try_from(20 * n_epochs)?],
@@ -43,6 +44,7 @@ pub(in super::super) fn run(
             problem: Box::new(problem),
             optimum: None,
             arms: ARMS.to_vec(),
+            modelling: Modelling::Ours,
             n_initial: 6,
             budget: 20 * n_epochs,
             bos: BosSettings {

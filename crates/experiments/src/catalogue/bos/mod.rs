@@ -26,7 +26,7 @@ use fedbo_space::Point;
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
-use self::arms::{Arm, GP_UCB, Setup, pairs};
+use self::arms::{Arm, GP_UCB, Modelling, Setup, pairs};
 use self::training_run::{TrainingRun, TrialCourse};
 use self::wrong_stops::StopCount;
 use super::jobs::{Job, conclude, run_jobs};
@@ -42,6 +42,7 @@ struct Configuration {
     /// Best value of a whole training, where known.
     optimum: Option<f64>,
     arms: Vec<Arm>,
+    modelling: Modelling,
     n_initial: usize,
     /// Epochs after which no trial begins.
     budget: usize,
@@ -59,6 +60,8 @@ struct Plan {
     name: &'static str,
     title: String,
     y_label: String,
+    /// What a value is.
+    value_label: &'static str,
     scale: Scale,
     metric: Metric,
     /// Epochs at which arms are compared.
@@ -123,7 +126,7 @@ impl Plan {
                 notes.extend(self.tables(index, configuration, &rows, &book, options.seed)?);
             }
             if let Some(first) = self.configurations.first() {
-                pictures::write(first, &book, &options.out)?;
+                pictures::write(first, &book, self.value_label, &options.out)?;
             }
         }
         notes.extend(self.notes.iter().cloned());
@@ -301,12 +304,13 @@ impl Configuration {
             initial: &initial,
             budget: self.budget,
             optimum: self.optimum,
-            shown: self.shown.as_deref(),
+            shown: self.shown.as_ref(),
         };
         let setup = Setup {
             space: self.problem.space().clone(),
             n_epochs: self.problem.n_epochs(),
             seed,
+            modelling: self.modelling,
             bos: self.bos,
         };
         setup.run(arm.1, &run, stop)

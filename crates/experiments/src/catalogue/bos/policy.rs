@@ -7,7 +7,7 @@ use fedbo_problems::Swimmer;
 use fedbo_report::{Metric, Scale};
 
 use super::super::{Finding, Progress, RunOptions};
-use super::arms::{Arm, BO_BOS, GP_UCB, Method, SCHEDULE_B};
+use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
 
 pub(in super::super) const DEFAULT_RUNS: u32 = 10;
@@ -36,6 +36,7 @@ pub(in super::super) fn run(
             problem: Box::new(problem),
             optimum: None,
             arms: ARMS.to_vec(),
+            modelling: Modelling::Ours,
             n_initial: 6,
             budget: N_EPISODES * n_epochs,
             bos: BosSettings::for_epochs(n_epochs),
@@ -52,6 +53,7 @@ pub(in super::super) fn run(
         name: "bos-policy",
         title: "A swimmer's linear policy: best return of a whole episode".into(),
         y_label: "best undiscounted return".into(),
+        value_label: "discounted return",
         scale: Scale::Linear,
         metric: Metric::Best,
         checkpoints: vec![1000, 2000],

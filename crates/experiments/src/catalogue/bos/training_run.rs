@@ -13,6 +13,7 @@ use fedbo_report::Row;
 use fedbo_space::Point;
 use fedbo_streams::{Purpose, Seed};
 
+use super::Shown;
 use super::tuner::{Asked, Running, Tuner};
 use crate::session::Ended;
 use crate::tally::{Tally, Unit};
@@ -30,7 +31,7 @@ pub(super) struct TrainingRun<'a> {
     /// Best value of a whole training, where known.
     pub(super) optimum: Option<f64>,
     /// What is shown of a whole training in place of its value; nothing then of others.
-    pub(super) shown: Option<&'a (dyn Fn(&Point, u64) -> Option<f64> + Send + Sync)>,
+    pub(super) shown: Option<&'a Shown>,
 }
 
 /// A trial of a run, with what it would have come to.

@@ -1,0 +1,86 @@
+//! `fedbo report`: what a trial by hand has reached as it trains, and whether it goes on.
+
+use fedbo_algorithms::early_stopping::Verdict;
+use fedbo_study::StudyError;
+use serde::Serialize;
+
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::study_ref::StudyRef;
+
+/// Report the value of a trial after an epoch of its training, and ask whether to go on
+///
+/// For trials that were asked for by hand, of a study with [early_stopping]. Prints `continue`, or `stop: ` and why: then the trial
+/// is told as stopped, and there is nothing more to tell. When the command ends, the report is on the disk. Reporting the same
+/// twice is no mistake; epochs must ascend.
+#[derive(clap::Args)]
+pub(crate) struct Report {
+    #[command(flatten)]
+    study: StudyRef,
+    /// Number of the trial
+    trial: u64,
+    /// The epoch, counted from 1
+    epoch: u32,
+    /// The value after it
+    #[arg(allow_hyphen_values = true, value_parser = parse_value)]
+    value: f64,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct ReportRecord<'a> {
+    trial: u64,
+    epoch: u32,
+    value: f64,
+    /// `continue` or `stop`.
+    verdict: &'static str,
+    because: Option<&'a str>,
+}
+
+impl Report {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let (number, epoch, value) = (self.trial, self.epoch, self.value);
+        let opened = self.study.stored()?;
+        let word = &opened.word;
+        let judged = opened.study.report(number, epoch, value);
+        let verdict = judged.map_err(|error| match &error {
+            StudyError::NotFinite { value } => BadInput(format!(
+                "the value {value} is not a finite number; tell a failure instead: fedbo tell {word} {number} --failed REASON"
+            ))
+            .into(),
+            _ => anyhow::Error::from(error),
+        })?;
+        let because = match &verdict {
+            Verdict::Continue => None,
+            Verdict::Stop { because } => Some(because.as_str()),
+        };
+        if self.json {
+            let record = ReportRecord {
+                trial: number,
+                epoch,
+                value,
+                verdict: if because.is_some() {
+                    "stop"
+                } else {
+                    "continue"
+                },
+                because,
+            };
+            console::result(&serde_json::to_string(&record)?)?;
+            return Ok(Exit::Done);
+        }
+        console::result(&match because {
+            None => "continue".to_owned(),
+            Some(because) => format!("stop: {because}"),
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+fn parse_value(text: &str) -> Result<f64, String> {
+    text.trim()
+        .parse()
+        .map_err(|_| "expected a number".to_owned())
+}

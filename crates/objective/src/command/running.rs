@@ -1,0 +1,240 @@
+//! A started command: its process group, what it has printed, and its end.
+
+use std::io::{ErrorKind, Read, Write as _};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
+};
+
+use super::lines::{Lines, Said};
+use crate::Failure;
+
+/// Bytes kept from the end of each output: a value stands in the last line, a cause in the last words.
+pub(super) const TAIL_BYTES: usize = 64 * 1024;
+/// Longest time between two looks at the stop flag, the deadline and the command's state.
+pub(super) const TICK: Duration = Duration::from_millis(20);
+/// Bytes read after the command's end at most, should a process that escaped its group go on writing.
+const REST_BYTES: usize = 16 * 1024 * 1024;
+
+/// A started command: its process group and what it has printed so far.
+///
+/// The group is signalled only while its leader is not yet reaped, so its number cannot belong to another group.
+pub(super) struct Running {
+    child: Child,
+    group: Pid,
+    stdin: Option<ChildStdin>,
+    pub(super) stdout: Output<ChildStdout>,
+    stderr: Output<ChildStderr>,
+    /// Pause while both outputs are closed and the command still runs; grows up to [`TICK`].
+    pause: Duration,
+    reaped: bool,
+}
+
+impl Running {
+    /// With `lines`, what it says on standard output is read as it comes.
+    pub(super) fn new(mut child: Child, lines: Option<Lines>) -> Self {
+        Self {
+            group: Pid::from_child(&child),
+            stdin: child.stdin.take(),
+            stdout: Output::new(child.stdout.take(), lines),
+            stderr: Output::new(child.stderr.take(), None),
+            child,
+            pause: Duration::from_micros(200),
+            reaped: false,
+        }
+    }
+
+    /// Whether the leader has ended; leaves it unreaped.
+    pub(super) fn has_ended(&self) -> Result<bool, Failure> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        loop {
+            match waitid(WaitId::Pid(self.group), options) {
+                Ok(status) => return Ok(status.as_ref().is_some_and(is_end)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(lost(&error)),
+            }
+        }
+    }
+
+    /// Keeps the tails of what is printed within `wait`; returns at the first print, at the latest after `wait`.
+    pub(super) fn listen(&mut self, wait: Duration) -> Result<usize, Failure> {
+        let mut ready = [false; 2];
+        {
+            let mut waited = Vec::with_capacity(2);
+            if let Some(pipe) = &self.stdout.pipe {
+                waited.push((0, PollFd::new(pipe, PollFlags::IN)));
+            }
+            if let Some(pipe) = &self.stderr.pipe {
+                waited.push((1, PollFd::new(pipe, PollFlags::IN)));
+            }
+            if waited.is_empty() {
+                std::thread::sleep(self.pause.min(wait));
+                self.pause = (self.pause * 2).min(TICK);
+                return Ok(0);
+            }
+            let (which, mut fds): (Vec<usize>, Vec<_>) = waited.into_iter().unzip();
+            let timeout = Timespec {
+                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: wait.subsec_nanos().into(),
+            };
+            match poll(&mut fds, Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(lost(&error)),
+            }
+            for (index, fd) in which.into_iter().zip(&fds) {
+                ready[index] = !fd.revents().is_empty();
+            }
+        }
+        let mut n_read = 0;
+        if ready[0] {
+            n_read += self.stdout.read()?;
+        }
+        if ready[1] {
+            n_read += self.stderr.read()?;
+        }
+        Ok(n_read)
+    }
+
+    /// Asks the group to end, and waits up to `grace` for its leader to do so.
+    pub(super) fn terminate(&mut self, grace: Duration) -> Result<(), Failure> {
+        self.signal(Signal::TERM);
+        let asked = Instant::now();
+        while asked.elapsed() < grace && !self.has_ended()? {
+            self.listen(TICK)?;
+        }
+        Ok(())
+    }
+
+    /// Kills what is left of the group, reads what is left in the pipes, and reaps the leader.
+    pub(super) fn finish(mut self) -> Result<Finished, Failure> {
+        self.signal(Signal::KILL);
+        while !self.has_ended()? {
+            self.listen(TICK)?;
+        }
+        let mut n_rest = 0;
+        while n_rest < REST_BYTES {
+            let open = [self.stdout.pipe.is_some(), self.stderr.pipe.is_some()];
+            if open == [false, false] {
+                break;
+            }
+            let n_read = self.listen(Duration::ZERO)?;
+            let still_open = [self.stdout.pipe.is_some(), self.stderr.pipe.is_some()];
+            if n_read == 0 && open == still_open {
+                break; // a process that left the group holds the pipe: nothing of ours will come
+            }
+            n_rest += n_read;
+        }
+        let status = self.child.wait().map_err(|error| lost(&error))?;
+        self.reaped = true;
+        Ok(Finished {
+            status,
+            said: self.said(),
+            stdout: std::mem::take(&mut self.stdout.tail),
+            stderr: std::mem::take(&mut self.stderr.tail),
+        })
+    }
+
+    /// What it has said about its training since the last call.
+    pub(super) fn said(&mut self) -> Vec<Said> {
+        let lines = self.stdout.lines.as_mut();
+        lines.map(Lines::said).unwrap_or_default()
+    }
+
+    /// Asks the leader to stop its training: by a signal, else by the line `stop` on its standard input.
+    pub(super) fn ask_to_stop(&mut self, by: Option<Signal>) {
+        // Either fails only when nobody is left to hear it; five bytes always fit into an empty pipe.
+        match (by, self.stdin.take()) {
+            (Some(signal), stdin) => {
+                self.stdin = stdin;
+                let _ = kill_process(self.group, signal);
+            }
+            (None, Some(mut stdin)) => {
+                let _ = stdin.write_all(b"stop\n");
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Fails only when nobody is left to receive it.
+        let _ = kill_process_group(self.group, signal);
+    }
+}
+
+/// A command that has ended, and what it left behind.
+pub(super) struct Finished {
+    pub(super) status: ExitStatus,
+    /// What it has said about its training and was not heard yet.
+    pub(super) said: Vec<Said>,
+    /// Tail of standard output.
+    pub(super) stdout: Vec<u8>,
+    /// Tail of standard error.
+    pub(super) stderr: Vec<u8>,
+}
+
+impl Drop for Running {
+    /// Leaves nothing behind, also when an error ended the trial early.
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn is_end(status: &WaitIdStatus) -> bool {
+    status.exited() || status.killed() || status.dumped()
+}
+
+fn lost(error: &dyn std::error::Error) -> Failure {
+    Failure::Lost {
+        message: error.to_string(),
+    }
+}
+
+/// One output of the command, of which only the tail is kept.
+pub(super) struct Output<R> {
+    pipe: Option<R>,
+    pub(super) tail: Vec<u8>,
+    lines: Option<Lines>,
+}
+
+impl<R: Read + AsFd> Output<R> {
+    fn new(pipe: Option<R>, lines: Option<Lines>) -> Self {
+        let tail = Vec::new();
+        Self { pipe, tail, lines }
+    }
+
+    /// Reads once, which does not block when `poll` has reported the pipe; closes it at its end.
+    fn read(&mut self) -> Result<usize, Failure> {
+        let Some(pipe) = &mut self.pipe else {
+            return Ok(0);
+        };
+        let mut chunk = [0; 8192];
+        match pipe.read(&mut chunk) {
+            Ok(0) => {
+                self.pipe = None;
+                if let Some(lines) = &mut self.lines {
+                    lines.end();
+                }
+                Ok(0)
+            }
+            Ok(n) => {
+                if self.tail.len() + n > 2 * TAIL_BYTES {
+                    self.tail.drain(..self.tail.len() - TAIL_BYTES);
+                }
+                self.tail.extend_from_slice(&chunk[..n]);
+                if let Some(lines) = &mut self.lines {
+                    lines.take_in(&chunk[..n]);
+                }
+                Ok(n)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
+            Err(error) => Err(lost(&error)),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Commands that report as they train, each played by a small shell script.
+
+use std::sync::Mutex;
+
+use fedbo_space::ParameterSpec;
+
+use super::*;
+
+/// No script here needs longer, on however busy a machine, unless something hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+const TRIAL: TrialId = TrialId { agent: 0, trial: 7 };
+
+/// Stops at an epoch, and remembers all that it hears.
+#[derive(Default)]
+struct Coach {
+    stops_at: u32,
+    reports: Mutex<Vec<(u32, f64)>>,
+    unusable: Mutex<Vec<String>>,
+    killed: Mutex<Vec<Duration>>,
+}
+
+impl Coach {
+    fn stopping_at(epoch: u32) -> Self {
+        Self {
+            stops_at: epoch,
+            ..Self::default()
+        }
+    }
+
+    fn epochs(&self) -> Vec<u32> {
+        let reports = self.reports.lock().unwrap();
+        reports.iter().map(|(epoch, _)| *epoch).collect()
+    }
+}
+
+impl Monitor for Coach {
+    fn report(&self, epoch: u32, value: f64) -> Signal {
+        self.reports.lock().unwrap().push((epoch, value));
+        match epoch == self.stops_at || value.is_nan() {
+            true => Signal::Stop,
+            false => Signal::Continue,
+        }
+    }
+
+    fn unusable(&self, why: &str) {
+        self.unusable.lock().unwrap().push(why.to_owned());
+    }
+
+    fn killed(&self, grace: Duration) {
+        self.killed.lock().unwrap().push(grace);
+    }
+}
+
+fn space() -> Space {
+    Space::from_specs([("x", &ParameterSpec::float(0.0, 1.0))]).unwrap()
+}
+
+fn shell(script: &str) -> CommandObjective {
+    let spec = CommandSpec {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        ..CommandSpec::default()
+    };
+    CommandObjective::new(&spec, &space(), Arc::new(AtomicBool::new(false))).unwrap()
+}
+
+fn train(objective: &CommandObjective, coach: &Coach) -> Trained {
+    let point = Point::new(vec![("x".to_owned(), fedbo_space::Value::Float(0.5))]);
+    let began = Instant::now();
+    let trained = objective.train(&point, TRIAL, coach);
+    assert!(began.elapsed() < PATIENCE, "it hung");
+    trained
+}
+
+/// Prints a report for each epoch up to `$1`, and waits a little after each.
+const REPORTS: &str = r#"
+report() { echo "{\"epoch\": $1, \"value\": 0.$1}"; }
+"#;
+
+#[test]
+fn a_script_that_is_not_stopped_ends_with_its_last_line() {
+    let coach = Coach::default();
+    let script = format!("{REPORTS} for i in 1 2 3; do report $i; done; echo log; echo 0.75");
+    assert_eq!(
+        train(&shell(&script), &coach),
+        Trained::Ended(Outcome::Value(0.75))
+    );
+    let expected = [(1, 0.1), (2, 0.2), (3, 0.3)];
+    assert_eq!(*coach.reports.lock().unwrap(), expected);
+    // The last report serves as the value too.
+    let script = format!("{REPORTS} for i in 1 2 3; do report $i; done");
+    let trained = train(&shell(&script), &Coach::default());
+    assert_eq!(trained, Trained::Ended(Outcome::Value(0.3)));
+    // And what fails fails as ever.
+    let script = format!("{REPORTS} report 1; echo broken >&2; exit 3");
+    let trained = train(&shell(&script), &Coach::default());
+    assert!(
+        matches!(&trained, Trained::Ended(Outcome::Failed(Failure::Exit { code: 3, stderr })) if stderr == "broken"),
+        "{trained:?}"
+    );
+}
+
+/// Each report is heard as it comes, not when the script has ended.
+#[test]
+fn a_script_hears_that_it_is_stopped_and_may_save() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("saved");
+    let coach = Coach::stopping_at(2);
+    let script = format!(
+        "{REPORTS} report 1; report 2; read word; echo \"$word\" > {}; report 3; exit 1",
+        saved.display()
+    );
+    assert_eq!(train(&shell(&script), &coach), Trained::Stopped);
+    assert_eq!(std::fs::read_to_string(saved).unwrap(), "stop\n");
+    assert_eq!(coach.epochs(), [1, 2], "what comes later is not heard");
+    assert!(coach.killed.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_script_is_stopped_by_the_signal_that_it_has_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for signal in ["USR1", "INT", "TERM", "USR2"] {
+        let saved = folder.path().join(signal);
+        let coach = Coach::stopping_at(1);
+        let script = format!(
+            "{REPORTS} trap 'echo saved > {}; exit 0' {signal}
+             echo '{{\"stop_by\": \"SIG{signal}\"}}'; report 1
+             while :; do sleep 0.02; done",
+            saved.display()
+        );
+        assert_eq!(train(&shell(&script), &coach), Trained::Stopped);
+        assert_eq!(std::fs::read_to_string(saved).unwrap(), "saved\n");
+        assert!(coach.killed.lock().unwrap().is_empty(), "{signal}");
+    }
+}
+
+#[test]
+fn a_script_that_goes_on_is_killed_after_its_grace_and_its_children_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid_file = folder.path().join("pid");
+    let coach = Coach::stopping_at(1);
+    let grace = Duration::from_millis(300);
+    let script = format!(
+        "{REPORTS} trap '' TERM; sleep 60 & echo $! > {}; report 1; wait; while :; do sleep 1; done",
+        pid_file.display()
+    );
+    let began = Instant::now();
+    let trained = train(&shell(&script).with_stop_grace(grace), &coach);
+    assert_eq!(trained, Trained::Stopped);
+    assert!(began.elapsed() >= grace + GRACE, "{:?}", began.elapsed());
+    assert_eq!(*coach.killed.lock().unwrap(), [grace]);
+    let pid = std::fs::read_to_string(pid_file).unwrap();
+    let process = format!("/proc/{}", pid.trim());
+    while std::path::Path::new(&process).exists() {
+        assert!(began.elapsed() < PATIENCE, "its child lives");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Stopping depends on what was reported, not on how fast: a script that has ended meanwhile was stopped all the same.
+#[test]
+fn a_script_that_was_faster_than_its_stop_is_stopped() {
+    let coach = Coach::stopping_at(2);
+    let script = format!("{REPORTS} for i in 1 2 3 4 5; do report $i; done; echo 0.9");
+    assert_eq!(train(&shell(&script), &coach), Trained::Stopped);
+    assert_eq!(coach.epochs(), [1, 2]);
+}
+
+#[test]
+fn a_report_without_a_number_is_passed_on_and_bad_epochs_are_named() {
+    let coach = Coach::default();
+    let script = "echo '{\"epoch\": 0, \"value\": 1}'; echo '{\"epoch\": 1, \"value\": 1}'
+                  echo '{\"epoch\": 2, \"value\": NaN}'; cat > /dev/null; echo 1";
+    assert_eq!(train(&shell(script), &coach), Trained::Stopped);
+    assert_eq!(coach.epochs(), [1, 2]);
+    let unusable = coach.unusable.lock().unwrap();
+    assert!(
+        unusable.len() == 1 && unusable[0].contains("epoch 0"),
+        "{unusable:?}"
+    );
+}
+
+/// Without a monitor nothing is different from before: standard input is empty and lines are only lines.
+#[test]
+fn who_does_not_train_has_no_standard_input() {
+    let script = format!("{REPORTS} report 1; cat; echo 0.5");
+    let point = Point::new(vec![("x".to_owned(), fedbo_space::Value::Float(0.5))]);
+    assert_eq!(shell(&script).evaluate(&point, TRIAL), Outcome::Value(0.5));
+}
+
+#[test]
+fn the_stop_flag_and_the_timeout_end_a_training_too() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let spec = |script: &str, timeout| CommandSpec {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        directory: None,
+        timeout,
+    };
+    let script = format!("{REPORTS} report 1; sleep 60");
+    let timeout = Some(Duration::from_millis(200));
+    let objective = CommandObjective::new(&spec(&script, timeout), &space(), stop.clone()).unwrap();
+    let trained = train(&objective, &Coach::default());
+    assert!(
+        matches!(
+            trained,
+            Trained::Ended(Outcome::Failed(Failure::TimedOut { .. }))
+        ),
+        "{trained:?}"
+    );
+    let objective = CommandObjective::new(&spec(&script, None), &space(), stop.clone()).unwrap();
+    let coach = Coach::default();
+    let trained = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while coach.epochs().is_empty() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        train(&objective, &coach)
+    });
+    assert_eq!(trained, Trained::Ended(Outcome::Interrupted));
+}

@@ -1,0 +1,51 @@
+//! What a trial that reports as it trains talks to.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Outcome;
+
+/// Hears what a trial reports as it trains, and says whether it goes on.
+pub trait Monitor: Sync {
+    /// The value after an epoch, counted from 1, in the objective's own sign; NaN or infinite where training went astray. After
+    /// the first [`Signal::Stop`] all further ones are answered with it.
+    fn report(&self, epoch: u32, value: f64) -> Signal;
+
+    /// The trial said something about its training that cannot be used; `why` completes "trial 7: ..".
+    fn unusable(&self, _why: &str) {}
+
+    /// The trial was asked to stop, did not end within `grace`, and was killed.
+    fn killed(&self, _grace: Duration) {}
+}
+
+/// Whether a trial goes on.
+#[must_use = "a trial that is stopped should end soon: its value is not used"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// It trains on.
+    Continue,
+    /// It is stopped: it may save what it likes, and ends.
+    Stop,
+}
+
+impl Signal {
+    /// Whether the trial is stopped.
+    pub fn stops(self) -> bool {
+        self == Self::Stop
+    }
+}
+
+/// How the training of a trial ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trained {
+    /// By itself.
+    Ended(Outcome),
+    /// As its monitor has told it to; what it did after that is of no account.
+    Stopped,
+}
+
+impl fmt::Debug for dyn Monitor + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Monitor")
+    }
+}

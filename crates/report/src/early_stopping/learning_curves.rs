@@ -1,0 +1,147 @@
+//! `learning-curves`: the value of every training, epoch by epoch, and where early stopping ended it (thesis Fig. A.3).
+
+mod drawing;
+
+use std::path::{Path, PathBuf};
+
+use fedbo_space::Direction;
+
+use self::drawing::Drawing;
+use super::{counted, number, write_both};
+use crate::error::ReportError;
+use crate::plot::Scale;
+
+/// Names of the picture's files.
+pub const LEARNING_CURVES_FILES: [&str; 2] = ["learning-curves.svg", "learning-curves.png"];
+
+/// The learning curves of a study's trials.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearningCurvesPicture {
+    /// Title above everything; empty for none.
+    pub title: String,
+    /// Name of the vertical axis; which values are better is added to it.
+    pub y_label: String,
+    /// N: how many epochs a whole training has.
+    pub n_epochs: u32,
+    /// Which values are better.
+    pub direction: Direction,
+    /// The vertical axis. None: logarithmic where all values are above 0, span more than two decades, and that spreads the better
+    /// ones; otherwise linear.
+    pub scale: Option<Scale>,
+    /// The trainings, one line each.
+    pub lines: Vec<LearningCurveLine>,
+}
+
+/// One training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearningCurveLine {
+    /// The trial's number.
+    pub trial: u64,
+    /// Epochs, increasing, each with the value after it.
+    pub values: Vec<(u32, f64)>,
+    /// How it ended.
+    pub ended: CurveEnd,
+    /// What it would have done after its last epoch, if it is known: in an experiment. Epochs go on increasing.
+    pub rest: Vec<(u32, f64)>,
+}
+
+/// How a training ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CurveEnd {
+    /// It was trained to the end.
+    Complete,
+    /// It was stopped early.
+    Stopped,
+    /// It failed.
+    Failed,
+    /// It has not ended.
+    Running,
+}
+
+impl LearningCurvesPicture {
+    /// Writes [`LEARNING_CURVES_FILES`] into the folder and returns their paths.
+    ///
+    /// Each training is a line to its last epoch with a mark there that says how it ended; the one trained to the end whose last
+    /// value is best is drawn thickest, above all others. Values that lie far on the worse side of all others are in a strip.
+    ///
+    /// # Errors
+    /// [`ReportError::Draw`] when a value is not finite, epochs do not increase, or `scale` wants a logarithmic axis of values that
+    /// are not all above 0; [`ReportError::Write`] when a file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        write_both(folder, LEARNING_CURVES_FILES, || {
+            self.check()?;
+            Drawing::of(self)
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for line in &self.lines {
+            let trial = line.trial;
+            let mut before = None;
+            for (epoch, value) in line.points() {
+                if !value.is_finite() {
+                    return Err(format!(
+                        "trial {trial} has the value {value} at epoch {epoch}, which is not a finite number"
+                    ));
+                }
+                if before.is_some_and(|before| epoch <= before) {
+                    return Err(format!(
+                        "the epochs of trial {trial} do not increase at {epoch}"
+                    ));
+                }
+                before = Some(epoch);
+            }
+        }
+        Ok(())
+    }
+
+    /// Index of the training to the end with the best last value, the first of several.
+    fn best(&self) -> Option<usize> {
+        let mut best: Option<(usize, f64)> = None;
+        for (index, line) in self.lines.iter().enumerate() {
+            let Some((_, value)) = line.last().filter(|_| line.ended == CurveEnd::Complete) else {
+                continue;
+            };
+            if best.is_none_or(|(_, so_far)| self.direction.is_better(value, so_far)) {
+                best = Some((index, value));
+            }
+        }
+        best.map(|(index, _)| index)
+    }
+
+    fn count(&self, ended: CurveEnd) -> usize {
+        let lines = self.lines.iter();
+        lines.filter(|line| line.ended == ended).count()
+    }
+
+    /// How many trials there are, how many epochs early stopping left of them, and which is best.
+    fn footnote(&self) -> String {
+        let mut text = counted(self.lines.len(), "trial", "trials");
+        let ended = || {
+            let lines = self.lines.iter();
+            lines.filter(|line| line.ended != CurveEnd::Running)
+        };
+        let n_stopped = self.count(CurveEnd::Stopped);
+        if n_stopped > 0 {
+            let last_epochs = ended().filter_map(|line| Some(u64::from(line.last()?.0)));
+            let trained: u64 = last_epochs.sum();
+            let all = ended().map(|_| u64::from(self.n_epochs)).sum::<u64>();
+            text += &format!(", {n_stopped} stopped: {trained} of {all} epochs trained");
+        }
+        let best = self.best().map(|index| &self.lines[index]);
+        if let Some((line, (_, value))) = best.and_then(|line| Some((line, line.last()?))) {
+            text += &format!("; best: trial {} with {}", line.trial, number(value));
+        }
+        text
+    }
+}
+
+impl LearningCurveLine {
+    fn points(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.values.iter().chain(&self.rest).copied()
+    }
+
+    fn last(&self) -> Option<(u32, f64)> {
+        self.values.last().copied()
+    }
+}

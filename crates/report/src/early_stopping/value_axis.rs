@@ -1,0 +1,245 @@
+//! The vertical axis of trained values, so chosen that the better trainings can be told apart.
+
+use fedbo_space::Direction;
+
+use super::panel::Strip;
+use crate::plot::Scale;
+use crate::plot::axis::Axis;
+
+/// Magnitude beyond which a value is drawn like the limit: so far an axis can be measured.
+const LARGEST: f64 = 1e300;
+/// Number of ticks, about.
+const N_TICKS: u32 = 7;
+/// Positive values that differ by more than this factor have a logarithmic axis, if that spreads the better ones.
+const WIDE: f64 = 100.0;
+/// It does where smaller is better, or where the best is this many times the median.
+const WIDE_HALF: f64 = 10.0;
+/// The worst tenth (at least one) is left off the axis if that makes it shorter by this factor.
+const FAR: f64 = 8.0;
+/// So is up to a third of the values if it makes the axis shorter by this.
+const VERY_FAR: f64 = 50.0;
+/// Fewer values than this are all on the axis.
+const N_FOR_LIMIT: usize = 5;
+/// Height of the strip for values that are off the axis.
+const STRIP: f64 = 20.0;
+
+/// The vertical axis, and what is worse than its end.
+#[derive(Clone, Debug)]
+pub(super) struct ValueAxis {
+    pub(super) axis: Axis,
+    scale: Scale,
+    direction: Direction,
+    /// The best value, and the worst on the axis, where others are worse still.
+    limits: Option<(f64, f64)>,
+}
+
+impl ValueAxis {
+    /// The axis of these finite values; `scale` decides whether it is logarithmic, none: the values do.
+    ///
+    /// An error where a logarithmic one is wanted and a value is not above 0.
+    pub(super) fn of(
+        values: impl Iterator<Item = f64>,
+        direction: Direction,
+        scale: Option<Scale>,
+    ) -> Result<Self, String> {
+        let mut sorted: Vec<f64> = values.map(within_magnitude).collect();
+        // From the best to the worst.
+        let key = |value: f64| -direction.to_maximize(value);
+        sorted.sort_by(|a, b| key(*a).total_cmp(&key(*b)));
+        let Some(best) = sorted.first().copied() else {
+            return Ok(Self {
+                axis: Axis::bare(),
+                scale: Scale::Linear,
+                direction,
+                limits: None,
+            });
+        };
+        let below = sorted.iter().copied().find(|value| *value <= 0.0);
+        let scale = match (scale, below) {
+            (Some(Scale::Log), Some(value)) => {
+                return Err(format!("a logarithmic axis cannot show the value {value}"));
+            }
+            (Some(scale), _) => scale,
+            (None, _) => fitting_scale(&sorted, direction),
+        };
+        let n_shown = n_shown(&sorted, scale);
+        let worst = sorted[n_shown - 1];
+        let (from, to) = (position(best, scale), position(worst, scale));
+        let (low, high) = (from.min(to), from.max(to));
+        Ok(Self {
+            axis: match scale {
+                Scale::Linear => Axis::linear(low, high, N_TICKS),
+                Scale::Log => Axis::log(low, high, N_TICKS),
+            },
+            scale,
+            direction,
+            limits: (n_shown < sorted.len()).then_some((best, worst)),
+        })
+    }
+
+    /// Whether a value is worse than the end of the axis.
+    pub(super) fn is_beyond(&self, value: f64) -> bool {
+        self.limits
+            .is_some_and(|(_, worst)| self.direction.is_better(worst, value))
+    }
+
+    /// Where a value lies: 0 at the axis's lower end, 1 at its upper, and further where it is beyond, but at most half an axis: lines
+    /// leave the axis at a slope that can be seen.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let inside = |value: f64| self.axis.place(value);
+        let Some((best, worst)) = self.limits.filter(|_| self.is_beyond(value)) else {
+            return inside(value);
+        };
+        let position = |value: f64| position(within_magnitude(value), self.scale);
+        let share = (position(value) - position(best)) / (position(worst) - position(best));
+        let place = inside(best) + share * (inside(worst) - inside(best));
+        place.clamp(-0.5, 1.5)
+    }
+
+    /// The place of the end beyond which values are off the axis.
+    pub(super) fn worse_end(&self) -> f64 {
+        match self.direction {
+            Direction::Minimize => 1.0,
+            Direction::Maximize => 0.0,
+        }
+    }
+
+    /// The strip for what is off the axis; none where nothing is.
+    pub(super) fn strip(&self) -> Strip {
+        let height = if self.limits.is_some() { STRIP } else { 0.0 };
+        let (above, below) = match self.direction {
+            Direction::Minimize => (height, 0.0),
+            Direction::Maximize => (0.0, height),
+        };
+        let label = if self.limits.is_some() { "worse" } else { "" };
+        Strip {
+            above,
+            below,
+            label,
+        }
+    }
+}
+
+/// The name of the axis, with which of its values are better.
+pub(super) fn labelled(y_label: &str, direction: Direction) -> String {
+    let y_label = if y_label.is_empty() { "value" } else { y_label };
+    let better = match direction {
+        Direction::Minimize => "smaller",
+        Direction::Maximize => "larger",
+    };
+    format!("{y_label} ({better} is better)")
+}
+
+fn within_magnitude(value: f64) -> f64 {
+    value.clamp(-LARGEST, LARGEST)
+}
+
+fn position(value: f64, scale: Scale) -> f64 {
+    match scale {
+        Scale::Linear => value,
+        Scale::Log => value.log10(),
+    }
+}
+
+/// `values` from the best to the worst, at least one. Those that a linear axis leaves off do not count.
+fn fitting_scale(values: &[f64], direction: Direction) -> Scale {
+    if values.iter().any(|value| *value <= 0.0) {
+        return Scale::Linear;
+    }
+    let shown = &values[..n_shown(values, Scale::Linear)];
+    let decades = |other: usize| (shown[0].log10() - shown[other].log10()).abs();
+    let wide = decades(shown.len() - 1) > WIDE.log10();
+    let spreads_better =
+        direction == Direction::Minimize || decades(shown.len() / 2) > WIDE_HALF.log10();
+    if wide && spreads_better {
+        Scale::Log
+    } else {
+        Scale::Linear
+    }
+}
+
+/// How many of the values, from the best on, are on the axis.
+fn n_shown(values: &[f64], scale: Scale) -> usize {
+    let n = values.len();
+    if n < N_FOR_LIMIT {
+        return n;
+    }
+    let best = position(values[0], scale);
+    // Halves, as the distance of two finite values need not be finite.
+    let from_best = |value: f64| (position(value, scale) / 2.0 - best / 2.0).abs();
+    let is_far = |n_left_off: usize| {
+        let (last, next) = (values[n - n_left_off - 1], values[n - n_left_off]);
+        let factor = if n_left_off <= (n / 10).max(1) {
+            FAR
+        } else {
+            VERY_FAR
+        };
+        from_best(last) > 0.0 && from_best(next) > factor * from_best(last)
+    };
+    let n_left_off = (1..=n / 3).rev().find(|n_left_off| is_far(*n_left_off));
+    n - n_left_off.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Direction::{Maximize, Minimize};
+
+    fn axis(values: &[f64], direction: Direction, scale: Option<Scale>) -> ValueAxis {
+        ValueAxis::of(values.iter().copied(), direction, scale).expect("an axis")
+    }
+
+    #[test]
+    fn the_axis_is_logarithmic_where_that_spreads_the_better_values() {
+        let is_log = |values: &[f64], direction| axis(values, direction, None).axis.is_log();
+        assert!(is_log(&[3.0, 1.0, 0.1, 1e-3], Minimize));
+        assert!(is_log(&[3.0, 10.0, 70.0, 1e4], Maximize));
+        assert!(!is_log(&[1e-3, 0.5, 0.9, 0.95], Maximize), "an accuracy");
+        assert!(!is_log(&[3.0, 1.0, 0.1, 0.0], Minimize));
+        assert!(!is_log(&[3.0, 2.0], Minimize));
+        let one_far = [0.1, 0.2, 0.4, 0.5, 0.3, 0.25, 50.0];
+        assert!(!is_log(&one_far, Minimize), "one is off the axis");
+    }
+
+    #[test]
+    fn a_wanted_scale_is_kept_or_refused() {
+        assert!(axis(&[1.0, 2.0], Minimize, Some(Scale::Log)).axis.is_log());
+        let linear = axis(&[1e-3, 3.0], Minimize, Some(Scale::Linear));
+        assert!(!linear.axis.is_log());
+        let refused = ValueAxis::of([1.0, -2.0].into_iter(), Minimize, Some(Scale::Log));
+        assert!(refused.expect_err("not positive").contains("the value -2"));
+    }
+
+    /// What lies far beyond has its strip on the worse side, and its place there continues the axis.
+    #[test]
+    fn far_values_are_off_the_axis_on_the_worse_side() {
+        for (direction, sign) in [(Minimize, 1.0), (Maximize, -1.0)] {
+            let values: Vec<f64> = [5.0, 4.0, 1e6, 3.0, -1.0, 2.5].map(|v| sign * v).to_vec();
+            let axis = axis(&values, direction, None);
+            assert!(axis.is_beyond(values[2]) && !axis.is_beyond(values[0]));
+            let strip = axis.strip();
+            assert_eq!(
+                (strip.above > 0.0, strip.below > 0.0),
+                (sign > 0.0, sign < 0.0)
+            );
+            let distance = (axis.place(values[0]) - axis.place(values[4])).abs();
+            assert!(distance > 0.8, "{distance}");
+            // 7 is a third as far from 5 as −1 is.
+            let (a, b, c) = (
+                axis.place(-sign),
+                axis.place(values[0]),
+                axis.place(sign * 7.0),
+            );
+            assert!((3.0 * (c - b) - (b - a)).abs() < 1e-9, "{a} {b} {c}");
+        }
+    }
+
+    #[test]
+    fn equal_and_huge_values_have_an_axis() {
+        let equal = axis(&[0.5; 9], Minimize, None);
+        assert!((equal.place(0.5) - 0.5).abs() < 1e-9 && !equal.is_beyond(0.5));
+        let huge = axis(&[f64::MAX, f64::MIN, 0.0], Maximize, None);
+        assert!((huge.place(0.0) - 0.5).abs() < 1e-9);
+        assert!(!axis(&[], Minimize, None).is_beyond(1e9));
+    }
+}

@@ -1,0 +1,73 @@
+//! Why trials of a study cannot be stopped early, or a report cannot be used.
+
+use super::EarlyStoppingSpec;
+
+/// Why trials of a study cannot be stopped early, or a report cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EarlyStoppingError {
+    /// The strategy cannot do with trials that have no final value.
+    #[error(
+        "strategy {strategy:?} does not go with [early_stopping]; choose \"gp-ucb\", \"random\" or \"sobol\", or remove \
+         [early_stopping]"
+    )]
+    Strategy {
+        /// Its name.
+        strategy: &'static str,
+    },
+    /// BO-BOS needs the model of its own strategy.
+    #[error(
+        "rule \"bo-bos\" needs the strategy \"gp-ucb\", which it is made of, not {strategy:?}; choose it, or another rule"
+    )]
+    BoBosStrategy {
+        /// The strategy's name.
+        strategy: &'static str,
+    },
+    /// What the study begins with knows final values only.
+    #[error("{table} does not go with [early_stopping]; remove one of them")]
+    Beside {
+        /// `[meta]` or `[archive]`.
+        table: &'static str,
+    },
+    /// A whole training has no, or too many, epochs.
+    #[error(
+        "[early_stopping] epochs = {epochs}, expected a whole number from {least} to {}",
+        EarlyStoppingSpec::EPOCHS_MAX
+    )]
+    Epochs {
+        /// The number.
+        epochs: u32,
+        /// The fewest that the rule can do with.
+        least: u32,
+    },
+    /// A setting of the rule is out of its range.
+    #[error("[early_stopping] {key} = {value}, expected {expected}")]
+    Setting {
+        /// The key.
+        key: &'static str,
+        /// What stands there.
+        value: String,
+        /// What can.
+        expected: String,
+    },
+    /// The study's trials do not report.
+    #[error(
+        "study {name:?} has no [early_stopping], so its trials report nothing; tell their values"
+    )]
+    NoRule {
+        /// The study.
+        name: String,
+    },
+    /// A report names an epoch that a training does not have.
+    #[error(
+        "trial {number} has reported epoch {epoch}, expected a whole number from 1 to {epochs}"
+    )]
+    Epoch {
+        /// The trial.
+        number: u64,
+        /// The epoch.
+        epoch: u32,
+        /// The last epoch of a whole training.
+        epochs: u32,
+    },
+}

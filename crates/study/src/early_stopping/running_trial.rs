@@ -1,0 +1,131 @@
+//! A trial as a closure sees it that trains.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fedbo_objective::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId};
+use fedbo_space::Point;
+
+use crate::{RunOptions, RunReport, Silent, Study, StudyError};
+
+/// A trial that is being evaluated, to which its objective reports as it trains.
+pub struct RunningTrial<'a> {
+    point: &'a Point,
+    number: u64,
+    monitor: &'a dyn Monitor,
+    is_stopped: AtomicBool,
+}
+
+impl RunningTrial<'_> {
+    /// What is tried.
+    pub fn point(&self) -> &Point {
+        self.point
+    }
+
+    /// Its place in the order of asking, from 0.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Reports the value after an epoch, counted from 1, in the study's own sign, and asks whether to go on. NaN and infinities
+    /// stop the trial too: it has failed. After the first [`Signal::Stop`] the answer stays the same.
+    pub fn report(&self, epoch: u32, value: f64) -> Signal {
+        let signal = self.monitor.report(epoch, value);
+        if signal.stops() {
+            self.is_stopped.store(true, Ordering::Relaxed);
+        }
+        signal
+    }
+}
+
+/// A closure that trains, as an objective.
+struct TrainingClosure<F>(F);
+
+impl<F> TrainingClosure<F>
+where
+    F: Fn(&RunningTrial<'_>) -> Result<f64, String> + Send + Sync,
+{
+    fn call(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+        let running = RunningTrial {
+            point,
+            number: trial.trial,
+            monitor,
+            is_stopped: AtomicBool::new(false),
+        };
+        let result = (self.0)(&running);
+        if running.is_stopped.into_inner() {
+            return Trained::Stopped;
+        }
+        Trained::Ended(match result {
+            Ok(value) => Outcome::Value(value),
+            Err(message) => Outcome::Failed(Failure::Reported { message }),
+        })
+    }
+}
+
+impl<F> Objective for TrainingClosure<F>
+where
+    F: Fn(&RunningTrial<'_>) -> Result<f64, String> + Send + Sync,
+{
+    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
+        match self.call(point, trial, &Deaf) {
+            Trained::Ended(outcome) => outcome,
+            Trained::Stopped => unreachable!("nobody stops it"),
+        }
+    }
+
+    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+        self.call(point, trial, monitor)
+    }
+}
+
+/// Stops nobody.
+struct Deaf;
+
+impl Monitor for Deaf {
+    fn report(&self, _: u32, _: f64) -> Signal {
+        Signal::Continue
+    }
+}
+
+impl Study {
+    /// Trains a function until the study has `n_trials` trials, one after another: it reports after each epoch, and ends when it
+    /// is stopped; what it returns then is not used. An `Err` is a failed trial. A study without a rule
+    /// ([`crate::Definition::early_stopping`]) stops nobody, and keeps no reports.
+    ///
+    /// ```
+    /// use fedbo_space::ParameterSpec;
+    /// use fedbo_study::{Definition, EarlyStoppingSpec, StrategySpec, Study};
+    ///
+    /// let definition = Definition::new("network")
+    ///     .parameter("rate", ParameterSpec::log_float(1e-4, 1.0))
+    ///     .minimize()
+    ///     .strategy(StrategySpec::Random {})
+    ///     .early_stopping(EarlyStoppingSpec::median(20));
+    /// let study = Study::in_memory(&definition)?;
+    /// let report = study.optimize_training(15, |trial| {
+    ///     let rate = trial.point().number("rate");
+    ///     let mut loss = 1.0;
+    ///     for epoch in 1..=20 {
+    ///         loss -= 0.04 * (1.0 - (rate.log10() + 2.0).abs() / 2.0);
+    ///         if trial.report(epoch, loss).stops() {
+    ///             break;
+    ///         }
+    ///     }
+    ///     Ok(loss)
+    /// })?;
+    /// assert!(report.n_stopped > 0 && report.n_stopped < 15);
+    /// # Ok::<(), fedbo_study::StudyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If no query can be proposed, or the storage fails.
+    pub fn optimize_training(
+        &self,
+        n_trials: u64,
+        function: impl Fn(&RunningTrial<'_>) -> Result<f64, String> + Send + Sync,
+    ) -> Result<RunReport, StudyError> {
+        let options = RunOptions::sequential(n_trials);
+        let stop = AtomicBool::new(false);
+        self.run(&TrainingClosure(function), &options, &Silent, &stop)
+    }
+}
