@@ -449,7 +449,7 @@ fn the_pictures_of_a_study_are_drawn() {
         .expect(4, &["cannot create the folder plain/x"]);
     sandbox
         .fedbo(&["plot", "there", "--out", "x"])
-        .expect(2, &["--out and --study are for the pictures of a study"]);
+        .expect(2, &["--out, --study and --trial are for the pictures of a study"]);
 }
 
 #[test]

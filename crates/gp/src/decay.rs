@@ -33,7 +33,7 @@ pub enum DecayNoise {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DecayFit {
     /// By evidence: the largest log marginal likelihood with α in `[0.05, 20]` and β in `[0.05, 500]`, by a grid of logarithms
-    /// and a pattern search from its best point.
+    /// and pattern searches from its best points.
     Evidence {
         /// σ².
         noise: DecayNoise,
@@ -233,41 +233,78 @@ fn most_evident(
         DecayNoise::Fixed(_) => [12, 12, 0],
         DecayNoise::Fitted => [12, 12, 6],
     };
-    let mut best: Option<(f64, [f64; 3])> = None;
-    let mut failed = None;
     let on = |axis: usize, step: u32| {
         let (low, high) = bounds[axis];
         low + (high - low) * f64::from(step) / f64::from(steps[axis].max(1))
     };
+    // The evidence has a ridge along α/β with several tops, so the search starts from the best point of each range of α, and also
+    // steps along the ridge.
+    const SHAPES_A_START: usize = 3;
+    let mut starts: Vec<(f64, [f64; 3])> = Vec::new();
+    let mut failed = None;
     for i in 0..=steps[0] {
+        if i as usize % SHAPES_A_START == 0 {
+            starts.push((f64::NEG_INFINITY, [on(0, i), on(1, 0), on(2, 0)]));
+        }
         for j in 0..=steps[1] {
             for k in 0..=steps[2] {
                 let at = [on(0, i), on(1, j), on(2, k)];
                 match score(&at) {
-                    Ok(value) if best.is_none_or(|(known, _)| value > known) => {
-                        best = Some((value, at));
+                    Ok(value) => {
+                        if let Some(best) = starts.last_mut()
+                            && value > best.0
+                        {
+                            *best = (value, at);
+                        }
                     }
-                    Ok(_) => {}
                     Err(error) => failed = Some(error),
                 }
             }
         }
     }
-    let Some((mut value, mut at)) = best else {
-        return Err(failed.unwrap_or(GpError::NotFinite { index: 0 }));
+    let n_axes = match noise {
+        DecayNoise::Fixed(_) => 2,
+        DecayNoise::Fitted => 3,
     };
-    // Pattern search: a step each way along each axis, half as long once none helps.
-    let mut widths = bounds.map(|(low, high)| (high - low) / 24.0);
-    for _ in 0..60 {
+    let climbed = starts
+        .into_iter()
+        .map(|start| climb(start, n_axes, &bounds, &score));
+    let best = climbed.reduce(|a, b| if b.0 > a.0 { b } else { a });
+    match best {
+        Some((_, at)) => process(&at),
+        None => Err(failed.unwrap_or(GpError::NotFinite { index: 0 })),
+    }
+}
+
+/// Pattern search from a point: a step each way along each axis and along the diagonal of the first two, half as long once none
+/// helps.
+fn climb(
+    (mut value, mut at): (f64, [f64; 3]),
+    n_axes: usize,
+    bounds: &[(f64, f64); 3],
+    score: &impl Fn(&[f64; 3]) -> Result<f64, GpError>,
+) -> (f64, [f64; 3]) {
+    const DIRECTIONS: [[f64; 3]; 4] = [
+        [1.0, 1.0, 0.0],
+        [1.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0],
+        [0.0, 0.0, 1.0],
+    ];
+    let mut share = 1.0 / 24.0;
+    while share > 1e-5 {
         let mut improved = false;
-        for axis in 0..3 {
-            if steps[axis] == 0 {
-                continue;
-            }
+        for direction in &DIRECTIONS[..=n_axes] {
             for sign in [-1.0, 1.0] {
                 let mut near = at;
-                let (low, high) = bounds[axis];
-                near[axis] = (near[axis] + sign * widths[axis]).clamp(low, high);
+                for ((x, along), (low, high)) in near.iter_mut().zip(direction).zip(bounds) {
+                    // The diagonal steps by the same factor in both.
+                    let width = if direction[0] * direction[1] > 0.0 {
+                        bounds[0].1 - bounds[0].0
+                    } else {
+                        high - low
+                    };
+                    *x = (*x + sign * along * share * width).clamp(*low, *high);
+                }
                 if let Ok(found) = score(&near)
                     && found > value
                 {
@@ -276,13 +313,10 @@ fn most_evident(
             }
         }
         if !improved {
-            widths = widths.map(|width| 0.5 * width);
-            if widths[0] < 1e-4 {
-                break;
-            }
+            share *= 0.5;
         }
     }
-    process(&at)
+    (value, at)
 }
 
 /// Residual variance at which a factor ends, as a share of the largest variance: standard deviations are right to 1e-5.
@@ -490,6 +524,35 @@ mod tests {
             }
         }
         assert!(paths.len() == 12 * n_paths && found.factor.len() < 8);
+    }
+
+    /// A dense search of 120 by 120 points finds no process with more evidence than the fit, beyond the search's own step.
+    #[test]
+    fn a_fit_is_not_caught_in_a_lesser_top() {
+        let mut stream = Seed::new(6).stream(Purpose::Test, 0, 0);
+        for index in 0..12 {
+            let (end, start) = (0.05 + 0.2 * stream.uniform(), 0.2 + 0.5 * stream.uniform());
+            let rate = 0.05 + 0.5 * stream.uniform();
+            let errors: Vec<f64> = (1..=8)
+                .map(|n| end + start * (-rate * f64::from(n)).exp() + 0.004 * stream.normal())
+                .collect();
+            let fit = DecayFit::Evidence {
+                noise: DecayNoise::Fixed(1.6e-5),
+            };
+            let found = DecayProcess::fit(&errors, 0.0, fit).unwrap();
+            let ours = found.log_evidence(&errors).unwrap();
+            let on = |(low, high): (f64, f64), step: u32| {
+                (low.ln() + (high / low).ln() * f64::from(step) / 119.0).exp()
+            };
+            let mut best = f64::NEG_INFINITY;
+            for i in 0..120 {
+                for j in 0..120 {
+                    let other = DecayProcess::new(on(SHAPE, i), on(RATE, j), 0.0, 1.6e-5).unwrap();
+                    best = best.max(other.log_evidence(&errors).unwrap());
+                }
+            }
+            assert!(ours > best - 1e-3, "{index}: {ours} {best}");
+        }
     }
 
     /// Curves drawn from a process: the fit's evidence is at least that of the truth, and its numbers stay positive also for

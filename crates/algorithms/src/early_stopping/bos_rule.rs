@@ -4,7 +4,7 @@ use fedbo_gp::{Continuation, DecayProcess};
 use fedbo_streams::Stream;
 
 use super::optimal_stopping::{CellPaths, CellRule, Decision, solve};
-use super::{Average, BosSettings, Grid, LearningCurve};
+use super::{Average, BosSettings, Grid, LearningCurve, ValueBounds};
 use crate::StrategyError;
 
 /// What a trial's rule is solved from, beside the settings.
@@ -36,10 +36,15 @@ pub struct EpochRules {
 }
 
 impl EpochRules {
-    /// The rule of the cell that a statistic falls into, or of the nearest that paths visit.
+    /// The rule of the cell that a statistic falls into, or of the nearest that paths visit; none below all of them: a trial that
+    /// does better than every path is not judged by the cells of worse ones.
     fn at(&self, statistic: f64) -> Option<&CellRule> {
         let last = self.cells.len().checked_sub(1)?;
         let home = usize::from(cell_of(statistic, self.low, self.scale(), last));
+        let lowest = self.cells.iter().position(Option::is_some)?;
+        if home < lowest || statistic < self.low {
+            return None;
+        }
         (0..=last).find_map(|distance| {
             let below = home
                 .checked_sub(distance)
@@ -85,7 +90,7 @@ impl BosRule {
     /// leave (0, 1) (as the authors do; values are bounded by Assumption 4.1a), and works backwards from epoch N to N₀ + 1
     /// (Algorithm 1.1). Paths are of the noise-free curve. Cost O(paths · (N − N₀) · r), tens of milliseconds.
     ///
-    /// A trial with a value outside the bounds, or of which fewer than one continuation in a hundred stays within them, has no rule,
+    /// A value worse than the bounds counts as the worst. A trial with a better one than there can be, or of which fewer than one continuation in a hundred stays within them, has no rule,
     /// nor has one whose incumbent is beyond the best value that there can be: they are never stopped.
     ///
     /// # Errors
@@ -106,11 +111,10 @@ impl BosRule {
         assert_eq!(problem.stds.len(), n_epochs, "one deviation an epoch");
         let first = problem.curve.until(n_first);
         let bounds = settings.bounds;
-        let errors: Vec<f64> = first.values().iter().map(|v| bounds.error(*v)).collect();
+        let errors: Vec<f64> = first.values().iter().map(|v| error(bounds, *v)).collect();
         let margin = settings.incumbent_margin.at(problem.t);
         let target_error = bounds.error(problem.incumbent - margin);
-        let is_within = |error: &f64| (0.0..=1.0).contains(error);
-        if !errors.iter().all(is_within) || bounds.error(problem.incumbent) < 0.0 {
+        if errors.iter().any(|error| *error < 0.0) || bounds.error(problem.incumbent) < 0.0 {
             return Ok(None);
         }
         let process = DecayProcess::fit(&errors, settings.level_variance, settings.fit)?;
@@ -150,7 +154,8 @@ impl BosRule {
         }))
     }
 
-    /// What to do after the last epoch of the curve, which began as it did when the rule was solved; `None` up to N₀ and from N on.
+    /// What to do after the last epoch of the curve, which began as it did when the rule was solved. `None` up to N₀, from N on, and
+    /// where its average error is below that of all sampled continuations: it trains on.
     pub fn answer(&self, curve: &LearningCurve) -> Option<BosAnswer> {
         let n = curve.n_epochs();
         let index = n.checked_sub(self.settings.first_epochs + 1)?;
@@ -173,7 +178,7 @@ impl BosRule {
             Average::AfterFirst => self.settings.first_epochs,
         };
         let values = &curve.values()[skipped.min(curve.n_epochs() - 1)..];
-        let sum: f64 = values.iter().map(|v| self.settings.bounds.error(*v)).sum();
+        let sum: f64 = values.iter().map(|v| error(self.settings.bounds, *v)).sum();
         #[expect(
             clippy::cast_precision_loss,
             reason = "numbers of epochs are far below 2^53"
@@ -211,6 +216,11 @@ impl BosRule {
     pub fn epochs(&self) -> &[EpochRules] {
         &self.epochs
     }
+}
+
+/// The error of a value, 1 at most.
+fn error(bounds: ValueBounds, value: f64) -> f64 {
+    bounds.error(value).min(1.0)
 }
 
 /// The cell of a statistic; what lies outside is in the first or last one.
@@ -483,7 +493,23 @@ mod tests {
     }
 
     #[test]
-    fn values_outside_the_bounds_leave_a_trial_alone() {
+    fn values_outside_the_bounds_are_the_worst_or_leave_a_trial_alone() {
+        let diverged = LearningCurve::new((1..=8).map(|n| -f64::from(n)).collect());
+        let worst = BosProblem {
+            curve: &diverged,
+            incumbent: 0.5,
+            t: 1,
+            stds: &[0.1; 50],
+        };
+        let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
+        let rule = BosRule::solve(&BosSettings::for_epochs(50), &worst, &mut stream).unwrap();
+        let rule = rule.unwrap();
+        let still = LearningCurve::new((1..=30).map(|n| -f64::from(n)).collect());
+        assert!((rule.statistic(&still) - 1.0).abs() < 1e-12);
+        assert!((9..=30).any(|n| {
+            rule.answer(&still.until(n))
+                .is_some_and(|answer| answer.stops)
+        }));
         let problem = BosProblem {
             curve: &curve(1.4, 8),
             incumbent: 0.9,
@@ -492,6 +518,17 @@ mod tests {
         };
         let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
         assert_eq!(BosRule::solve(&settings(), &problem, &mut stream), Ok(None));
+    }
+
+    /// A trial whose errors fall all at once to the least that there can be is below every path.
+    #[test]
+    fn a_trial_better_than_every_path_trains_on() {
+        let rule = rule(&settings(), 0.6, 0.9);
+        let mut values = curve(0.6, 8).values().to_vec();
+        values.extend([1.0; 12]);
+        let better = LearningCurve::new(values);
+        assert!((9..20).all(|n| rule.answer(&better.until(n)).is_none()));
+        assert!(stopped_at(&rule, 0.6).is_some());
     }
 
     #[test]

@@ -294,11 +294,11 @@ fn mistakes_in_early_stopping_are_named_with_the_way_out() {
     let cases = [
         (
             STOPPING.replace("median", "mediam"),
-            "line 13: early_stopping.rule = \"mediam\", expected \"median\", \"asha\", \"hyperband\" or \"bo-bos\" (did you mean \"median\"?)",
+            "line 13: early_stopping.rule = \"mediam\", expected \"bo-bos\", \"median\", \"asha\" or \"hyperband\" (did you mean \"median\"?)",
         ),
         (
             STOPPING.replace("rule = \"median\"\n", ""),
-            "add rule = \"median\"",
+            "add rule = \"bo-bos\"",
         ),
         (
             STOPPING.replace("epochs = 50\n", ""),
