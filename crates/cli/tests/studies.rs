@@ -447,9 +447,10 @@ fn the_pictures_of_a_study_are_drawn() {
     sandbox
         .fedbo(&["plot", "s.toml", "--out", "plain/x"])
         .expect(4, &["cannot create the folder plain/x"]);
-    sandbox
-        .fedbo(&["plot", "there", "--out", "x"])
-        .expect(2, &["--out, --study and --trial are for the pictures of a study"]);
+    sandbox.fedbo(&["plot", "there", "--out", "x"]).expect(
+        2,
+        &["--out, --study and --trial are for the pictures of a study"],
+    );
 }
 
 #[test]

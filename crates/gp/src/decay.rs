@@ -239,11 +239,11 @@ fn most_evident(
     };
     // The evidence has a ridge along α/β with several tops, so the search starts from the best point of each range of α, and also
     // steps along the ridge.
-    const SHAPES_A_START: usize = 3;
+    const SHAPES_A_START: u32 = 3;
     let mut starts: Vec<(f64, [f64; 3])> = Vec::new();
     let mut failed = None;
     for i in 0..=steps[0] {
-        if i as usize % SHAPES_A_START == 0 {
+        if i.is_multiple_of(SHAPES_A_START) {
             starts.push((f64::NEG_INFINITY, [on(0, i), on(1, 0), on(2, 0)]));
         }
         for j in 0..=steps[1] {

@@ -10,7 +10,7 @@ use crate::study_ref::StudyRef;
 
 /// Report the value of a trial after an epoch of its training, and ask whether to go on
 ///
-/// For trials that were asked for by hand, of a study with [early_stopping]. Prints `continue`, or `stop: ` and why: then the trial
+/// For trials that were asked for by hand, of a study with `[early_stopping]`. Prints `continue`, or `stop: ` and why: then the trial
 /// is told as stopped, and there is nothing more to tell. When the command ends, the report is on the disk. Reporting the same
 /// twice is no mistake; epochs must ascend.
 #[derive(clap::Args)]
