@@ -167,9 +167,9 @@ enum Bench {
         /// Cells an epoch
         #[arg(long, default_value_t = 100)]
         cells: usize,
-        /// Variances of the level that curves decay to
-        #[arg(long, value_delimiter = ',', default_value = "0")]
-        levels: Vec<f64>,
+        /// Whether the process of a curve is averaged over its numbers
+        #[arg(long, value_delimiter = ',', action = clap::ArgAction::Set, default_value = "true,false")]
+        averaged: Vec<bool>,
         /// Seconds that the whole may take
         #[arg(long, default_value_t = 0.1)]
         most: f64,
@@ -302,19 +302,19 @@ fn main() -> Result<()> {
             epochs,
             paths,
             cells,
-            levels,
+            averaged,
             most,
             effort,
         } => {
             let mut settings = Vec::new();
             for &n_epochs in &epochs {
                 for &n_paths in &paths {
-                    for &level_variance in &levels {
+                    for &is_averaged in &averaged {
                         settings.push(stopping_problem::Setting {
                             n_epochs,
                             n_paths,
                             n_cells: cells,
-                            level_variance,
+                            is_averaged,
                         });
                     }
                 }

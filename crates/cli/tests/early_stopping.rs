@@ -1,11 +1,13 @@
 //! Trials that report as they train, from the command line: scripts that are stopped, by hand, interrupted, killed, shared.
 
 mod common;
+mod training;
 
 use std::time::{Duration, Instant};
 
-use common::{Sandbox, finished, interrupt, json, wait_until};
+use common::{Sandbox, finished, json};
 use rustix::process::Signal;
+use training::{Training, n_epochs, stopped};
 
 /// A study of one parameter whose command is `argv`, a TOML list.
 fn study(trials: u64, argv: &str, further: &str) -> String {
@@ -68,40 +70,20 @@ done
 [ $FEDBO_TRIAL -lt 3 ] || sleep 60
 "#;
 
-fn python(pause: &str) -> String {
-    format!(r#"["python3", "train.py", "{{x}}", "{pause}"]"#)
-}
+const TRAINING: Training = Training {
+    study,
+    script: PYTHON,
+    parameters: &["x"],
+};
 
 fn shell(script: &str) -> String {
     format!("[\"sh\", \"-c\", '''{script}''', \"sh\", \"{{x}}\"]")
 }
 
-/// What does not depend on clocks: state, last value, epochs and point of each trial.
-fn course(sandbox: &Sandbox) -> Vec<[String; 4]> {
-    let rows = sandbox.export("s.toml");
-    let row = |row: &common::Exported| {
-        ["state", "value", "trained_epochs", "x"].map(|name| row[name].clone())
-    };
-    rows.iter().map(row).collect()
-}
-
-fn n_stopped(course: &[[String; 4]]) -> usize {
-    course.iter().filter(|row| row[0] == "stopped").count()
-}
-
-/// The course of a study that nobody interrupts.
-fn whole_course(trials: u64) -> Vec<[String; 4]> {
-    let sandbox = Sandbox::new();
-    sandbox.write("train.py", PYTHON);
-    sandbox.write("s.toml", &study(trials, &python("0"), ""));
-    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
-    course(&sandbox)
-}
-
 #[test]
 fn scripts_are_stopped_and_end_by_themselves() {
     let mut courses = Vec::new();
-    for argv in [python("0.01"), shell(SHELL)] {
+    for argv in [TRAINING.argv("0.01"), shell(SHELL)] {
         let sandbox = Sandbox::new();
         sandbox.write("train.py", PYTHON);
         sandbox.write("s.toml", &study(14, &argv, ""));
@@ -116,13 +98,10 @@ fn scripts_are_stopped_and_end_by_themselves() {
             ],
         );
         assert!(!ran.stderr.contains("was killed"), "{}", ran.stderr);
-        let course = course(&sandbox);
-        let n = n_stopped(&course);
+        let course = TRAINING.course(&sandbox);
+        let n = stopped(&course).len();
         assert!((2..12).contains(&n), "{course:#?}");
-        let epochs: u32 = course
-            .iter()
-            .map(|row| row[2].parse::<u32>().expect("an epoch"))
-            .sum();
+        let epochs = n_epochs(&course);
         let summary =
             format!("14 of 14 trials told, {n} of them stopped early: {epochs} epochs of 140;");
         assert!(ran.stdout.contains(&summary), "{}", ran.stdout);
@@ -168,7 +147,7 @@ fn scripts_are_stopped_and_end_by_themselves() {
         assert_eq!((&of_python[0], &of_python[2]), (&of_shell[0], &of_shell[2]));
     }
     // However slow or fast they are.
-    assert_eq!(courses[0], whole_course(14));
+    assert_eq!(courses[0], TRAINING.whole_course(14));
 }
 
 /// A script that goes on is killed after its grace, with all that it has started, and the user is told.
@@ -183,7 +162,7 @@ fn a_script_that_does_not_listen_is_killed() {
         "{:?}",
         began.elapsed()
     );
-    let course = course(&sandbox);
+    let course = TRAINING.course(&sandbox);
     let Some(stopped) = course.iter().position(|row| row[0] == "stopped") else {
         panic!("nobody was stopped: {course:#?}\n{}", ran.stderr);
     };
@@ -216,21 +195,21 @@ esac"#;
         &[
             "warning: trial 0 has reported 0.25 at epoch 1 after 0.5 at epoch 1; epochs must ascend",
             "trial 1 failed: the objective reported NaN at epoch 2, which is not a finite number",
-            "trial 2 failed: the objective reported NaN at epoch 2",
+            "trial 2 failed: the objective reported null at epoch 2, which is not a finite number",
             "warning: trial 2 did not end within 0.2 s of being stopped and was killed",
             "trial 3 failed: the objective returned NaN",
             "trial 4: it wants to be stopped by \"SIGKILL\", expected \"SIGINT\"",
             "trial 4 failed: the command ended with exit status 3; its standard error ends: broken",
         ],
     );
-    let of_trial_0 = ran
+    let left_out = ran
         .stderr
         .lines()
         .filter(|line| line.contains("such reports are left out"));
-    // One about the order, one about epochs that are none; and one of trial 4.
-    assert_eq!(of_trial_0.count(), 3, "{}", ran.stderr);
-    let course = course(&sandbox);
-    let word = |row: &[String; 4]| format!("{} {} {}", row[0], row[1], row[2]);
+    // One about the order, one about epochs that are none.
+    assert_eq!(left_out.count(), 2, "{}", ran.stderr);
+    let course = TRAINING.course(&sandbox);
+    let word = |row: &Vec<String>| format!("{} {} {}", row[0], row[1], row[2]);
     let words: Vec<String> = course.iter().map(word).collect();
     assert_eq!(
         words,
@@ -245,64 +224,97 @@ esac"#;
     );
 }
 
-/// Ctrl-C gives the trial back and its reports go; `kill -9` is noticed by the next run. Either way the study ends as if nothing
-/// had been.
+/// A run in which nothing counts as a report says so once, and what is wrong with what was printed.
+#[test]
+fn reports_that_are_none_are_named() {
+    for (script, expected) in [
+        (
+            r#"for e in 1 2 3; do echo "{\"step\": $e, \"value\": 0.5}"; done; echo 0.5"#,
+            "`{\"step\": 1, \"value\": 0.5}` is none: it has no \"epoch\"; a report is a line {\"epoch\": 1, \"value\": 0.5}",
+        ),
+        (
+            r#"echo '{"epoch": 1, "value": 0.5}' >&2; echo 0.5"#,
+            "`{\"epoch\": 1, \"value\": 0.5}` is none: it stands on standard error",
+        ),
+        (
+            "echo 0.5",
+            "so rule \"median\" could not stop it; a report is a line",
+        ),
+    ] {
+        let sandbox = Sandbox::new();
+        sandbox.write("s.toml", &study(3, &shell(script), ""));
+        let ran = sandbox.fedbo(&["tune", "s.toml"]);
+        ran.expect(
+            0,
+            &["warning: trial 0 has ended without a report", expected],
+        );
+        let lines = ran.stderr.lines();
+        let n = lines
+            .filter(|line| line.contains("without a report"))
+            .count();
+        assert_eq!(n, 1, "{}", ran.stderr);
+    }
+}
+
+/// The last report stands in for a last line that is no value; and a progress bar is drawn over.
+#[test]
+fn a_last_line_that_is_no_value_is_made_up_for() {
+    let sandbox = Sandbox::new();
+    let script = r#"r() { echo "{\"epoch\": $1, \"value\": $2}"; }
+case $FEDBO_TRIAL in
+0) r 1 0.5; r 10 0.25; echo saved the model;;
+1) r 1 0.5; r 3 0.25; echo saved the model;;
+2) r 1 0.5; r 3 0.25; r 3 0.75;;
+*) r 1 0.5; printf ' 50%%|##|\r100%%|####|\r0.125\n';;
+esac"#;
+    sandbox.write("s.toml", &study(4, &shell(script), ""));
+    let ran = sandbox.fedbo(&["tune", "s.toml"]);
+    ran.expect(
+        0,
+        &["trial 1 failed: its last report, 0.25 at epoch 3, is not that of the last epoch, 10, which would be its value"],
+    );
+    let words: Vec<String> = TRAINING
+        .course(&sandbox)
+        .iter()
+        .map(|row| format!("{} {}", row[0], row[1]))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            "complete 0.25",
+            "failed ",
+            "complete 0.25",
+            "complete 0.125"
+        ]
+    );
+}
+
 #[test]
 fn an_interrupted_study_ends_as_an_uninterrupted_one() {
-    let sandbox = Sandbox::new();
-    sandbox.write("train.py", PYTHON);
-    sandbox.write("s.toml", &study(14, &python("0.02"), ""));
-    let has_reports = |trial: u64| {
-        let ran = sandbox.fedbo(&["trials", "s.toml", "--json"]);
-        if ran.code != Some(0) {
-            return false;
-        }
-        let document = json(&ran);
-        let trial = &document["trials"][usize::try_from(trial).expect("small")];
-        trial["reports"]
-            .as_array()
-            .is_some_and(|reports| reports.len() >= 2)
-    };
-    for (trial, signal) in [
-        (0, Signal::INT),
-        (3, Signal::KILL),
-        (5, Signal::INT),
-        (8, Signal::KILL),
-    ] {
-        let child = sandbox.start(&["tune", "s.toml"]);
-        wait_until(|| has_reports(trial));
-        interrupt(&child, signal);
-        let ran = finished(child);
-        if signal == Signal::INT {
-            ran.expect(130, &["go on with: fedbo tune s.toml"]);
-            let document = json(&sandbox.fedbo(&["trials", "s.toml", "--json"]));
-            for trial in document["trials"].as_array().expect("a list") {
-                assert!(
-                    trial["state"] != "waiting" || trial["reports"].is_null(),
-                    "{trial}"
-                );
-            }
-        }
-    }
-    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
-    assert_eq!(course(&sandbox), whole_course(14));
-    sandbox
-        .fedbo(&["storage", "verify", "study.db"])
-        .expect(0, &[]);
+    let course = TRAINING.survives(
+        14,
+        &[
+            (0, 2, Signal::INT),
+            (3, 2, Signal::KILL),
+            (5, 2, Signal::INT),
+            (8, 2, Signal::KILL),
+        ],
+    );
+    assert!(!stopped(&course).is_empty(), "{course:#?}");
 }
 
 #[test]
 fn two_programs_with_two_workers_each_share_a_study() {
     let sandbox = Sandbox::new();
     sandbox.write("train.py", PYTHON);
-    sandbox.write("s.toml", &study(24, &python("0.005"), ""));
+    sandbox.write("s.toml", &study(24, &TRAINING.argv("0.005"), ""));
     let start = || sandbox.start(&["tune", "s.toml", "--jobs", "2"]);
     for child in [start(), start()] {
         finished(child).expect(0, &[]);
     }
-    let course = course(&sandbox);
+    let course = TRAINING.course(&sandbox);
     assert_eq!(course.len(), 24);
-    assert!(n_stopped(&course) > 2, "{course:#?}");
+    assert!(stopped(&course).len() > 2, "{course:#?}");
     for row in &course {
         match row[0].as_str() {
             "complete" => assert_eq!(row[2], "10"),
@@ -384,7 +396,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
     );
     let tell = sandbox.fedbo(&["tell", "s.toml", &trial, "2"]);
     tell.expect(2, &["trial 3 has ended already with a stop at epoch 3"]);
-    let course = course(&sandbox);
+    let course = TRAINING.course(&sandbox);
     assert_eq!(course[3][..3], ["stopped", "2.0", "3"].map(str::to_owned));
     // What nobody holds, nobody reports; and a study without a rule has no use for reports.
     let ran = report("9", "1", "0.5");
@@ -444,7 +456,7 @@ CREATE UNIQUE INDEX trials_by_telling ON trials (study, told_seq) WHERE told_seq
 fn an_old_storage_is_upgraded_and_goes_on() {
     let sandbox = Sandbox::new();
     sandbox.write("train.py", PYTHON);
-    let stopping = study(10, &python("0"), "");
+    let stopping = study(10, &TRAINING.argv("0"), "");
     let (begin, end) = (
         stopping.find("[early_stopping]").expect("it has one"),
         stopping.find("[objective]").expect("it has one"),
@@ -454,7 +466,7 @@ fn an_old_storage_is_upgraded_and_goes_on() {
     sandbox
         .fedbo(&["tune", "s.toml", "--trials", "6"])
         .expect(0, &[]);
-    let before = course(&sandbox);
+    let before = TRAINING.course(&sandbox);
 
     let old = rusqlite::Connection::open(sandbox.path("study.db")).expect("a new file");
     let columns = "study, number, point, encoding, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, \
@@ -483,7 +495,7 @@ fn an_old_storage_is_upgraded_and_goes_on() {
         ran.stdout
     );
     assert!(sandbox.names().contains(&"study.db.v1-backup".to_owned()));
-    assert_eq!(course(&sandbox), before);
+    assert_eq!(TRAINING.course(&sandbox), before);
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(0, &["goes on in sqlite:study.db: 6 of 10 trials told"]);
     sandbox.write("t.toml", &stopping.replace("\"test\"", "\"stopping\""));
@@ -508,9 +520,33 @@ fn an_old_storage_is_upgraded_and_goes_on() {
 fn mistakes_in_the_file_are_named() {
     let sandbox = Sandbox::new();
     sandbox.write("train.py", PYTHON);
-    let good = study(6, &python("0"), "");
+    let good = study(6, &TRAINING.argv("0"), "");
     for (from, to, expected) in [
-        ("trials_min = 3", "trials_mim = 3", "trials_min"),
+        (
+            "trials_min = 3",
+            "trials_mim = 3",
+            "did you mean trials_min?",
+        ),
+        (
+            "trials_min = 3",
+            "patience = 3",
+            "unknown key early_stopping.patience; known here: rule, epochs, grace_s, warmup_epochs, trials_min",
+        ),
+        (
+            "trials_min = 3",
+            "trials_min = 2.5",
+            "early_stopping.trials_min = 2.5, expected a whole number from 0 to 1000000",
+        ),
+        (
+            "epochs = 10\n",
+            "epochs = -1\n",
+            "early_stopping.epochs = -1, expected a whole number from 2 to 1000000",
+        ),
+        (
+            "epochs = 10\n",
+            "epochs = \"ten\"\n",
+            "early_stopping.epochs = \"ten\", expected a whole number from 2 to 1000000",
+        ),
         (
             "trials_min = 3",
             "first_rung = 3",
@@ -549,6 +585,13 @@ fn mistakes_in_the_file_are_named() {
     sandbox.write("s.toml", &good.replace("epochs = 10", "epochs = 12"));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(2, &["is stored with [early_stopping] epochs = 10, not 12"]);
+    let (begin, end) = (
+        good.find("[early_stopping]").expect("it has one"),
+        good.find("[objective]").expect("it has one"),
+    );
+    sandbox.write("s.toml", &format!("{}{}", &good[..begin], &good[end..]));
+    let ran = sandbox.fedbo(&["tune", "s.toml"]);
+    ran.expect(2, &["[early_stopping] rule = \"median\", not none"]);
     sandbox.write(
         "s.toml",
         &good.replace("epochs = 10", "epochs = 10\ngrace_s = 3"),

@@ -1,9 +1,11 @@
 //! Rule "bo-bos" from the command line: scripts that are stopped, why, by hand, interrupted and killed, and mistakes in the file.
 
 mod common;
+mod training;
 
-use common::{Sandbox, finished, interrupt, json, wait_until};
+use common::{Sandbox, json};
 use rustix::process::Signal;
+use training::{Training, n_epochs, stopped};
 
 /// A study of three parameters whose command is `argv`, a TOML list.
 fn study(trials: u64, argv: &str, further: &str) -> String {
@@ -66,32 +68,16 @@ while [ $e -le 25 ]; do
 done
 "#;
 
-fn python(pause: &str) -> String {
-    format!(r#"["python3", "train.py", "{{x}}", "{{y}}", "{{z}}", "{pause}"]"#)
-}
-
-/// What does not depend on clocks: state, last value, epochs and point of each trial.
-fn course(sandbox: &Sandbox) -> Vec<[String; 6]> {
-    let rows = sandbox.export("s.toml");
-    let row = |row: &common::Exported| {
-        ["state", "value", "trained_epochs", "x", "y", "z"].map(|name| row[name].clone())
-    };
-    rows.iter().map(row).collect()
-}
-
-/// The course of a study that nobody interrupts.
-fn whole_course(trials: u64) -> Vec<[String; 6]> {
-    let sandbox = Sandbox::new();
-    sandbox.write("train.py", PYTHON);
-    sandbox.write("s.toml", &study(trials, &python("0"), ""));
-    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
-    course(&sandbox)
-}
+const TRAINING: Training = Training {
+    study,
+    script: PYTHON,
+    parameters: &["x", "y", "z"],
+};
 
 #[test]
 fn scripts_are_stopped_and_it_is_said_why() {
     let shell = format!("[\"sh\", \"-c\", '''{SHELL}''', \"sh\", \"{{x}}\", \"{{y}}\", \"{{z}}\"]");
-    for argv in [python("0.01"), shell] {
+    for argv in [TRAINING.argv("0.01"), shell] {
         let sandbox = Sandbox::new();
         sandbox.write("train.py", PYTHON);
         sandbox.write("s.toml", &study(16, &argv, "bounds = [0, 400]"));
@@ -106,14 +92,11 @@ fn scripts_are_stopped_and_it_is_said_why() {
             ],
         );
         assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
-        let course = course(&sandbox);
-        let stopped: Vec<usize> = (0..16).filter(|i| course[*i][0] == "stopped").collect();
+        let course = TRAINING.course(&sandbox);
+        let stopped = stopped(&course);
         assert!((3..=11).contains(&stopped.len()), "{course:#?}");
         assert!(stopped[0] >= 5, "initial trials are trained to the end");
-        let epochs: u32 = course
-            .iter()
-            .map(|row| row[2].parse::<u32>().expect("an epoch"))
-            .sum();
+        let epochs = n_epochs(&course);
         let n = stopped.len();
         let summary =
             format!("16 of 16 trials told, {n} of them stopped early: {epochs} epochs of 400;");
@@ -135,11 +118,23 @@ fn scripts_are_stopped_and_it_is_said_why() {
         let name = format!("results/test/decision-regions-{number}.svg");
         let picture = std::fs::read_to_string(sandbox.path(&name)).expect("it was drawn");
         assert!(picture.contains("stopped"), "{picture}");
+        // In the unit of the values, which lie between 100 and 400, and with their sign.
+        assert!(picture.contains("average value so far (smaller is better)"));
+        let ticks = picture.lines().filter_map(|line| line.parse::<f64>().ok());
+        let ticks: Vec<f64> = ticks.filter(|tick| *tick > 25.0).collect();
+        assert!(ticks.len() >= 3, "{picture}");
+        assert!(
+            ticks.iter().all(|tick| (90.0..=420.0).contains(tick)),
+            "{ticks:?}"
+        );
         sandbox
             .fedbo(&["plot", "s.toml", "--trial", "0"])
             .expect(2, &["trial 0 has no decisions to draw"]);
         sandbox.fedbo(&["plot", "s.toml"]).expect(0, &[]);
         assert!(sandbox.path("results/test/learning-curves.png").exists());
+        let name = "results/test/history.svg";
+        let history = std::fs::read_to_string(sandbox.path(name)).expect("it was drawn");
+        assert!(history.contains(&format!("({n} more stopped early, not shown)")));
         sandbox
             .fedbo(&["storage", "verify", "study.db"])
             .expect(0, &[]);
@@ -149,39 +144,16 @@ fn scripts_are_stopped_and_it_is_said_why() {
 /// Ctrl-C and `kill -9` in the middle of trials, before and after their first epochs, change nothing of what the study does.
 #[test]
 fn an_interrupted_study_ends_as_an_uninterrupted_one() {
-    let sandbox = Sandbox::new();
-    sandbox.write("train.py", PYTHON);
-    sandbox.write("s.toml", &study(13, &python("0.02"), ""));
-    let n_reports = |trial: usize| {
-        let ran = sandbox.fedbo(&["trials", "s.toml", "--json"]);
-        if ran.code != Some(0) {
-            return 0;
-        }
-        let document = json(&ran);
-        let reports = document["trials"][trial]["reports"].as_array();
-        reports.map_or(0, Vec::len)
-    };
-    for (trial, reports, signal) in [
-        (1, 7, Signal::KILL),
-        (5, 2, Signal::KILL),
-        (6, 1, Signal::INT),
-        (8, 5, Signal::KILL),
-    ] {
-        let child = sandbox.start(&["tune", "s.toml"]);
-        wait_until(|| n_reports(trial) >= reports);
-        interrupt(&child, signal);
-        let ran = finished(child);
-        if signal == Signal::INT {
-            ran.expect(130, &["go on with: fedbo tune s.toml"]);
-        }
-    }
-    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
-    let course = course(&sandbox);
-    assert!(course.iter().any(|row| row[0] == "stopped"), "{course:#?}");
-    assert_eq!(course, whole_course(13));
-    sandbox
-        .fedbo(&["storage", "verify", "study.db"])
-        .expect(0, &[]);
+    let course = TRAINING.survives(
+        13,
+        &[
+            (1, 7, Signal::KILL),
+            (5, 2, Signal::KILL),
+            (6, 1, Signal::INT),
+            (8, 5, Signal::KILL),
+        ],
+    );
+    assert!(!stopped(&course).is_empty(), "{course:#?}");
 }
 
 /// By hand, each report by a process of its own: the rule is solved anew each time, and says the same.
@@ -222,7 +194,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
     let (epoch, said) = stops.expect("nothing speaks for it");
     assert!((5..12).contains(&epoch), "{epoch}");
     assert!(
-        said.contains("it would end better than 5.000000 with a probability of 0.0 %"),
+        said.contains("it would end better than 5 with a probability of 0.0 %"),
         "{said}"
     );
     let again = report(&trial, epoch, 30.0);
@@ -248,7 +220,12 @@ fn a_script_that_leaves_out_its_first_epochs_is_warned_of() {
         "{}",
         ran.stderr
     );
-    assert!(course(&sandbox).iter().all(|row| row[0] == "complete"));
+    assert!(
+        TRAINING
+            .course(&sandbox)
+            .iter()
+            .all(|row| row[0] == "complete")
+    );
 }
 
 #[test]

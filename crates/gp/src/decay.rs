@@ -1,9 +1,16 @@
 //! A Gaussian process over training epochs whose functions decay: what is believed of a learning curve after its first epochs.
 
-use fedbo_streams::Stream;
+mod average;
+mod continuation;
+mod search;
 
+pub use average::DecayAverage;
+pub use continuation::Continuation;
+
+use self::continuation::low_rank;
+use self::search::most_evident;
 use crate::linalg::{PackedLower, SpdFactor};
-use crate::{GpError, lanes, positive};
+use crate::{GpError, positive};
 
 /// A process of validation errors e(n) over epochs n ≥ 1 (Swersky et al. 2014; thesis Eq. (A.1)):
 ///
@@ -49,12 +56,6 @@ pub enum DecayFit {
         noise_variance: f64,
     },
 }
-
-const SHAPE: (f64, f64) = (0.05, 20.0);
-const RATE: (f64, f64) = (0.05, 500.0);
-const NOISE_STD: (f64, f64) = (1e-4, 0.1);
-/// Median and standard deviation of the logarithm of the prior of σ.
-const NOISE_PRIOR: (f64, f64) = (0.005, 1.0);
 
 impl DecayProcess {
     /// A process from α, β, a² and σ².
@@ -199,221 +200,8 @@ impl DecayProcess {
                 .sum();
             self.covariance(n_first + 1 + i, n_first + 1 + j) - explained
         };
-        Ok(Continuation {
-            factor: low_rank(mean.len(), covariance),
-            mean,
-        })
-    }
-}
-
-/// α, β and maybe σ² with the largest evidence.
-fn most_evident(
-    errors: &[f64],
-    level_variance: f64,
-    noise: DecayNoise,
-) -> Result<DecayProcess, GpError> {
-    let process = |at: &[f64; 3]| {
-        let variance = match noise {
-            DecayNoise::Fixed(variance) => variance,
-            DecayNoise::Fitted => (2.0 * at[2]).exp(),
-        };
-        DecayProcess::new(at[0].exp(), at[1].exp(), level_variance, variance)
-    };
-    let score = |at: &[f64; 3]| {
-        let evidence = process(at)?.log_evidence(errors)?;
-        Ok::<f64, GpError>(match noise {
-            DecayNoise::Fixed(_) => evidence,
-            DecayNoise::Fitted => {
-                evidence - 0.5 * ((at[2] - NOISE_PRIOR.0.ln()) / NOISE_PRIOR.1).powi(2)
-            }
-        })
-    };
-    let bounds = [SHAPE, RATE, NOISE_STD].map(|(low, high): (f64, f64)| (low.ln(), high.ln()));
-    let steps: [u32; 3] = match noise {
-        DecayNoise::Fixed(_) => [12, 12, 0],
-        DecayNoise::Fitted => [12, 12, 6],
-    };
-    let on = |axis: usize, step: u32| {
-        let (low, high) = bounds[axis];
-        low + (high - low) * f64::from(step) / f64::from(steps[axis].max(1))
-    };
-    // The evidence has a ridge along α/β with several tops, so the search starts from the best point of each range of α, and also
-    // steps along the ridge.
-    const SHAPES_A_START: u32 = 3;
-    let mut starts: Vec<(f64, [f64; 3])> = Vec::new();
-    let mut failed = None;
-    for i in 0..=steps[0] {
-        if i.is_multiple_of(SHAPES_A_START) {
-            starts.push((f64::NEG_INFINITY, [on(0, i), on(1, 0), on(2, 0)]));
-        }
-        for j in 0..=steps[1] {
-            for k in 0..=steps[2] {
-                let at = [on(0, i), on(1, j), on(2, k)];
-                match score(&at) {
-                    Ok(value) => {
-                        if let Some(best) = starts.last_mut()
-                            && value > best.0
-                        {
-                            *best = (value, at);
-                        }
-                    }
-                    Err(error) => failed = Some(error),
-                }
-            }
-        }
-    }
-    let n_axes = match noise {
-        DecayNoise::Fixed(_) => 2,
-        DecayNoise::Fitted => 3,
-    };
-    let climbed = starts
-        .into_iter()
-        .map(|start| climb(start, n_axes, &bounds, &score));
-    let best = climbed.reduce(|a, b| if b.0 > a.0 { b } else { a });
-    match best {
-        Some((_, at)) => process(&at),
-        None => Err(failed.unwrap_or(GpError::NotFinite { index: 0 })),
-    }
-}
-
-/// Pattern search from a point: a step each way along each axis and along the diagonal of the first two, half as long once none
-/// helps.
-fn climb(
-    (mut value, mut at): (f64, [f64; 3]),
-    n_axes: usize,
-    bounds: &[(f64, f64); 3],
-    score: &impl Fn(&[f64; 3]) -> Result<f64, GpError>,
-) -> (f64, [f64; 3]) {
-    const DIRECTIONS: [[f64; 3]; 4] = [
-        [1.0, 1.0, 0.0],
-        [1.0, 0.0, 0.0],
-        [0.0, 1.0, 0.0],
-        [0.0, 0.0, 1.0],
-    ];
-    let mut share = 1.0 / 24.0;
-    while share > 1e-5 {
-        let mut improved = false;
-        for direction in &DIRECTIONS[..=n_axes] {
-            for sign in [-1.0, 1.0] {
-                let mut near = at;
-                for ((x, along), (low, high)) in near.iter_mut().zip(direction).zip(bounds) {
-                    // The diagonal steps by the same factor in both.
-                    let width = if direction[0] * direction[1] > 0.0 {
-                        bounds[0].1 - bounds[0].0
-                    } else {
-                        high - low
-                    };
-                    *x = (*x + sign * along * share * width).clamp(*low, *high);
-                }
-                if let Ok(found) = score(&near)
-                    && found > value
-                {
-                    (value, at, improved) = (found, near, true);
-                }
-            }
-        }
-        if !improved {
-            share *= 0.5;
-        }
-    }
-    (value, at)
-}
-
-/// Residual variance at which a factor ends, as a share of the largest variance: standard deviations are right to 1e-5.
-const MISSING: f64 = 1e-10;
-
-/// Columns of a factor F with F Fᵀ = C, of an n×n covariance, by pivoted Cholesky. Cost O(n r²) and n r entries of C.
-fn low_rank(n: usize, covariance: impl Fn(usize, usize) -> f64) -> Vec<Vec<f64>> {
-    let mut left: Vec<f64> = (0..n).map(|i| covariance(i, i).max(0.0)).collect();
-    let largest = left.iter().copied().fold(0.0, f64::max);
-    let mut columns: Vec<Vec<f64>> = Vec::new();
-    while columns.len() < n {
-        let pivot = (0..n).fold(0, |best, i| if left[i] > left[best] { i } else { best });
-        if left[pivot] <= MISSING * largest || left[pivot] <= 0.0 {
-            break;
-        }
-        let root = left[pivot].sqrt();
-        let column: Vec<f64> = (0..n)
-            .map(|i| {
-                let known: f64 = columns.iter().map(|other| other[i] * other[pivot]).sum();
-                (covariance(i, pivot) - known) / root
-            })
-            .collect();
-        for (left, entry) in left.iter_mut().zip(&column) {
-            *left = (*left - entry * entry).max(0.0);
-        }
-        left[pivot] = 0.0;
-        columns.push(column);
-    }
-    columns
-}
-
-/// Law of a curve's noise-free errors after its first epochs: N(mean, F Fᵀ), with F of low rank because the curves are smooth.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Continuation {
-    mean: Vec<f64>,
-    /// The r columns of F.
-    factor: Vec<Vec<f64>>,
-}
-
-impl Continuation {
-    /// Number of epochs, N − N₀.
-    pub fn n_epochs(&self) -> usize {
-        self.mean.len()
-    }
-
-    /// Mean at each epoch.
-    pub fn mean(&self) -> &[f64] {
-        &self.mean
-    }
-
-    /// Standard deviation at each epoch.
-    pub fn std(&self) -> Vec<f64> {
-        (0..self.mean.len())
-            .map(|i| {
-                let squares = self.factor.iter().map(|column| column[i] * column[i]);
-                squares.sum::<f64>().sqrt()
-            })
-            .collect()
-    }
-
-    /// Mean and standard deviation of the average over the first 1, 2, … epochs.
-    pub fn averages(&self) -> Vec<(f64, f64)> {
-        let mut sums = vec![0.0; self.factor.len()];
-        let (mut total, mut count) = (0.0, 0.0);
-        let each = self.mean.iter().enumerate().map(|(i, mean)| {
-            total += mean;
-            count += 1.0;
-            for (sum, column) in sums.iter_mut().zip(&self.factor) {
-                *sum += column[i];
-            }
-            let square: f64 = sums.iter().map(|sum| sum * sum).sum();
-            (total / count, square.sqrt() / count)
-        });
-        each.collect()
-    }
-
-    /// Draws `n_paths` curves, epoch by epoch: the errors of all paths at the first epoch, then those at the second, …
-    /// Cost O(N r) a path.
-    pub fn draw(&self, n_paths: usize, stream: &mut Stream) -> Vec<f64> {
-        lanes::vectorized! {
-            fn work(mean: &[f64], factor: &[Vec<f64>], normals: &[f64], paths: &mut [f64]) {
-                let n_paths = paths.len() / mean.len();
-                for (i, paths) in paths.chunks_exact_mut(n_paths).enumerate() {
-                    paths.fill(mean[i]);
-                    for (column, normals) in factor.iter().zip(normals.chunks_exact(n_paths)) {
-                        lanes::add_scaled(paths, column[i], normals);
-                    }
-                }
-            }
-        }
-        if n_paths == 0 {
-            return Vec::new();
-        }
-        let normals = stream.normals(n_paths * self.factor.len());
-        let mut paths = vec![0.0; n_paths * self.mean.len()];
-        work(&self.mean, &self.factor[..], &normals, &mut paths);
-        paths
+        let factor = low_rank(mean.len(), covariance);
+        Ok(Continuation::new(mean, factor))
     }
 }
 
@@ -421,6 +209,7 @@ impl Continuation {
 mod tests {
     use fedbo_streams::{Purpose, Seed};
 
+    use super::search::{RATE, SHAPE};
     use super::*;
 
     fn process() -> DecayProcess {
@@ -523,7 +312,7 @@ mod tests {
                 assert!((square.sqrt() / std - 1.0).abs() < 0.03);
             }
         }
-        assert!(paths.len() == 12 * n_paths && found.factor.len() < 8);
+        assert!(paths.len() == 12 * n_paths && found.rank() < 8);
     }
 
     /// A dense search of 120 by 120 points finds no process with more evidence than the fit, beyond the search's own step.

@@ -24,7 +24,7 @@ mod standardizer;
 mod weight_moments;
 mod weights;
 
-pub use decay::{Continuation, DecayFit, DecayNoise, DecayProcess};
+pub use decay::{Continuation, DecayAverage, DecayFit, DecayNoise, DecayProcess};
 pub use evidence::{Evidence, evidence};
 pub use features::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash};
 pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit};

@@ -2,6 +2,7 @@
 
 mod lines;
 mod printed;
+mod resemblance;
 mod running;
 mod template;
 
@@ -15,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use fedbo_space::{Point, Space};
 
-use self::lines::{Lines, Said};
-use self::printed::{last_chars, value};
+use self::lines::{Said, is_report};
+use self::printed::{last_chars, last_line, value};
 use self::running::{Finished, Running, TICK};
 use self::template::{Piece, find_program, template};
 use crate::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId};
@@ -117,7 +118,8 @@ pub enum CommandError {
     Timeout,
 }
 
-/// Runs a command once a trial and reads the value from its last line of standard output.
+/// Runs a command once a trial and reads the value from its last line of standard output, of which only what stands after its last
+/// carriage return counts.
 ///
 /// - `{name}` in an argument becomes the parameter's value; `{{name}}` becomes the text `{name}`; other braces stay.
 /// - The environment has `FEDBO_PARAMS` (JSON object), `FEDBO_TRIAL` and `FEDBO_AGENT`; standard input is empty.
@@ -243,7 +245,7 @@ impl CommandObjective {
             message: error.to_string(),
         })?;
         let started = Instant::now();
-        let mut running = Running::new(child, monitor.map(|_| Lines::default()));
+        let mut running = Running::new(child, monitor.is_some());
         let mut training = monitor.map(Training::new);
         let mut ended_by = None;
         while !running.has_ended()? {
@@ -270,6 +272,7 @@ impl CommandObjective {
         let Finished {
             status,
             said,
+            resembling,
             stdout,
             stderr,
         } = running.finish()?;
@@ -278,6 +281,15 @@ impl CommandObjective {
             if ended_by.is_none() && training.hear(said, &self.stop).stops() {
                 return Ok(Trained::Stopped);
             }
+            if let Some(what) = resembling {
+                training.monitor.resembles_report(&what);
+            }
+        }
+        let stdout = String::from_utf8_lossy(&stdout);
+        if let Some(monitor) = monitor
+            && last_line(&stdout).is_some_and(is_report)
+        {
+            monitor.ends_with_report();
         }
         let stderr = last_chars(&stderr, STDERR_CHARS);
         let value = match ended_by {
@@ -371,7 +383,10 @@ impl<'a> Training<'a> {
                     self.is_stopped = self.monitor.report(epoch, value).stops();
                 }
                 Said::StopBy(signal) => self.stop_by = Some(signal),
-                Said::Unusable(why) => self.monitor.unusable(&why),
+                Said::NoNumber { epoch, word } => {
+                    self.is_stopped = self.monitor.no_number(epoch, word).stops();
+                }
+                Said::Unusable(what, why) => self.monitor.unusable(what, &why),
             }
         }
         match self.is_stopped {

@@ -12,7 +12,7 @@ mod monitor;
 pub use command::{CommandError, CommandObjective, CommandSpec};
 pub use failure::Failure;
 pub use guard::{evaluate_guarded, train_guarded};
-pub use monitor::{Monitor, Signal, Trained};
+pub use monitor::{Monitor, Signal, Trained, Unusable};
 
 pub use fedbo_space::Direction;
 use fedbo_space::Point;

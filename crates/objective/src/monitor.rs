@@ -11,11 +11,31 @@ pub trait Monitor: Sync {
     /// the first [`Signal::Stop`] all further ones are answered with it.
     fn report(&self, epoch: u32, value: f64) -> Signal;
 
+    /// The same for what is no number: `word` is null, NaN, Infinity or -Infinity.
+    fn no_number(&self, epoch: u32, _word: &str) -> Signal {
+        self.report(epoch, f64::NAN)
+    }
+
     /// The trial said something about its training that cannot be used; `why` completes "trial 7: ..".
-    fn unusable(&self, _why: &str) {}
+    fn unusable(&self, _what: Unusable, _why: &str) {}
+
+    /// The trial ends without a report, but printed something that looks like one; `what` quotes it and says what is wrong with it.
+    fn resembles_report(&self, _what: &str) {}
+
+    /// The line from which the trial's value is read was meant as a report, whether that was usable or not.
+    fn ends_with_report(&self) {}
 
     /// The trial was asked to stop, did not end within `grace`, and was killed.
     fn killed(&self, _grace: Duration) {}
+}
+
+/// What of that which a trial says about its training cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// A report of an epoch that is none.
+    Epoch,
+    /// A signal by which it wants to be stopped.
+    StopBy,
 }
 
 /// Whether a trial goes on.

@@ -36,7 +36,7 @@ pub use gp_functions::{
     GridFamily, GridObservations, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE,
 };
 pub use growing_wine::{GROWING_WINE_SIZES, GrowingWine, LogisticScale, LogisticScore};
-pub use image_logistic::ImageLogistic;
+pub use image_logistic::{ImageLogistic, Steps};
 pub use landmine::{LandmineField, LandmineSvm, N_FIELDS, read_fields};
 pub use landmine_grid::{LandmineGrid, read_landmine_grids};
 pub use learning_curves::{CurveFamily, LearningCurves};

@@ -5,6 +5,7 @@
 
 pub(crate) mod axis;
 pub(crate) mod canvas;
+pub(crate) mod far_values;
 pub(crate) mod frame;
 mod layout;
 pub(crate) mod render;

@@ -101,8 +101,10 @@ pub struct StudyPlot {
     pub title: String,
     /// Whether smaller values are better.
     pub minimize: bool,
-    /// The finished trials, in the order in which they were told.
+    /// The finished trials, in the order in which they were told; without those that were stopped early, which have no final value.
     pub trials: Vec<PlottedTrial>,
+    /// How many trials were stopped early: the footnotes say so.
+    pub n_stopped: usize,
     /// The parameters.
     pub parameters: Vec<PlottedParameter>,
     /// Importances, in any order; empty if they are not known, which the picture then says.
@@ -172,7 +174,7 @@ impl StudyPlot {
         }
     }
 
-    /// How many trials there are, and which is best.
+    /// How many trials there are, how many are not shown, and which is best.
     fn footnote(&self) -> String {
         let n_trials = self.trials.len();
         let failed = self.trials.iter().filter(|trial| trial.drawn().is_none());
@@ -183,6 +185,9 @@ impl StudyPlot {
         match failed.count() {
             0 => {}
             n_failed => text += &format!(", {n_failed} failed"),
+        }
+        if self.n_stopped > 0 {
+            text += &format!(" ({} more stopped early, not shown)", self.n_stopped);
         }
         let best = self.best().map(|index| &self.trials[index]);
         if let Some((number, value)) = best.and_then(|trial| Some((trial.number, trial.value?))) {

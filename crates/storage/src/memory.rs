@@ -1,11 +1,12 @@
 //! Trials in this process's memory: gone when it ends.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::rules::{self, Claim};
+use crate::trial::reports_from;
 use crate::{
     Added, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey, StudyRecord,
     Teller, Telling, Told, Trial, Worker,
@@ -69,10 +70,24 @@ impl Study {
             .ok_or(StorageError::NoTrial { number, n_trials })
     }
 
-    /// Copies of the trials with these numbers, in their order.
-    fn copies<'a>(&self, numbers: impl Iterator<Item = &'a u64>) -> Vec<Trial> {
-        let trial = |number: &u64| self.trials.get(usize::try_from(*number).ok()?).cloned();
-        numbers.filter_map(trial).collect()
+    /// Copies of the trials with these numbers, in their order; of the reports of those in `from_epochs` only the ones from there on.
+    fn copies<'a>(
+        &self,
+        numbers: impl Iterator<Item = &'a u64>,
+        from_epochs: &BTreeMap<u64, u32>,
+    ) -> Vec<Trial> {
+        let copy = |number: &u64| {
+            let trial = self.trials.get(usize::try_from(*number).ok()?)?;
+            let from = from_epochs.get(number).copied().unwrap_or(0);
+            Some(Trial {
+                reports: reports_from(&trial.reports, from).to_vec(),
+                point: trial.point.clone(),
+                source: trial.source.clone(),
+                state: trial.state.clone(),
+                ..*trial
+            })
+        };
+        numbers.filter_map(copy).collect()
     }
 
     fn end(&mut self, number: u64, told: Told, now_ms: i64) -> Result<u64, StorageError> {
@@ -114,12 +129,17 @@ impl Storage for MemoryStorage {
         self.with(study, |study| Ok(study.trials.clone()))
     }
 
-    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
+    fn snapshot_from(
+        &self,
+        study: StudyKey,
+        after: u64,
+        from_epochs: &BTreeMap<u64, u32>,
+    ) -> Result<Snapshot, StorageError> {
         self.with(study, |study| {
             let after = usize::try_from(after).unwrap_or(usize::MAX);
             Ok(Snapshot {
-                told: study.copies(study.told.iter().skip(after)),
-                open: study.copies(study.open.iter()),
+                told: study.copies(study.told.iter().skip(after), &BTreeMap::new()),
+                open: study.copies(study.open.iter(), from_epochs),
                 n_trials: study.trials.len() as u64,
             })
         })

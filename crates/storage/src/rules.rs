@@ -130,7 +130,8 @@ fn is_last_report(trial: &Trial, epoch: u32, value: f64) -> bool {
         .is_some_and(|last| (last.epoch, last.value.to_bits()) == (epoch, value.to_bits()))
 }
 
-/// Whether `teller` may add a report to the trial; `Ok(false)` if this report is there already.
+/// Whether `teller` may add a report to the trial; `Ok(false)` if this report is there already. Of the trial's reports only those
+/// from this epoch on matter.
 ///
 /// Only who holds it reports: by hand that is so for a trial that was asked for by hand.
 pub(crate) fn may_report(

@@ -1,5 +1,6 @@
 //! The contract of every place where trials are kept.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -136,7 +137,21 @@ pub trait Storage: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// If the storage cannot be read, or has no such study.
-    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError>;
+    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
+        self.snapshot_from(study, after, &BTreeMap::new())
+    }
+
+    /// The same for somebody who has seen reports of open trials: of those in `from_epochs`, by number, only the reports from this
+    /// epoch on. Cost grows with what is returned, not with what was seen.
+    ///
+    /// # Errors
+    /// As for [`Storage::snapshot`].
+    fn snapshot_from(
+        &self,
+        study: StudyKey,
+        after: u64,
+        from_epochs: &BTreeMap<u64, u32>,
+    ) -> Result<Snapshot, StorageError>;
 
     /// Adds a trial. Cost does not grow with the number of trials, but for the search of an index.
     ///
@@ -165,7 +180,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// If the storage cannot be written, or has no such study.
     fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError>;
 
-    /// Keeps what the holder of a trial reports as it trains. Reporting the same again is no mistake.
+    /// Keeps what the holder of a trial reports as it trains. Reporting the same again is no mistake. Cost does not grow with the
+    /// number of earlier reports, but for the search of an index.
     ///
     /// # Errors
     /// [`StorageError::NotFinite`], [`StorageError::EpochZero`], [`StorageError::NoTrial`]; [`StorageError::NotHeld`] if the

@@ -44,6 +44,12 @@ pub struct Report {
     pub value: f64,
 }
 
+/// Those of some reports by ascending epochs that are not before an epoch.
+pub(crate) fn reports_from(reports: &[Report], epoch: u32) -> &[Report] {
+    let n_before = reports.partition_point(|report| report.epoch < epoch);
+    &reports[n_before..]
+}
+
 impl Trial {
     /// Its value, if it was evaluated to the end and has one; a trial that was stopped has none.
     pub fn value(&self) -> Option<f64> {

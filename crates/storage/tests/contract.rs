@@ -5,6 +5,7 @@
     reason = "helpers of tests: a failure is the test's"
 )]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -139,8 +140,13 @@ macro_rules! delegate {
             fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
                 self.get()?.trials(study)
             }
-            fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
-                self.get()?.snapshot(study, after)
+            fn snapshot_from(
+                &self,
+                study: StudyKey,
+                after: u64,
+                from_epochs: &BTreeMap<u64, u32>,
+            ) -> Result<Snapshot, StorageError> {
+                self.get()?.snapshot_from(study, after, from_epochs)
             }
             fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<Added, StorageError> {
                 self.get()?.add(study, trial)

@@ -11,7 +11,7 @@ use fedbo_storage::{Address, StorageError};
 use serde::Deserialize;
 
 use crate::archive::{ArchiveFile, ArchiveTable};
-use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable};
+use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable, keys_of_rule};
 use crate::meta::MetaTable;
 use crate::{
     Definition, EarlyStoppingError, MetaError, MetaFile, MetaScale, NamedParameter, StrategySpec,
@@ -95,7 +95,7 @@ impl StudyFile {
     /// The first thing that cannot be used, with its place and the way out.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
-        file.parse::<StudyToml>()?.validate(&file)
+        read(&file)?.validate(&file)
     }
 
     /// The same without the command: to look at a study, or to tell a trial, its program need not be there.
@@ -104,10 +104,15 @@ impl StudyFile {
     /// As for [`StudyFile::load`], but for what stands in `[objective]`.
     pub fn load_without_command(path: &Path) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
-        let mut read = file.parse::<StudyToml>()?;
-        read.objective = None;
-        read.validate(&file)
+        let mut table = read(&file)?;
+        table.objective = None;
+        table.validate(&file)
     }
+}
+
+fn read(file: &TomlFile) -> Result<StudyToml, FileError> {
+    let read = file.parse::<StudyToml>();
+    read.map_err(|error| keys_of_rule(error, file))
 }
 
 impl StudyToml {

@@ -16,7 +16,7 @@ use fedbo_space::Space;
 use fedbo_storage::{Told, Trial};
 use fedbo_streams::{Purpose, Seed, Stream};
 
-use crate::early_stopping::observation;
+use crate::early_stopping::Tellings;
 use crate::{Definition, MetaError, MetaSpec, StrategySpec, StudyError};
 
 /// A strategy with its initial design, told everything up to a place in the order of telling.
@@ -38,14 +38,20 @@ enum Chooser {
     /// From final values.
     Final(Box<dyn Strategy>),
     /// From curves, where trials report as they train.
-    Epochs(Box<EpochGpUcb>),
+    Epochs(Box<EpochChooser>),
+}
+
+/// A strategy that models epochs, and what it was told.
+struct EpochChooser {
+    strategy: EpochGpUcb,
+    tellings: Tellings,
 }
 
 impl Chooser {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StudyError> {
         Ok(match self {
             Self::Final(strategy) => strategy.ask(pending, stream)?,
-            Self::Epochs(strategy) => strategy.ask(pending, stream)?,
+            Self::Epochs(epochs) => epochs.strategy.ask(pending, stream)?,
         })
     }
 }
@@ -109,13 +115,11 @@ impl Model {
             .collect::<Result<Vec<_>, StudyError>>()?;
         match &mut self.strategy {
             Chooser::Final(strategy) => strategy.tell(&observations)?,
-            Chooser::Epochs(strategy) => {
-                let direction = self.definition.direction;
-                let trained = told
-                    .iter()
-                    .map(|trial| observation(trial, &self.space, direction))
-                    .collect::<Result<Vec<_>, _>>()?;
-                strategy.tell(&trained)?;
+            Chooser::Epochs(epochs) => {
+                let EpochChooser { strategy, tellings } = epochs.as_mut();
+                let n_known = tellings.len();
+                tellings.absorb(told);
+                strategy.tell(&tellings.observations(n_known..tellings.len())?)?;
             }
         }
         self.initial.tell(&observations)?;
@@ -167,8 +171,10 @@ fn chooser(definition: &Definition, space: &Space, seed: Seed) -> Result<Chooser
             ..EpochGpUcbSettings::for_study(space, definition.noisy, spec.epochs as usize)
         };
         let domain = Domain::Space(space.clone());
-        let strategy = EpochGpUcb::new(domain, settings, seed)?;
-        return Ok(Chooser::Epochs(Box::new(strategy)));
+        return Ok(Chooser::Epochs(Box::new(EpochChooser {
+            strategy: EpochGpUcb::new(domain, settings, seed)?,
+            tellings: Tellings::new(definition)?,
+        })));
     }
     let strategy = strategy(definition, space, seed)?;
     Ok(Chooser::Final(match &definition.archive {

@@ -10,7 +10,7 @@ use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded, tr
 use fedbo_space::Point;
 use fedbo_storage::{StorageError, Teller, Told, Trial, TrialState, Worker};
 
-use crate::early_stopping::{Conclusion, TrialMonitor};
+use crate::early_stopping::{Conclusion, RunWarnings, TrialMonitor};
 use crate::{Asked, Study, StudyError};
 
 /// How a study is run.
@@ -137,6 +137,7 @@ impl Study {
             n_told: AtomicUsize::new(0),
             n_failed: AtomicUsize::new(0),
             n_stopped: AtomicUsize::new(0),
+            warnings: RunWarnings::default(),
             first_error: Mutex::new(None),
             ended: Mutex::new(Ended::Complete),
             workers: (0..options.jobs.max(1))
@@ -204,6 +205,8 @@ struct Shared<'a> {
     n_told: AtomicUsize,
     n_failed: AtomicUsize,
     n_stopped: AtomicUsize,
+    /// What was said of reports.
+    warnings: RunWarnings,
     first_error: Mutex<Option<StudyError>>,
     ended: Mutex<Ended>,
     /// Tokens of this run's workers.
@@ -289,7 +292,8 @@ impl Shared<'_> {
         trial: &mut Trial,
         id: TrialId,
     ) -> Result<ControlFlow<(), Outcome>, StudyError> {
-        let monitor = TrialMonitor::new(self.study, self.observer, worker, trial.number);
+        let warnings = &self.warnings;
+        let monitor = TrialMonitor::new(self.study, self.observer, worker, warnings, trial.number);
         let trained = train_guarded(self.objective, &trial.point, id, &monitor);
         let (conclusion, reports) = monitor.conclude(trained);
         trial.reports = reports;

@@ -1,5 +1,6 @@
 //! A study: ask for trials, tell how they ended, look at what was found.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -300,6 +301,15 @@ impl Study {
     /// What was told after the given place in the order of telling, and what is open.
     pub(crate) fn snapshot(&self, after: u64) -> Result<Snapshot, StorageError> {
         self.storage.snapshot(self.key, after)
+    }
+
+    /// The same; of the reports of open trials in `from_epochs`, by number, only those from this epoch on.
+    pub(crate) fn snapshot_from(
+        &self,
+        after: u64,
+        from_epochs: &BTreeMap<u64, u32>,
+    ) -> Result<Snapshot, StorageError> {
+        self.storage.snapshot_from(self.key, after, from_epochs)
     }
 
     pub(crate) fn judges(&self) -> MutexGuard<'_, Option<Judge>> {

@@ -346,14 +346,14 @@ fn stopping_problem(rows: &[&Row]) {
         "\nstopping_problem: median wall seconds for the rule of one trial under BO-BOS; cells: what is left of the whole"
     );
     const PARTS: [&str; 4] = ["fit", "continuation", "draw", "induction"];
-    let head = ["epochs", "paths", "level variance", "whole"];
+    let head = ["epochs", "paths", "belief", "whole"];
     let head: Vec<&str> = head.into_iter().chain(PARTS).collect();
     let head = [&head[..], &["cells", "required"]].concat();
     let mut table = Table::new(&head);
     for whole in rows.iter().filter(|row| text(row, "what") == "whole") {
         let same = |row: &Row| {
             let of = |key: &str| row.get(key) == whole.get(key);
-            of("epochs") && of("paths") && of("level_variance")
+            of("epochs") && of("paths") && of("belief")
         };
         let parts = PARTS.map(|part| {
             let row = rows
@@ -374,7 +374,7 @@ fn stopping_problem(rows: &[&Row]) {
         table.row([
             shown("epochs"),
             shown("paths"),
-            shown("level_variance"),
+            text(whole, "belief").to_owned(),
             time(seconds),
             fit,
             continuation,

@@ -1,6 +1,6 @@
 //! Asynchronous successive halving without pauses: at each rung, those below the best share stop.
 
-use super::{StoppingRule, TrainedTrial, Verdict};
+use super::{Because, StoppingRule, TrainedTrial, Verdict};
 use crate::StrategyError;
 
 /// The rungs of [`AshaRule`].
@@ -68,7 +68,14 @@ impl AshaRule {
 
 impl StoppingRule for AshaRule {
     fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
-        if self.rungs.contains(&trial.curve.n_epochs()) {
+        self.judge_since(trial.curve.n_epochs() - 1, trial, others)
+    }
+
+    /// Compares the trial at its newest epoch if it has come to a rung since `before`.
+    fn judge_since(&self, before: usize, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
+        let epoch = trial.curve.n_epochs();
+        let is_due = |rung: &usize| (before + 1..=epoch).contains(rung);
+        if self.rungs.iter().any(is_due) {
             halve(self.reduction, trial, others.iter())
         } else {
             Verdict::Continue
@@ -76,15 +83,15 @@ impl StoppingRule for AshaRule {
     }
 }
 
-/// Whether a trial at a rung is among the best share 1/η of those that reached it: see [`AshaRule`].
+/// Whether a trial at a rung, its newest epoch, is among the best share 1/η of those that reached it: see [`AshaRule`].
 pub(super) fn halve<'a>(
     reduction: usize,
     trial: &TrainedTrial,
     others: impl Iterator<Item = &'a TrainedTrial>,
 ) -> Verdict {
-    let (rung, value) = (trial.curve.n_epochs(), trial.curve.last());
+    let (epoch, value) = (trial.curve.n_epochs(), trial.curve.last());
     let (mut n_reached, mut n_better) = (1, 0);
-    for other in others.filter_map(|other| other.curve.at(rung)) {
+    for other in others.filter_map(|other| other.curve.at(epoch)) {
         n_reached += 1;
         n_better += usize::from(other > value);
     }
@@ -93,9 +100,13 @@ pub(super) fn halve<'a>(
         Verdict::Continue
     } else {
         Verdict::Stop {
-            because: format!(
-                "at epoch {rung}, {n_better} of {n_reached} trials are better than {value:.6}, and the best {n_go_on} go on"
-            ),
+            because: Because::BelowRung {
+                epoch,
+                value,
+                n_better,
+                n_reached,
+                n_go_on,
+            },
         }
     }
 }

@@ -1,5 +1,6 @@
 //! BO-BOS: GP-UCB over points and epochs, with optimal stopping of each trial.
 
+use fedbo_gp::{DecayAverage, DecayNoise};
 use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
 
@@ -129,8 +130,75 @@ impl BoBos {
         self.incumbent
     }
 
-    /// Its model, over z = [x, n/N].
+    /// Its model, over z = [x, s(n)] with the strategy's scale s of epochs; see [`EpochScale`](super::EpochScale).
     pub fn surrogate(&self) -> &Surrogate {
         self.strategy.surrogate()
+    }
+}
+
+/// What a training of N = `n_epochs` epochs that was stopped is expected to have come to: the mean of f([x, N]) under the average of
+/// its curve's processes, within the bounds. `None` for a whole training, and where its values lie outside the bounds.
+///
+/// Told to the model at epoch N (see [`TrainedObservation`]), it keeps the model from proposing the same place again. The thesis tells
+/// what the trial reported, and no more.
+///
+/// # Errors
+/// If no process of the curve can be fitted.
+pub fn expected_end(
+    curve: &LearningCurve,
+    bounds: ValueBounds,
+    n_epochs: usize,
+) -> Result<Option<f64>, StrategyError> {
+    let errors: Vec<f64> = curve.values().iter().map(|v| bounds.error(*v)).collect();
+    let is_within = |error: &f64| (0.0..=1.0).contains(error);
+    if errors.len() >= n_epochs || !errors.iter().all(is_within) {
+        return Ok(None);
+    }
+    let laws = DecayAverage::fit(&errors, DecayNoise::Fitted)?.continuations(&errors, n_epochs)?;
+    let ends = laws
+        .iter()
+        .map(|(weight, law)| weight * law.mean()[law.n_epochs() - 1]);
+    Ok(Some(bounds.value(ends.sum::<f64>().clamp(0.0, 1.0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Errors fall as 0.6 exp(−n/8) + 0.2 and are 0.201 at epoch 50; the mean of a trial that is stopped after 20 of them, where they
+    /// are 0.249, lies near. Accuracies and losses mirror each other.
+    #[test]
+    fn the_expected_end_lies_where_the_curve_goes() {
+        let errors: Vec<f64> = (1..=20)
+            .map(|n| 0.6 * (-f64::from(n) / 8.0).exp() + 0.2)
+            .collect();
+        let bounds = ValueBounds {
+            low: 0.0,
+            high: 1.0,
+        };
+        let of = |values: Vec<f64>, bounds| {
+            let curve = LearningCurve::new(values);
+            expected_end(&curve, bounds, 50).unwrap().unwrap()
+        };
+        let accuracy = of(errors.iter().map(|e| 1.0 - e).collect(), bounds);
+        assert!((0.76..0.83).contains(&accuracy), "{accuracy}");
+        let negative = ValueBounds {
+            low: -1.0,
+            high: 0.0,
+        };
+        let loss = of(errors.iter().map(|e| -e).collect(), negative);
+        assert!((loss + 1.0 - accuracy).abs() < 1e-9, "{loss}");
+    }
+
+    #[test]
+    fn a_whole_training_and_one_beyond_the_bounds_have_none() {
+        let bounds = ValueBounds {
+            low: 0.0,
+            high: 1.0,
+        };
+        let end = |values: Vec<f64>| expected_end(&LearningCurve::new(values), bounds, 5).unwrap();
+        assert_eq!(end(vec![0.5; 5]), None);
+        assert_eq!(end(vec![0.5, 1.5, 0.5]), None);
+        assert!(end(vec![0.5, 0.55, 0.56]).is_some());
     }
 }

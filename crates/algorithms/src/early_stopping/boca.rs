@@ -188,6 +188,7 @@ mod tests {
             unit: vec![x],
             curve: Some(LearningCurve::new(vec![value; n])),
             complete: (n == N).then_some(value),
+            expected_end: None,
             source: Source::Own,
         }
     }

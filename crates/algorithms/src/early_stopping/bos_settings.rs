@@ -99,6 +99,24 @@ impl IncumbentMargin {
     }
 }
 
+/// What is believed of a trial's curve after its first epochs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CurveBelief {
+    /// Processes of a grid, weighted by how well they explain the first errors, those that decay to a level of their own among them:
+    /// see [`fedbo_gp::DecayAverage`].
+    Averaged {
+        /// σ².
+        noise: DecayNoise,
+    },
+    /// One process, as if its numbers were known (thesis A.2).
+    Certain {
+        /// How it is fitted.
+        fit: DecayFit,
+        /// a²: variance of the level that curves decay to; 0 as in the thesis lets them decay to error 0.
+        level_variance: f64,
+    },
+}
+
 /// How a trial's stopping problem is set and solved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BosSettings {
@@ -130,18 +148,16 @@ pub struct BosSettings {
     pub average: Average,
     /// Cells that few paths visit.
     pub sparse: SparseCells,
-    /// How the process of a curve is fitted.
-    pub fit: DecayFit,
-    /// a²: variance of the level that curves decay to; 0 as in the thesis lets them decay to error 0.
-    pub level_variance: f64,
+    /// What is believed of a curve.
+    pub belief: CurveBelief,
 }
 
 impl BosSettings {
     /// The thesis' settings (section 4.5, A.4): N₀ = 8 of 50 epochs (in proportion for other N), K_{1,t} = 100/0.95^(t−1), K₂ = 99,
     /// c = 1, κ = 2, 100 000 paths, 100 cells, ξ_t = 0.
     ///
-    /// Differences: σ² of a curve is fitted, where the thesis is silent and the authors fix it at 1e-3; cells cover what paths can
-    /// reach.
+    /// Differences: a curve's process is averaged over its hyperparameters, where the thesis takes the most evident one, which ends too
+    /// low and says so too surely: see papers/bo-bos.md, and [`BosSettings::with_one_process`]. Cells cover what paths can reach.
     pub fn for_epochs(n_epochs: usize) -> Self {
         Self {
             n_epochs,
@@ -164,10 +180,24 @@ impl BosSettings {
             grid: Grid::Reached,
             average: Average::All,
             sparse: SparseCells::Plain,
-            fit: DecayFit::Evidence {
+            belief: CurveBelief::Averaged {
                 noise: DecayNoise::Fitted,
             },
-            level_variance: 0.0,
+        }
+    }
+
+    /// With one process of each curve, of the largest evidence, that decays to error 0: as in the thesis, but for σ², which is fitted
+    /// where the thesis is silent and the authors fix it at 1e-3.
+    #[must_use]
+    pub fn with_one_process(self) -> Self {
+        Self {
+            belief: CurveBelief::Certain {
+                fit: DecayFit::Evidence {
+                    noise: DecayNoise::Fitted,
+                },
+                level_variance: 0.0,
+            },
+            ..self
         }
     }
 
@@ -186,8 +216,11 @@ impl BosSettings {
             grid: Grid::Unit,
             average: Average::AfterFirst,
             sparse: SparseCells::ContinueFree { n_paths_max: 30 },
-            fit: DecayFit::Evidence {
-                noise: DecayNoise::Fixed(1e-3),
+            belief: CurveBelief::Certain {
+                fit: DecayFit::Evidence {
+                    noise: DecayNoise::Fixed(1e-3),
+                },
+                level_variance: 0.0,
             },
             ..self
         }
@@ -243,28 +276,38 @@ impl BosSettings {
                 check(fine, "failure_prob", failure_prob.to_string(), expected)?;
             }
         }
-        let level = self.level_variance;
-        let fine = level.is_finite() && level >= 0.0;
-        let expected = "a finite number of at least 0";
-        check(fine, "level_variance", level.to_string(), expected)?;
-        match self.fit {
-            DecayFit::Evidence {
-                noise: DecayNoise::Fitted,
-            } => {}
-            DecayFit::Evidence {
-                noise: DecayNoise::Fixed(variance),
-            } => above_zero("noise variance", variance)?,
-            DecayFit::BayesianUpdate {
-                shape,
-                rate,
-                noise_variance,
+        let noise = match self.belief {
+            CurveBelief::Averaged { noise }
+            | CurveBelief::Certain {
+                fit: DecayFit::Evidence { noise },
+                ..
+            } => noise,
+            CurveBelief::Certain {
+                fit:
+                    DecayFit::BayesianUpdate {
+                        shape,
+                        rate,
+                        noise_variance,
+                    },
+                ..
             } => {
-                above_zero("noise variance", noise_variance)?;
                 for (name, value) in [("shape", shape), ("rate", rate)] {
                     let fine = value.is_finite() && value >= 0.0;
+                    let expected = "a finite number of at least 0";
                     check(fine, name, value.to_string(), expected)?;
                 }
+                DecayNoise::Fixed(noise_variance)
             }
+        };
+        if let DecayNoise::Fixed(variance) = noise {
+            let fine = variance.is_finite() && variance > 0.0;
+            let expected = "a finite number above 0";
+            check(fine, "noise variance", variance.to_string(), expected)?;
+        }
+        if let CurveBelief::Certain { level_variance, .. } = self.belief {
+            let fine = level_variance.is_finite() && level_variance >= 0.0;
+            let expected = "a finite number of at least 0";
+            check(fine, "level_variance", level_variance.to_string(), expected)?;
         }
         above_zero("wrong_stop_loss", self.wrong_stop_loss.initial)?;
         let growth = self.wrong_stop_loss.growth;
@@ -343,7 +386,14 @@ mod tests {
         refused(|s| s.wrong_continue_loss = 0.0, "wrong_continue_loss");
         refused(|s| s.epoch_cost = f64::INFINITY, "epoch_cost");
         refused(|s| s.stop_std_ratio = 0.5, "stop_std_ratio");
-        refused(|s| s.level_variance = f64::NAN, "level_variance");
+        refused(
+            |s| {
+                s.belief = CurveBelief::Averaged {
+                    noise: DecayNoise::Fixed(f64::NAN),
+                }
+            },
+            "noise variance",
+        );
         refused(
             |s| {
                 s.incumbent_margin = IncumbentMargin::Theory {

@@ -84,6 +84,8 @@ pub struct TrainedObservation {
     pub curve: Option<LearningCurve>,
     /// The value of the whole training, to be maximized; `None` if it was stopped or failed.
     pub complete: Option<f64>,
+    /// What a stopped training is expected to have come to, to be maximized, where somebody knows: see [`EpochGpUcb::tell`].
+    pub expected_end: Option<f64>,
     /// The proposal's source.
     pub source: Source,
 }
@@ -192,7 +194,8 @@ impl EpochGpUcb {
         )
     }
 
-    /// Adds trials that have ended, in any order.
+    /// Adds trials that have ended, in any order. The expected end of a stopped one counts as observed at epoch N: it is poor, or it would
+    /// not have been stopped, and without that the model is as uncertain of its end as before and proposes the same place again.
     ///
     /// # Errors
     /// If the surrogate cannot be conditioned; nothing is added then.
@@ -236,6 +239,9 @@ impl EpochGpUcb {
             })
             .collect();
         seen.push(at(last, end.value));
+        if last < self.n_epochs && trial.expected_end.is_some() {
+            seen.push(at(self.n_epochs, trial.expected_end));
+        }
         seen
     }
 
@@ -340,6 +346,7 @@ mod tests {
         TrainedObservation {
             unit: vec![x],
             complete: (n_epochs == 50).then(|| curve.last()),
+            expected_end: None,
             curve: Some(curve),
             source: Source::Own,
         }

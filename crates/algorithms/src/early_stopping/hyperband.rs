@@ -132,6 +132,13 @@ impl HyperbandRule {
         Self { schedule }
     }
 
+    /// R: epochs of a complete trial.
+    fn n_epochs(&self) -> usize {
+        let last = self.schedule.brackets().last();
+        last.and_then(|bracket| bracket.rungs().last())
+            .map_or(0, |rung| rung.n_epochs)
+    }
+
     /// Index among [`Brackets::brackets`] of the bracket that a trial belongs to.
     pub fn bracket_of(&self, number: u64) -> usize {
         /// 2⁶⁴/φ, odd.
@@ -153,11 +160,16 @@ impl HyperbandRule {
 
 impl StoppingRule for HyperbandRule {
     fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
+        self.judge_since(trial.curve.n_epochs() - 1, trial, others)
+    }
+
+    /// Compares the trial at its newest epoch if it has come to a rung of its bracket since `before`.
+    fn judge_since(&self, before: usize, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
         let index = self.bracket_of(trial.number);
         let rungs = self.schedule.brackets()[index].rungs();
         let epoch = trial.curve.n_epochs();
-        let before_last = &rungs[..rungs.len() - 1];
-        if !before_last.iter().any(|rung| rung.n_epochs == epoch) {
+        let is_due = |rung: &Rung| (before + 1..=epoch).contains(&rung.n_epochs);
+        if epoch >= self.n_epochs() || !rungs[..rungs.len() - 1].iter().any(is_due) {
             return Verdict::Continue;
         }
         let rivals = others

@@ -1,6 +1,6 @@
 //! The median rule: a trial stops when its best so far is worse than what others had on average by then.
 
-use super::{StoppingRule, TrainedTrial, Training, Verdict};
+use super::{Because, StoppingRule, TrainedTrial, Training, Verdict};
 
 /// When [`MedianRule`] begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,12 @@ impl StoppingRule for MedianRule {
             .fold(f64::NEG_INFINITY, f64::max);
         if best < median {
             Verdict::Stop {
-                because: format!(
-                    "best value {best:.6} worse than {median:.6}, the median of the averages of {n_trials} trials up to epoch {epoch}"
-                ),
+                because: Because::WorseThanMedian {
+                    best,
+                    median,
+                    n_trials,
+                    epoch,
+                },
             }
         } else {
             Verdict::Continue

@@ -4,6 +4,7 @@
 //! be looked at. [`StoppingRule`] is what the simple ones are; [`BosRule`] is BO-BOS's, solved once a trial.
 
 mod asha;
+mod because;
 mod bo_bos;
 mod boca;
 mod bos_rule;
@@ -17,10 +18,13 @@ mod optimal_stopping;
 mod rule;
 
 pub use asha::{AshaRule, AshaSettings};
-pub use bo_bos::BoBos;
+pub use because::{Because, short};
+pub use bo_bos::{BoBos, expected_end};
 pub use boca::Boca;
 pub use bos_rule::{BosAnswer, BosProblem, BosRule, EpochRules};
-pub use bos_settings::{Average, BosSettings, Grid, IncumbentMargin, ValueBounds, WrongStopLoss};
+pub use bos_settings::{
+    Average, BosSettings, CurveBelief, Grid, IncumbentMargin, ValueBounds, WrongStopLoss,
+};
 pub use curve::LearningCurve;
 pub use curve_prediction::{
     CurvePrediction, CurvePredictionRule, CurvePredictionSettings, CurvePredictor, CurveSampling,

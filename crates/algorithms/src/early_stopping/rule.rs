@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::LearningCurve;
+use super::{Because, LearningCurve};
 
 /// How far the training of a trial is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,22 +26,32 @@ pub struct TrainedTrial {
     pub training: Training,
 }
 
-/// What becomes of a trial after an epoch.
+/// What becomes of a trial after an epoch; `B` is how its grounds are told.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum Verdict<B = Because> {
     /// It trains on.
     Continue,
     /// It is stopped.
     Stop {
-        /// On what grounds, in words: `worse than the median 0.81 of 12 trials at epoch 7`.
-        because: String,
+        /// On what grounds.
+        because: B,
     },
 }
 
-impl Verdict {
+impl<B> Verdict<B> {
     /// Whether the trial is stopped.
     pub fn stops(&self) -> bool {
         matches!(self, Self::Stop { .. })
+    }
+
+    /// The same with its grounds told in another way.
+    pub fn map<C>(self, tell: impl FnOnce(B) -> C) -> Verdict<C> {
+        match self {
+            Self::Continue => Verdict::Continue,
+            Self::Stop { because } => Verdict::Stop {
+                because: tell(because),
+            },
+        }
     }
 }
 
@@ -52,4 +62,16 @@ pub trait StoppingRule: fmt::Debug + Send + Sync {
     /// `others` are all other trials that have reported, in the order of asking, failed ones left out; those that run beside this
     /// one with what they have reported so far. Equal arguments give equal verdicts.
     fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict;
+
+    /// The same for a trial that was last asked after epoch `before`, or never (0), and did not report the epochs between: what was
+    /// due there is looked at now, at its newest epoch and with the value measured there. A rule that is due after any epoch has
+    /// nothing to catch up on.
+    fn judge_since(
+        &self,
+        _before: usize,
+        trial: &TrainedTrial,
+        others: &[TrainedTrial],
+    ) -> Verdict {
+        self.judge(trial, others)
+    }
 }

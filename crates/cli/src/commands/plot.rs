@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use fedbo_algorithms::early_stopping::{BosRule, Decision, LearningCurve};
+use fedbo_algorithms::early_stopping::{BosRule, CellRule, Decision, LearningCurve};
 use fedbo_report::study::{
     PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial,
     PlottedValue, STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE,
@@ -27,7 +27,7 @@ use crate::study_ref::{Opened, StudyRef};
 /// Of a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and curves.png, and the same of
 /// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance, transfer if it
 /// learns from old studies, and learning-curves if its trials report as they train, as SVG and PNG. Of a trial that BO-BOS may
-/// stop: its decisions by epoch and average error, as decision-regions-NUMBER. Prints their paths.
+/// stop: its decisions by epoch and average value so far, as decision-regions-NUMBER. Prints their paths.
 #[derive(clap::Args)]
 pub(crate) struct Plot {
     /// A results folder; or a study: its file, for instance study.toml, or where it is stored, as sqlite:FILE
@@ -210,26 +210,33 @@ fn learning_curves(opened: &Opened, trials: &[Trial]) -> Option<LearningCurvesPi
     })
 }
 
-/// A rule as a picture, with the trial's own path.
+/// A rule as a picture, with the trial's own path. The rule thinks in errors, shares of the bounds from the best value on; the picture
+/// shows values as the user has them.
 fn decision_regions(opened: &Opened, rule: &BosRule, trial: &Trial) -> DecisionRegionsPicture {
-    let epochs = rule.epochs().iter().map(|rules| RegionEpoch {
-        epoch: rules.epoch,
-        low: rules.low,
-        high: rules.high,
-        cells: rules
-            .cells
-            .iter()
-            .map(|cell| {
-                cell.map(|cell| match cell.decision {
-                    Decision::Continue => Region::Continue,
-                    Decision::StopEarly => Region::StopEarly,
-                    Decision::RunToEnd => Region::RunToEnd,
-                })
-            })
-            .collect(),
-        may_stop: rules.may_stop,
-    });
     let direction = opened.study.direction();
+    let value_of = |error: f64| direction.to_maximize(rule.settings().bounds.value(error));
+    let region = |cell: &CellRule| match cell.decision {
+        Decision::Continue => Region::Continue,
+        Decision::StopEarly => Region::StopEarly,
+        Decision::RunToEnd => Region::RunToEnd,
+    };
+    let epochs = rule.epochs().iter().map(|rules| {
+        let cells = rules.cells.iter();
+        let mut cells: Vec<_> = cells.map(|cell| cell.as_ref().map(region)).collect();
+        let (mut low, mut high) = (value_of(rules.low), value_of(rules.high));
+        // The smallest error is the largest value where values are maximized.
+        if direction == Direction::Maximize {
+            cells.reverse();
+            (low, high) = (high, low);
+        }
+        RegionEpoch {
+            epoch: rules.epoch,
+            low,
+            high,
+            cells,
+            may_stop: rules.may_stop,
+        }
+    });
     let reports: Vec<(u32, f64)> = trial
         .reports
         .iter()
@@ -238,11 +245,15 @@ fn decision_regions(opened: &Opened, rule: &BosRule, trial: &Trial) -> DecisionR
     let path = LearningCurve::from_reports(&reports).map_or_else(Vec::new, |curve| {
         let epochs = 1..=curve.n_epochs();
         epochs
-            .map(|epoch| (epoch, rule.statistic(&curve.until(epoch))))
+            .map(|epoch| (epoch, value_of(rule.statistic(&curve.until(epoch)))))
             .collect()
     });
     DecisionRegionsPicture {
         title: format!("{}: trial {}", opened.name(), trial.number),
+        y_label: match direction {
+            Direction::Minimize => "average value so far (smaller is better)".to_owned(),
+            Direction::Maximize => "average value so far (larger is better)".to_owned(),
+        },
         epochs: epochs.collect(),
         path,
         stopped_at: match trial.told() {
@@ -268,6 +279,8 @@ fn study_plot(opened: &Opened, trials: &[Trial]) -> Result<StudyPlot, StudyError
     let space = opened.study.space();
     let mut told: Vec<&Trial> = trials.iter().filter(|trial| is_drawn(trial)).collect();
     told.sort_by_key(|trial| trial.told_seq);
+    let is_stopped = |trial: &&Trial| matches!(trial.told(), Some(Told::Stopped { .. }));
+    let n_stopped = trials.iter().filter(is_stopped).count();
     let importance = match told.iter().any(|trial| trial.value().is_some()) {
         true => insight(opened).map(|insight| insight.importance),
         false => None,
@@ -280,6 +293,7 @@ fn study_plot(opened: &Opened, trials: &[Trial]) -> Result<StudyPlot, StudyError
             .into_iter()
             .map(|trial| plotted(space, trial))
             .collect(),
+        n_stopped,
         parameters: space
             .parameters()
             .iter()

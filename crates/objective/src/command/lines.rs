@@ -3,6 +3,10 @@
 use rustix::process::Signal;
 use serde_json::{Map, Value};
 
+use super::printed::last_drawn;
+use super::resemblance::Resemblance;
+use crate::Unusable;
+
 /// Bytes of a line above which it is no report.
 const LINE_BYTES: usize = 64 * 1024;
 /// Signals by which a command may ask to be stopped.
@@ -16,12 +20,14 @@ const SIGNALS: [(&str, Signal); 4] = [
 /// Something that a command says about its training.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {
-    /// `{"epoch": 7, "value": 0.83}`; NaN where the value is null, NaN or infinite.
+    /// `{"epoch": 7, "value": 0.83}`
     Report { epoch: u32, value: f64 },
+    /// The same with another word than a number: null, NaN, Infinity or -Infinity.
+    NoNumber { epoch: u32, word: &'static str },
     /// `{"stop_by": "SIGUSR1"}`
     StopBy(Signal),
     /// A report or a wish that cannot be used, and why.
-    Unusable(String),
+    Unusable(Unusable, String),
 }
 
 /// Cuts what is printed into lines and keeps what is said in them; at most one line is in memory.
@@ -30,6 +36,10 @@ pub(super) struct Lines {
     line: Vec<u8>,
     is_too_long: bool,
     said: Vec<Said>,
+    /// The line of the first report.
+    first_report: Option<String>,
+    /// While there is no report: the line that looked most like one.
+    resembling: Option<Resemblance>,
 }
 
 impl Lines {
@@ -55,11 +65,43 @@ impl Lines {
 
     /// The line has ended.
     pub(super) fn end(&mut self) {
-        if !self.is_too_long {
-            self.said.extend(read(&self.line));
+        if !self.is_too_long && !self.line.is_empty() {
+            let line = std::mem::take(&mut self.line);
+            if let Ok(line) = std::str::from_utf8(&line) {
+                self.hear(last_drawn(line));
+            }
+            self.line = line;
         }
         self.line.clear();
         self.is_too_long = false;
+    }
+
+    fn hear(&mut self, line: &str) {
+        let said = read(line);
+        if self.first_report.is_none() {
+            if let Some(Said::Report { .. } | Said::NoNumber { .. }) = said {
+                self.first_report = Some(line.to_owned());
+            } else if said.is_none()
+                && let Some(found) = Resemblance::of(line)
+            {
+                let before = self.resembling.as_ref().map_or(0, |before| before.likeness);
+                if found.likeness > before {
+                    self.resembling = Some(found);
+                }
+            }
+        }
+        self.said.extend(said);
+    }
+
+    /// The line of the first report.
+    pub(super) fn first_report(&self) -> Option<&str> {
+        self.first_report.as_deref()
+    }
+
+    /// The line that looked most like a report, if there was none.
+    pub(super) fn resembling(&self) -> Option<&Resemblance> {
+        let found = self.resembling.as_ref();
+        found.filter(|_| self.first_report.is_none())
     }
 
     /// What was said since the last call.
@@ -68,36 +110,57 @@ impl Lines {
     }
 }
 
+/// Whether a line is meant as a report, usable or not.
+pub(super) fn is_report(line: &str) -> bool {
+    match read(line) {
+        Some(Said::Report { .. } | Said::NoNumber { .. }) => true,
+        Some(Said::Unusable(what, _)) => what == Unusable::Epoch,
+        _ => false,
+    }
+}
+
 /// What a line says; `None` if it is not about the training.
-fn read(line: &[u8]) -> Option<Said> {
-    let line = std::str::from_utf8(line).ok()?.trim();
-    // What stood there before is a progress bar that was drawn over.
-    let line = line.rsplit('\r').next()?.trim_start();
+fn read(line: &str) -> Option<Said> {
     if !line.starts_with('{') || !(line.contains("\"epoch\"") || line.contains("\"stop_by\"")) {
         return None;
     }
     let object = object(line)?;
     if let (Some(epoch), Some(value)) = (object.get("epoch"), object.get("value")) {
-        let (epoch, value) = match (epoch, value) {
-            (Value::Number(epoch), Value::Number(value)) => (epoch, value.as_f64()?),
-            (Value::Number(epoch), Value::Null) => (epoch, f64::NAN),
-            _ => return None,
+        let (Value::Number(epoch), Value::Number(_) | Value::Null) = (epoch, value) else {
+            return None;
         };
-        return Some(match whole(epoch) {
-            Some(epoch) => Said::Report { epoch, value },
-            None => Said::Unusable(format!(
-                "it has reported epoch {epoch}, expected a whole number from 1"
-            )),
+        let Some(epoch) = whole(epoch) else {
+            let why = format!("it has reported epoch {epoch}, expected a whole number from 1");
+            return Some(Said::Unusable(Unusable::Epoch, why));
+        };
+        return Some(match value.as_f64() {
+            Some(value) => Said::Report { epoch, value },
+            None => Said::NoNumber {
+                epoch,
+                word: word(line),
+            },
         });
     }
-    let wish = object.get("stop_by")?.as_str()?;
-    let known = SIGNALS.iter().find(|(name, _)| *name == wish);
+    let wish = object.get("stop_by")?;
+    let known = SIGNALS.iter().find(|(name, _)| wish.as_str() == Some(name));
     Some(match known {
         Some((_, signal)) => Said::StopBy(*signal),
-        None => Said::Unusable(format!(
-            "it wants to be stopped by {wish:?}, expected \"SIGINT\", \"SIGTERM\", \"SIGUSR1\" or \"SIGUSR2\""
-        )),
+        None => Said::Unusable(
+            Unusable::StopBy,
+            format!(
+                "it wants to be stopped by {wish}, expected \"SIGINT\", \"SIGTERM\", \"SIGUSR1\" or \"SIGUSR2\""
+            ),
+        ),
     })
+}
+
+/// The word that stands for the value in a line without a number there.
+fn word(line: &str) -> &'static str {
+    let after = line.split_once("\"value\"").map_or("", |(_, after)| after);
+    let after = after.trim_start_matches([':', ' ', '\t']);
+    let words = ["NaN", "Infinity", "-Infinity"];
+    let found = words.into_iter().find(|word| after.starts_with(word));
+    found.unwrap_or("null")
 }
 
 /// The object that a line is. Python's json writes NaN and Infinity, which JSON does not have: they count as null.
@@ -166,11 +229,11 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_none_are_nan() {
+    fn values_that_are_none_are_named() {
         for value in ["NaN", "null", "Infinity", "-Infinity"] {
             let found = said(&format!("{{\"epoch\": 4, \"value\": {value}}}\n"));
             assert!(
-                matches!(found[..], [Said::Report { epoch: 4, value }] if value.is_nan()),
+                matches!(found[..], [Said::NoNumber { epoch: 4, word }] if word == value),
                 "{value}: {found:?}"
             );
         }
@@ -180,7 +243,7 @@ mod tests {
     fn epochs_and_signals_that_cannot_be_used_are_named() {
         for epoch in ["0", "-1", "2.5", "4294967296", "1e300"] {
             let found = said(&format!("{{\"epoch\": {epoch}, \"value\": 1}}\n"));
-            let [Said::Unusable(why)] = &found[..] else {
+            let [Said::Unusable(Unusable::Epoch, why)] = &found[..] else {
                 panic!("{epoch}: {found:?}");
             };
             assert!(why.contains("expected a whole number from 1"), "{why}");
@@ -189,11 +252,27 @@ mod tests {
             said("{\"stop_by\": \"SIGUSR1\"}\n"),
             [Said::StopBy(Signal::USR1)]
         );
-        let found = said("{\"stop_by\": \"SIGKILL\"}\n");
-        assert!(
-            matches!(&found[..], [Said::Unusable(why)] if why.contains("\"SIGKILL\"")),
-            "{found:?}"
+        for wish in ["\"SIGKILL\"", "10", "null"] {
+            let found = said(&format!("{{\"stop_by\": {wish}}}\n"));
+            let expected = format!("it wants to be stopped by {wish}, expected \"SIGINT\"");
+            assert!(
+                matches!(&found[..], [Said::Unusable(Unusable::StopBy, why)] if why.starts_with(&expected)),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_looks_most_like_a_report_is_kept_until_there_is_one() {
+        let mut lines = Lines::default();
+        lines.take_in(
+            b"epoch 1\n{\"step\": 1, \"value\": 2}\nepoch 2\n{\"step\": 2, \"value\": 2}\n",
         );
+        let found = lines.resembling().expect("there is one");
+        assert!(found.what.contains("\"step\": 1"), "the first: {found:?}");
+        lines.take_in(b"{\"epoch\": 1, \"value\": 2}\n");
+        assert_eq!(lines.resembling(), None);
+        assert_eq!(lines.first_report(), Some("{\"epoch\": 1, \"value\": 2}"));
     }
 
     #[test]

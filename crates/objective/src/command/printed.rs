@@ -5,10 +5,20 @@ use crate::Failure;
 /// Characters of an unparsable line that a failure keeps.
 pub(super) const LINE_CHARS: usize = 200;
 
-/// The value in the last line of `stdout` that is not blank.
-pub(super) fn value(stdout: &[u8], stderr: String) -> Result<f64, Failure> {
-    let text = String::from_utf8_lossy(stdout);
-    let Some(line) = text.lines().map(str::trim).rfind(|line| !line.is_empty()) else {
+/// What of a line is seen: a progress bar draws over what stood before a carriage return.
+pub(super) fn last_drawn(line: &str) -> &str {
+    let line = line.trim();
+    line.rsplit('\r').next().unwrap_or(line).trim_start()
+}
+
+/// The last line of what was printed that is not blank.
+pub(super) fn last_line(text: &str) -> Option<&str> {
+    text.lines().map(last_drawn).rfind(|line| !line.is_empty())
+}
+
+/// The value in the last line that is not blank.
+pub(super) fn value(text: &str, stderr: String) -> Result<f64, Failure> {
+    let Some(line) = last_line(text) else {
         return Err(Failure::NoValue { stderr });
     };
     let in_json = |line: &str| {

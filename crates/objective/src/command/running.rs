@@ -11,6 +11,7 @@ use rustix::process::{
 };
 
 use super::lines::{Lines, Said};
+use super::resemblance::Resemblance;
 use crate::Failure;
 
 /// Bytes kept from the end of each output: a value stands in the last line, a cause in the last words.
@@ -35,13 +36,15 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// With `lines`, what it says on standard output is read as it comes.
-    pub(super) fn new(mut child: Child, lines: Option<Lines>) -> Self {
+    /// If it trains, what it says on standard output is read as it comes; on standard error reports are looked for only to say
+    /// that they stand in the wrong place.
+    pub(super) fn new(mut child: Child, trains: bool) -> Self {
+        let lines = || trains.then(Lines::default);
         Self {
             group: Pid::from_child(&child),
             stdin: child.stdin.take(),
-            stdout: Output::new(child.stdout.take(), lines),
-            stderr: Output::new(child.stderr.take(), None),
+            stdout: Output::new(child.stdout.take(), lines()),
+            stderr: Output::new(child.stderr.take(), lines()),
             child,
             pause: Duration::from_micros(200),
             reaped: false,
@@ -133,6 +136,7 @@ impl Running {
         Ok(Finished {
             status,
             said: self.said(),
+            resembling: self.resembling(),
             stdout: std::mem::take(&mut self.stdout.tail),
             stderr: std::mem::take(&mut self.stderr.tail),
         })
@@ -140,8 +144,24 @@ impl Running {
 
     /// What it has said about its training since the last call.
     pub(super) fn said(&mut self) -> Vec<Said> {
+        if let Some(lines) = &mut self.stderr.lines {
+            drop(lines.said());
+        }
         let lines = self.stdout.lines.as_mut();
         lines.map(Lines::said).unwrap_or_default()
+    }
+
+    /// What looked most like a report, if it has printed none where reports are read.
+    fn resembling(&self) -> Option<String> {
+        let stdout = self.stdout.lines.as_ref()?;
+        if stdout.first_report().is_some() {
+            return None;
+        }
+        let elsewhere = self.stderr.lines.as_ref().and_then(Lines::first_report);
+        match elsewhere {
+            Some(line) => Some(Resemblance::on_standard_error(line).what),
+            None => Some(stdout.resembling()?.what.clone()),
+        }
     }
 
     /// Asks the leader to stop its training: by a signal, else by the line `stop` on its standard input.
@@ -170,6 +190,8 @@ pub(super) struct Finished {
     pub(super) status: ExitStatus,
     /// What it has said about its training and was not heard yet.
     pub(super) said: Vec<Said>,
+    /// What looked most like a report, if there was none.
+    pub(super) resembling: Option<String>,
     /// Tail of standard output.
     pub(super) stdout: Vec<u8>,
     /// Tail of standard error.

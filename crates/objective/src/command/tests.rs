@@ -92,6 +92,8 @@ fn the_last_line_is_a_number_or_an_object_with_a_value() {
         (r#"echo '{"value": 0.25, "epochs": 3}'"#, 0.25),
         (r#"echo '{"value": 2}'"#, 2.0),
         ("printf '\\377\\n3\\r\\n'", 3.0),
+        ("printf ' 50%%|##  |\\r100%%|####|\\r0.25\\n'", 0.25),
+        ("printf '4\\r\\r\\n \\r\\n'", 4.0),
     ] {
         assert_eq!(run(script), Outcome::Value(value), "{script}");
     }
@@ -176,7 +178,7 @@ fn much_output_on_either_pipe_neither_blocks_nor_grows() {
         .process_group(0)
         .spawn()
         .unwrap();
-    let mut running = Running::new(child, None);
+    let mut running = Running::new(child, false);
     while !running.has_ended().unwrap() {
         running.listen(TICK).unwrap();
         assert!(running.stdout.tail.capacity() <= 4 * TAIL_BYTES);

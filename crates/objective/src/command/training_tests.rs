@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use fedbo_space::ParameterSpec;
 
 use super::*;
+use crate::Unusable;
 
 /// No script here needs longer, on however busy a machine, unless something hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -16,6 +17,9 @@ struct Coach {
     stops_at: u32,
     reports: Mutex<Vec<(u32, f64)>>,
     unusable: Mutex<Vec<String>>,
+    words: Mutex<Vec<String>>,
+    resembling: Mutex<Vec<String>>,
+    n_report_endings: Mutex<usize>,
     killed: Mutex<Vec<Duration>>,
 }
 
@@ -42,8 +46,21 @@ impl Monitor for Coach {
         }
     }
 
-    fn unusable(&self, why: &str) {
+    fn no_number(&self, epoch: u32, word: &str) -> Signal {
+        self.words.lock().unwrap().push(word.to_owned());
+        self.report(epoch, f64::NAN)
+    }
+
+    fn unusable(&self, _: Unusable, why: &str) {
         self.unusable.lock().unwrap().push(why.to_owned());
+    }
+
+    fn resembles_report(&self, what: &str) {
+        self.resembling.lock().unwrap().push(what.to_owned());
+    }
+
+    fn ends_with_report(&self) {
+        *self.n_report_endings.lock().unwrap() += 1;
     }
 
     fn killed(&self, grace: Duration) {
@@ -172,11 +189,61 @@ fn a_report_without_a_number_is_passed_on_and_bad_epochs_are_named() {
                   echo '{\"epoch\": 2, \"value\": NaN}'; cat > /dev/null; echo 1";
     assert_eq!(train(&shell(script), &coach), Trained::Stopped);
     assert_eq!(coach.epochs(), [1, 2]);
+    assert_eq!(*coach.words.lock().unwrap(), ["NaN"]);
     let unusable = coach.unusable.lock().unwrap();
     assert!(
         unusable.len() == 1 && unusable[0].contains("epoch 0"),
         "{unusable:?}"
     );
+}
+
+/// What was meant as a report is named, on either output, and only if there was none.
+#[test]
+fn what_looks_like_a_report_is_named_at_the_end() {
+    for (script, expected) in [
+        (
+            "echo '{\"step\": 3, \"value\": 1}'; echo 1",
+            Some("has no \"epoch\""),
+        ),
+        (
+            r#"echo '{"epoch": 1, "value": 1}' >&2; echo epoch 2; echo 1"#,
+            Some("standard error"),
+        ),
+        (
+            r#"echo '{"step": 1, "value": 1}'; echo '{"epoch": 1, "value": 1}'"#,
+            None,
+        ),
+        (r#"echo 1"#, None),
+    ] {
+        let coach = Coach::default();
+        let trained = train(&shell(script), &coach);
+        assert_eq!(trained, Trained::Ended(Outcome::Value(1.0)));
+        let resembling = coach.resembling.into_inner().unwrap();
+        assert_eq!(
+            resembling.len(),
+            usize::from(expected.is_some()),
+            "{script}"
+        );
+        if let (Some(found), Some(expected)) = (resembling.first(), expected) {
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+}
+
+#[test]
+fn a_value_that_is_a_report_is_known_as_one() {
+    for (last, n) in [
+        ("{\"epoch\": 2, \"value\": 0.5}", 1),
+        ("{\"epoch\": 0, \"value\": 0.5}", 1),
+        ("{\"value\": 0.5}", 0),
+        ("0.5", 0),
+        ("{\"step\": 2, \"value\": 0.5}", 0),
+    ] {
+        let coach = Coach::default();
+        let trained = train(&shell(&format!("echo '{last}'")), &coach);
+        assert_eq!(trained, Trained::Ended(Outcome::Value(0.5)));
+        assert_eq!(*coach.n_report_endings.lock().unwrap(), n, "{last}");
+    }
 }
 
 /// Without a monitor nothing is different from before: standard input is empty and lines are only lines.

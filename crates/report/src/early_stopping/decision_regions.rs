@@ -45,11 +45,11 @@ pub struct DecisionRegionsPicture {
     pub title: String,
     /// Name of the horizontal axis: "epoch".
     pub x_label: String,
-    /// Name of the vertical axis: "average error so far".
+    /// Name of the vertical axis: "average error so far", or of the values that errors stand for.
     pub y_label: String,
     /// What the rule says, epoch by epoch, increasing.
     pub epochs: Vec<RegionEpoch>,
-    /// Epochs, increasing, each with the trial's average error so far; also of epochs before the rule's first.
+    /// Epochs, increasing, each with the trial's average so far in the axis's unit; also of epochs before the rule's first.
     pub path: Vec<(usize, f64)>,
     /// After which epoch it was stopped; none if it was not.
     pub stopped_at: Option<usize>,
@@ -60,7 +60,7 @@ pub struct DecisionRegionsPicture {
 pub struct RegionEpoch {
     /// The epoch.
     pub epoch: usize,
-    /// Where the first cell begins.
+    /// Where the first cell begins, in the axis's unit.
     pub low: f64,
     /// Where the last cell ends.
     pub high: f64,

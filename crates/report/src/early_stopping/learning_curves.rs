@@ -62,7 +62,8 @@ impl LearningCurvesPicture {
     /// Writes [`LEARNING_CURVES_FILES`] into the folder and returns their paths.
     ///
     /// Each training is a line to its last epoch with a mark there that says how it ended; the one trained to the end whose last
-    /// value is best is drawn thickest, above all others. Values that lie far on the worse side of all others are in a strip.
+    /// value is best is drawn thickest, above all others. What lies far on the worse side of all others, as the values of a training
+    /// that diverged, is in a strip, and the footnote counts it.
     ///
     /// # Errors
     /// [`ReportError::Draw`] when a value is not finite, epochs do not increase, or `scale` wants a logarithmic axis of values that
@@ -109,13 +110,35 @@ impl LearningCurvesPicture {
         best.map(|(index, _)| index)
     }
 
+    /// What most trainings that were trained to the end or stopped do not go beyond: the median of their worst values, the better one
+    /// of the middle two. Of all trainings, if none ended so; `None` for fewer than three.
+    fn typical_worst(&self) -> Option<f64> {
+        let is_sound = |line: &&LearningCurveLine| {
+            matches!(line.ended, CurveEnd::Complete | CurveEnd::Stopped)
+        };
+        let any_sound = self.lines.iter().any(|line| is_sound(&line));
+        let lines = self
+            .lines
+            .iter()
+            .filter(|line| !any_sound || is_sound(line));
+        let key = |value: f64| self.direction.to_maximize(value);
+        let worst_of = |line: &LearningCurveLine| {
+            let values = line.points().map(|(_, value)| value);
+            values.min_by(|a, b| key(*a).total_cmp(&key(*b)))
+        };
+        let mut worst: Vec<f64> = lines.filter_map(worst_of).collect();
+        worst.sort_by(|a, b| key(*b).total_cmp(&key(*a)));
+        let middle = worst.len().saturating_sub(1) / 2;
+        worst.get(middle).copied().filter(|_| worst.len() >= 3)
+    }
+
     fn count(&self, ended: CurveEnd) -> usize {
         let lines = self.lines.iter();
         lines.filter(|line| line.ended == ended).count()
     }
 
-    /// How many trials there are, how many epochs early stopping left of them, and which is best.
-    fn footnote(&self) -> String {
+    /// How many trials there are, how many epochs early stopping left of them, which is best, and what is off the axis.
+    fn footnote(&self, is_beyond: impl Fn(f64) -> bool) -> String {
         let mut text = counted(self.lines.len(), "trial", "trials");
         let ended = || {
             let lines = self.lines.iter();
@@ -131,6 +154,23 @@ impl LearningCurvesPicture {
         let best = self.best().map(|index| &self.lines[index]);
         if let Some((line, (_, value))) = best.and_then(|line| Some((line, line.last()?))) {
             text += &format!("; best: trial {} with {}", line.trial, number(value));
+        }
+        let n_beyond = |line: &LearningCurveLine| {
+            let values = line.values.iter();
+            values.filter(|(_, value)| is_beyond(*value)).count()
+        };
+        let beyond: Vec<(u64, usize)> = self
+            .lines
+            .iter()
+            .map(|line| (line.trial, n_beyond(line)))
+            .filter(|(_, n_values)| *n_values > 0)
+            .collect();
+        let n_values = beyond.iter().map(|(_, n_values)| n_values).sum();
+        let values = counted(n_values, "value", "values");
+        match beyond[..] {
+            [] => {}
+            [(trial, _)] => text += &format!("; {values} of trial {trial} off the axis"),
+            _ => text += &format!("; {values} of {} trials off the axis", beyond.len()),
         }
         text
     }

@@ -5,6 +5,7 @@ use fedbo_space::Direction;
 use super::panel::Strip;
 use crate::plot::Scale;
 use crate::plot::axis::Axis;
+use crate::plot::far_values;
 
 /// Magnitude beyond which a value is drawn like the limit: so far an axis can be measured.
 const LARGEST: f64 = 1e300;
@@ -14,12 +15,12 @@ const N_TICKS: u32 = 7;
 const WIDE: f64 = 100.0;
 /// It does where smaller is better, or where the best is this many times the median.
 const WIDE_HALF: f64 = 10.0;
-/// The worst tenth (at least one) is left off the axis if that makes it shorter by this factor.
-const FAR: f64 = 8.0;
-/// So is up to a third of the values if it makes the axis shorter by this.
-const VERY_FAR: f64 = 50.0;
-/// Fewer values than this are all on the axis.
-const N_FOR_LIMIT: usize = 5;
+/// A curve that goes this many times as far from the best value as is typical has diverged.
+const DIVERGED: f64 = 20.0;
+/// On a logarithmic axis: this many times as many decades.
+const DIVERGED_DECADES: f64 = 1.5;
+/// Beside a curve that has diverged the axis goes this many times as far as is typical, at most.
+const KEPT: f64 = 2.0;
 /// Height of the strip for values that are off the axis.
 const STRIP: f64 = 20.0;
 
@@ -42,6 +43,17 @@ impl ValueAxis {
         direction: Direction,
         scale: Option<Scale>,
     ) -> Result<Self, String> {
+        Self::of_curves(values, None, direction, scale)
+    }
+
+    /// The same of the values of curves: where some go far beyond `typical_worst`, which most curves do not go beyond, the axis ends near
+    /// it.
+    pub(super) fn of_curves(
+        values: impl Iterator<Item = f64>,
+        typical_worst: Option<f64>,
+        direction: Direction,
+        scale: Option<Scale>,
+    ) -> Result<Self, String> {
         let mut sorted: Vec<f64> = values.map(within_magnitude).collect();
         // From the best to the worst.
         let key = |value: f64| -direction.to_maximize(value);
@@ -55,14 +67,13 @@ impl ValueAxis {
             });
         };
         let below = sorted.iter().copied().find(|value| *value <= 0.0);
-        let scale = match (scale, below) {
-            (Some(Scale::Log), Some(value)) => {
-                return Err(format!("a logarithmic axis cannot show the value {value}"));
-            }
-            (Some(scale), _) => scale,
-            (None, _) => fitting_scale(&sorted, direction),
-        };
-        let n_shown = n_shown(&sorted, scale);
+        if let (Some(Scale::Log), Some(value)) = (scale, below) {
+            return Err(format!("a logarithmic axis cannot show the value {value}"));
+        }
+        let typical_worst = typical_worst.map(within_magnitude);
+        let near = within_typical(&sorted, typical_worst, direction, scale);
+        let scale = scale.unwrap_or_else(|| fitting_scale(near, direction));
+        let n_shown = n_shown(near, scale);
         let worst = sorted[n_shown - 1];
         let (from, to) = (position(best, scale), position(worst, scale));
         let (low, high) = (from.min(to), from.max(to));
@@ -141,6 +152,12 @@ fn position(value: f64, scale: Scale) -> f64 {
     }
 }
 
+/// How many of the values, from the best to the worst, are on the axis.
+fn n_shown(values: &[f64], scale: Scale) -> usize {
+    let positions: Vec<f64> = values.iter().map(|v| position(*v, scale)).collect();
+    far_values::n_shown(&positions)
+}
+
 /// `values` from the best to the worst, at least one. Those that a linear axis leaves off do not count.
 fn fitting_scale(values: &[f64], direction: Direction) -> Scale {
     if values.iter().any(|value| *value <= 0.0) {
@@ -158,26 +175,32 @@ fn fitting_scale(values: &[f64], direction: Direction) -> Scale {
     }
 }
 
-/// How many of the values, from the best on, are on the axis.
-fn n_shown(values: &[f64], scale: Scale) -> usize {
-    let n = values.len();
-    if n < N_FOR_LIMIT {
-        return n;
-    }
-    let best = position(values[0], scale);
-    // Halves, as the distance of two finite values need not be finite.
-    let from_best = |value: f64| (position(value, scale) / 2.0 - best / 2.0).abs();
-    let is_far = |n_left_off: usize| {
-        let (last, next) = (values[n - n_left_off - 1], values[n - n_left_off]);
-        let factor = if n_left_off <= (n / 10).max(1) {
-            FAR
-        } else {
-            VERY_FAR
-        };
-        from_best(last) > 0.0 && from_best(next) > factor * from_best(last)
+/// The values that an axis is made for: without those beyond a typical range, where they would press the others together.
+///
+/// `values` go from the best to the worst; `typical_worst` is what most curves do not go beyond. Nothing is left off unless the worst is
+/// very far from there, so that a curve that only begins a little higher stays on the axis.
+fn within_typical(
+    values: &[f64],
+    typical_worst: Option<f64>,
+    direction: Direction,
+    scale: Option<Scale>,
+) -> &[f64] {
+    let (Some(typical_worst), [best, .., worst]) = (typical_worst, values) else {
+        return values;
     };
-    let n_left_off = (1..=n / 3).rev().find(|n_left_off| is_far(*n_left_off));
-    n - n_left_off.unwrap_or(0)
+    let from_best = |value: f64| (value - best).abs();
+    let typical = from_best(typical_worst);
+    if typical <= 0.0 || from_best(*worst) <= DIVERGED * typical {
+        return values;
+    }
+    let is_near = |value: &f64| from_best(*value) <= KEPT * typical;
+    let near = &values[..values.partition_point(is_near)];
+    let scale = scale.unwrap_or_else(|| fitting_scale(near, direction));
+    let decades = |value: f64| (position(value, scale) - position(*best, scale)).abs();
+    match scale {
+        Scale::Log if decades(*worst) <= DIVERGED_DECADES * decades(typical_worst) => values,
+        _ => near,
+    }
 }
 
 #[cfg(test)]
@@ -232,6 +255,38 @@ mod tests {
             );
             assert!((3.0 * (c - b) - (b - a)).abs() < 1e-9, "{a} {b} {c}");
         }
+    }
+
+    /// However many values diverged curves have, and also where these grow step by step without a gap.
+    #[test]
+    fn diverged_curves_do_not_press_the_others_together() {
+        for (direction, sign) in [(Minimize, 1.0), (Maximize, -1.0)] {
+            let sound: Vec<f64> = (0..20).map(|i| sign * (0.3 + 0.1 * f64::from(i))).collect();
+            let diverged: Vec<f64> = (0..60).map(|i| sign * 1.3_f64.powi(i)).collect();
+            let all = || sound.iter().chain(&diverged).copied();
+            let axis = ValueAxis::of_curves(all(), Some(sound[19]), direction, None);
+            let axis = axis.expect("an axis");
+            assert!(!axis.axis.is_log());
+            let share = (axis.place(sound[19]) - axis.place(sound[0])).abs();
+            assert!(share > 0.4, "{share}");
+            assert!(sound.iter().all(|value| !axis.is_beyond(*value)));
+            assert!(axis.is_beyond(diverged[59]) && axis.is_beyond(diverged[10]));
+            let whole = ValueAxis::of(all(), direction, Some(Scale::Linear)).expect("an axis");
+            let share = (whole.place(sound[19]) - whole.place(sound[0])).abs();
+            assert!(share < 0.2, "without knowing what is typical: {share}");
+        }
+        // A curve that begins some times higher, and one within the decades of a logarithmic axis, have not diverged.
+        for (values, typical) in [
+            ([0.1, 0.5, 1.0, 2.0, 8.0], 1.0),
+            ([1e-6, 1e-3, 1.0, 1e3, 3e4], 1e3),
+        ] {
+            let axis = ValueAxis::of_curves(values.into_iter(), Some(typical), Minimize, None);
+            assert!(!axis.expect("an axis").is_beyond(values[4]));
+        }
+        let values = [1e-6, 1e-3, 1.0, 1e3, 1e12];
+        let axis = ValueAxis::of_curves(values.into_iter(), Some(1e3), Minimize, None);
+        let axis = axis.expect("an axis");
+        assert!(axis.axis.is_log() && axis.is_beyond(1e12) && !axis.is_beyond(1e3));
     }
 
     #[test]

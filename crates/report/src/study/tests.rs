@@ -59,6 +59,7 @@ fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
         title: "a < b".to_owned(),
         minimize,
         trials: (0..).zip(values).map(trial).collect(),
+        n_stopped: 0,
         parameters: parameters(),
         importance: Vec::new(),
         transfer: None,
@@ -525,6 +526,7 @@ fn awkward_parameters_are_drawn_too() {
         title: "t".repeat(10_000),
         minimize: true,
         trials: (0..9).map(trial).collect(),
+        n_stopped: 0,
         importance: importance.collect(),
         parameters: parameters.clone(),
         transfer: None,
@@ -533,6 +535,20 @@ fn awkward_parameters_are_drawn_too() {
         assert_sound(&svg, "awkward parameters");
         let unprintable = |c: char| c.is_control() && c != '\n';
         assert!(!svg.contains(unprintable));
+    }
+}
+
+/// Trials that were stopped early have no final value: the pictures say that there are more.
+#[test]
+fn stopped_trials_are_counted_where_they_are_not_shown() {
+    let mut study = study(true, &[Some(1.0), Some(3.0), None]);
+    let footnote = |study: &StudyPlot| study.footnote();
+    assert_eq!(footnote(&study), "3 trials, 1 failed; best: trial 0 with 1");
+    study.n_stopped = 9;
+    let expected = "3 trials, 1 failed (9 more stopped early, not shown); best: trial 0 with 1";
+    assert_eq!(footnote(&study), expected);
+    for svg in [history(&study), slices(&study)] {
+        assert!(svg.contains(expected), "{svg}");
     }
 }
 

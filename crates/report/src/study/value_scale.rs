@@ -2,17 +2,12 @@
 
 use super::{PlottedTrial, StudyPlot};
 use crate::plot::axis::Axis;
+use crate::plot::far_values::n_shown;
 
 /// Values of one sign that differ by more than this factor may have a logarithmic axis.
 const WIDE: f64 = 100.0;
 /// The axis is then logarithmic if best and median differ by more than this, or if the better end is the one near 0.
 const WIDE_HALF: f64 = 10.0;
-/// The worst tenth (at least one) is left off the axis if that makes it shorter by this factor.
-const FAR: f64 = 8.0;
-/// So is up to a third of the values, a penalty perhaps, if it makes the axis shorter by this.
-const VERY_FAR: f64 = 50.0;
-/// Fewer values than this are all on the axis.
-const N_FOR_LIMIT: usize = 5;
 
 /// The vertical axis, and what is worse than its end.
 #[derive(Clone, Debug)]
@@ -65,7 +60,8 @@ impl ValueScale {
             };
         };
         let spacing = spacing(&values);
-        let n_shown = n_shown(&values, spacing);
+        let positions: Vec<f64> = values.iter().map(|v| spacing.position(*v)).collect();
+        let n_shown = n_shown(&positions);
         let limit = (n_shown < values.len()).then(|| values[n_shown - 1]);
         let (from, to) = (
             spacing.position(best),
@@ -115,28 +111,6 @@ fn spacing(values: &[f64]) -> Spacing {
     } else {
         Spacing::MirroredLog
     }
-}
-
-/// How many of the values, from the best on, are on the axis.
-fn n_shown(values: &[f64], spacing: Spacing) -> usize {
-    let n = values.len();
-    if n < N_FOR_LIMIT {
-        return n;
-    }
-    // Halves, as the distance of two finite values need not be finite.
-    let from_best =
-        |value: f64| (spacing.position(value) / 2.0 - spacing.position(values[0]) / 2.0).abs();
-    let is_far = |n_left_off: usize| {
-        let (last, next) = (values[n - n_left_off - 1], values[n - n_left_off]);
-        let factor = if n_left_off <= (n / 10).max(1) {
-            FAR
-        } else {
-            VERY_FAR
-        };
-        from_best(last) > 0.0 && from_best(next) > factor * from_best(last)
-    };
-    let n_left_off = (1..=n / 3).rev().find(|n_left_off| is_far(*n_left_off));
-    n - n_left_off.unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub(super) enum Trace {
     Added(Trial),
     /// This trial is there, as it is.
     Changed(Trial),
+    /// This trial is there, as it is, with these reports from an epoch on.
+    Reported { trial: Trial, from_epoch: u32 },
 }
 
 /// A connection that is opened when it is needed.
@@ -197,10 +199,18 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<i64, Failure> {
 
 /// Whether a change whose commit had no answer has happened.
 fn is_there(tx: &mut Transaction<'_>, lock: Lock, trace: &Trace) -> Result<bool, Failure> {
-    let (Trace::Added(ours) | Trace::Changed(ours), Lock::Study(study)) = (trace, lock) else {
+    let Lock::Study(study) = lock else {
         return Ok(false);
     };
-    let Some(stored) = rows::one(tx, study, ours.number)? else {
+    let (ours, stored) = match trace {
+        Trace::Repeatable => return Ok(false),
+        Trace::Added(ours) | Trace::Changed(ours) => (ours, rows::one(tx, study, ours.number)?),
+        Trace::Reported { trial, from_epoch } => {
+            let stored = rows::one_from(tx, study, trial.number, *from_epoch)?;
+            (trial, stored)
+        }
+    };
+    let Some(stored) = stored else {
         return Ok(false);
     };
     Ok(match trace {

@@ -9,6 +9,7 @@ mod rows;
 mod schema;
 mod text;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -137,14 +138,19 @@ impl Storage for PostgresStorage {
         })
     }
 
-    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
+    fn snapshot_from(
+        &self,
+        study: StudyKey,
+        after: u64,
+        from_epochs: &BTreeMap<u64, u32>,
+    ) -> Result<Snapshot, StorageError> {
         let after = rows::signed(after);
         self.read(|tx| {
             check_study(tx, study)?;
             let key = (&study.0 as _, Type::INT8);
             Ok(Snapshot {
                 told: rows::trials(tx, rows::TOLD_AFTER, &[key, (&after, Type::INT8)])?,
-                open: rows::trials(tx, rows::OPEN, &[(&study.0, Type::INT8)])?,
+                open: rows::open_from(tx, study, from_epochs)?,
                 n_trials: n_trials(tx, study)?,
             })
         })
@@ -228,14 +234,18 @@ impl Storage for PostgresStorage {
         report: Report,
     ) -> Result<Reporting, StorageError> {
         self.write(Lock::Study(study), |tx, _| {
-            let mut trial = trial(tx, study, number)?;
+            // Earlier reports than this one do not matter to whether it may be added.
+            let from_epoch = report.epoch;
+            let mut trial = found(tx, study, number, |tx| {
+                rows::one_from(tx, study, number, from_epoch)
+            })?;
             if !rules::may_report(&trial, teller, report)? {
                 return Ok(repeatable(Reporting::Already));
             }
             rows::insert_report(tx, study, number, report)?;
             trial.reports.push(report);
             Ok(Change {
-                trace: Trace::Changed(trial),
+                trace: Trace::Reported { trial, from_epoch },
                 result: Reporting::New,
             })
         })
@@ -305,7 +315,17 @@ fn n_trials(tx: &mut Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {
 }
 
 fn trial(tx: &mut Transaction<'_>, study: StudyKey, number: u64) -> Result<Trial, Failure> {
-    match rows::one(tx, study, number)? {
+    found(tx, study, number, |tx| rows::one(tx, study, number))
+}
+
+/// The trial that `find` finds, or that there is none with this number.
+fn found(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    find: impl FnOnce(&mut Transaction<'_>) -> Result<Option<Trial>, Failure>,
+) -> Result<Trial, Failure> {
+    match find(tx)? {
         Some(trial) => Ok(trial),
         None => {
             let n_trials = n_trials(tx, study)?;

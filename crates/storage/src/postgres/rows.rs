@@ -1,5 +1,7 @@
 //! Trials as rows, and back.
 
+use std::collections::BTreeMap;
+
 use postgres::types::{ToSql, Type};
 use postgres::{Row, Transaction};
 
@@ -7,13 +9,29 @@ use super::failure::Failure;
 use super::text;
 use crate::{Holding, Process, Report, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
 
-/// A study without reports costs a search for one ($1 is the study), not one a trial; and a second round trip never.
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
-     until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because, \
-     CASE WHEN EXISTS (SELECT FROM fedbo.reports WHERE study = $1) THEN (SELECT array_agg(r.epoch ORDER BY r.epoch) \
-     FROM fedbo.reports r WHERE r.study = trials.study AND r.number = trials.number) END AS epochs, \
-     CASE WHEN EXISTS (SELECT FROM fedbo.reports WHERE study = $1) THEN (SELECT array_agg(r.value ORDER BY r.epoch) \
-     FROM fedbo.reports r WHERE r.study = trials.study AND r.number = trials.number) END AS epoch_values";
+     until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
+
+// Which of a trial's reports are read with it.
+const ALL_REPORTS: &str = "true";
+const REPORTS_FROM: &str = "r.epoch >= $3";
+const REPORTS_UNSEEN: &str = "r.epoch >= coalesce((SELECT s.epoch FROM unnest($2::bigint[], $3::bigint[]) \
+     AS s (number, epoch) WHERE s.number = trials.number), 0)";
+
+/// Selects trials ($1 is the study) with those of their reports that `which` says. A study without reports costs a search for one,
+/// not one a trial; and a second round trip never.
+fn select(which: &str, condition: &str) -> String {
+    let reported = |column: &str| {
+        format!(
+            "CASE WHEN EXISTS (SELECT FROM fedbo.reports WHERE study = $1) THEN (SELECT array_agg(r.{column} ORDER BY r.epoch) \
+             FROM fedbo.reports r WHERE r.study = trials.study AND r.number = trials.number AND {which}) END"
+        )
+    };
+    let (epochs, values) = (reported("epoch"), reported("value"));
+    format!(
+        "SELECT {COLUMNS}, {epochs} AS epochs, {values} AS epoch_values FROM fedbo.trials {condition}"
+    )
+}
 
 // What selects trials; $1 is the study. Each is a search in an index, whatever the number of trials.
 pub(super) const ALL: &str = "WHERE study = $1 ORDER BY number";
@@ -65,9 +83,32 @@ pub(super) fn trials(
     condition: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<Vec<Trial>, Failure> {
-    let sql = format!("SELECT {COLUMNS} FROM fedbo.trials {condition}");
-    let rows = tx.query_typed(&sql, parameters)?;
+    read_all(tx, &select(ALL_REPORTS, condition), parameters)
+}
+
+fn read_all(
+    tx: &mut Transaction<'_>,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Trial>, Failure> {
+    let rows = tx.query_typed(sql, parameters)?;
     rows.iter().map(read).collect()
+}
+
+/// The open trials; of the reports of those in `from_epochs`, by number, only the ones from this epoch on.
+pub(super) fn open_from(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    from_epochs: &BTreeMap<u64, u32>,
+) -> Result<Vec<Trial>, Failure> {
+    let numbers: Vec<i64> = from_epochs.keys().map(|number| signed(*number)).collect();
+    let epochs: Vec<i64> = from_epochs.values().map(|&epoch| epoch.into()).collect();
+    let key: [Parameter<'_>; 3] = [
+        (&study.0, Type::INT8),
+        (&numbers, Type::INT8_ARRAY),
+        (&epochs, Type::INT8_ARRAY),
+    ];
+    read_all(tx, &select(REPORTS_UNSEEN, OPEN), &key)
 }
 
 /// The first trial that a condition selects.
@@ -90,6 +131,23 @@ pub(super) fn one(
         (&signed(number) as _, Type::INT8),
     ];
     first(tx, ONE, &key)
+}
+
+/// The trial with this number and what it has reported from an epoch on.
+pub(super) fn one_from(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    from_epoch: u32,
+) -> Result<Option<Trial>, Failure> {
+    let key: [Parameter<'_>; 3] = [
+        (&study.0, Type::INT8),
+        (&signed(number), Type::INT8),
+        (&i64::from(from_epoch), Type::INT8),
+    ];
+    Ok(read_all(tx, &select(REPORTS_FROM, ONE), &key)?
+        .into_iter()
+        .next())
 }
 
 fn read(row: &Row) -> Result<Trial, Failure> {

@@ -10,6 +10,7 @@ mod schema;
 mod upgrade;
 mod verify;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -180,13 +181,18 @@ impl Storage for SqliteStorage {
         })
     }
 
-    fn snapshot(&self, study: StudyKey, after: u64) -> Result<Snapshot, StorageError> {
+    fn snapshot_from(
+        &self,
+        study: StudyKey,
+        after: u64,
+        from_epochs: &BTreeMap<u64, u32>,
+    ) -> Result<Snapshot, StorageError> {
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         self.read(|tx| {
             check_study(tx, study)?;
             Ok(Snapshot {
                 told: rows::trials(tx, study, rows::TOLD_AFTER, [study.0, after])?,
-                open: rows::trials(tx, study, rows::OPEN, [study.0])?,
+                open: rows::trials_from(tx, study, rows::OPEN, [study.0], from_epochs)?,
                 n_trials: n_trials(tx, study)?,
             })
         })
@@ -219,7 +225,9 @@ impl Storage for SqliteStorage {
             check_study(tx, study)?;
             let now_ms = now_ms(tx)?;
             let mut seen = -1;
-            while let Some(mut trial) = rows::trial(tx, study, rows::OPEN_AFTER, [study.0, seen])? {
+            while let Some(mut trial) =
+                rows::trial(tx, study, rows::OPEN_AFTER, [study.0, seen], 0)?
+            {
                 match rules::claim(&trial, now_ms) {
                     Claim::Leave => {}
                     Claim::Take => {
@@ -262,7 +270,8 @@ impl Storage for SqliteStorage {
         report: Report,
     ) -> Result<Reporting, StorageError> {
         self.write(|tx| {
-            let trial = trial(tx, study, number)?;
+            // Earlier reports than this one do not matter to whether it may be added.
+            let trial = trial_from(tx, study, number, report.epoch)?;
             if !rules::may_report(&trial, teller, report)? {
                 return Ok(Reporting::Already);
             }
@@ -327,9 +336,19 @@ fn n_trials(tx: &Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {
 }
 
 fn trial(tx: &Transaction<'_>, study: StudyKey, number: u64) -> Result<Trial, Failure> {
+    trial_from(tx, study, number, 0)
+}
+
+/// A trial with what it has reported from an epoch on.
+fn trial_from(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    from_epoch: u32,
+) -> Result<Trial, Failure> {
     check_study(tx, study)?;
     let key = [study.0, rows::signed(number)];
-    match rows::trial(tx, study, rows::ONE, key)? {
+    match rows::trial(tx, study, rows::ONE, key, from_epoch)? {
         Some(trial) => Ok(trial),
         None => {
             let n_trials = n_trials(tx, study)?;

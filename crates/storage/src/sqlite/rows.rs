@@ -1,5 +1,7 @@
 //! Trials as rows, and back.
 
+use std::collections::BTreeMap;
+
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 
@@ -56,6 +58,7 @@ pub(super) fn signed(number: u64) -> i64 {
 // What selects reports.
 const OF_STUDY: &str = "WHERE study = ?";
 const OF_TRIAL: &str = "WHERE study = ? AND number = ?";
+const OF_TRIAL_FROM: &str = "WHERE study = ? AND number = ? AND epoch >= ?";
 
 /// All trials of a study that a condition selects, with their reports.
 pub(super) fn trials(
@@ -63,6 +66,17 @@ pub(super) fn trials(
     study: StudyKey,
     condition: &str,
     params: impl Params,
+) -> Result<Vec<Trial>, Failure> {
+    trials_from(tx, study, condition, params, &BTreeMap::new())
+}
+
+/// The same; of the reports of those in `from_epochs`, by number, only the ones from this epoch on.
+pub(super) fn trials_from(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    condition: &str,
+    params: impl Params,
+    from_epochs: &BTreeMap<u64, u32>,
 ) -> Result<Vec<Trial>, Failure> {
     let mut statement = tx.prepare_cached(&format!("SELECT {COLUMNS} FROM trials {condition}"))?;
     let mut rows = statement.query(params)?;
@@ -73,25 +87,27 @@ pub(super) fn trials(
     // A study without reports costs one search.
     if !trials.is_empty() && has_reports(tx, study)? {
         for trial in &mut trials {
-            trial.reports = reports(tx, study, trial.number)?;
+            let from_epoch = from_epochs.get(&trial.number).copied().unwrap_or(0);
+            trial.reports = reports(tx, study, trial.number, from_epoch)?;
         }
     }
     Ok(trials)
 }
 
-/// The first trial of a study that a condition selects, with its reports.
+/// The first trial of a study that a condition selects, with its reports from an epoch on.
 pub(super) fn trial(
     tx: &Transaction<'_>,
     study: StudyKey,
     condition: &str,
     params: impl Params,
+    from_epoch: u32,
 ) -> Result<Option<Trial>, Failure> {
     let mut statement = tx.prepare_cached(&format!("SELECT {COLUMNS} FROM trials {condition}"))?;
     let mut rows = statement.query(params)?;
     let Some(mut trial) = rows.next()?.map(read).transpose()? else {
         return Ok(None);
     };
-    trial.reports = reports(tx, study, trial.number)?;
+    trial.reports = reports(tx, study, trial.number, from_epoch)?;
     Ok(Some(trial))
 }
 
@@ -100,11 +116,16 @@ fn has_reports(tx: &Transaction<'_>, study: StudyKey) -> Result<bool, Failure> {
     Ok(tx.prepare_cached(&sql)?.exists([study.0])?)
 }
 
-/// What a trial has reported, by ascending epochs.
-fn reports(tx: &Transaction<'_>, study: StudyKey, number: u64) -> Result<Vec<Report>, Failure> {
-    let sql = format!("SELECT epoch, value FROM reports {OF_TRIAL} ORDER BY epoch");
+/// What a trial has reported from an epoch on, by ascending epochs.
+fn reports(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    from_epoch: u32,
+) -> Result<Vec<Report>, Failure> {
+    let sql = format!("SELECT epoch, value FROM reports {OF_TRIAL_FROM} ORDER BY epoch");
     let mut statement = tx.prepare_cached(&sql)?;
-    let rows = statement.query_map([study.0, signed(number)], |row| {
+    let rows = statement.query_map(params![study.0, signed(number), from_epoch], |row| {
         let (epoch, value) = (row.get(0)?, row.get(1)?);
         Ok(Report { epoch, value })
     })?;
@@ -306,6 +327,10 @@ mod tests {
         for (condition, index) in [
             (OF_STUDY, "PRIMARY KEY (study=?)"),
             (OF_TRIAL, "PRIMARY KEY (study=? AND number=?)"),
+            (
+                OF_TRIAL_FROM,
+                "PRIMARY KEY (study=? AND number=? AND epoch>?)",
+            ),
         ] {
             let sql = format!("EXPLAIN QUERY PLAN SELECT epoch, value FROM reports {condition}");
             let mut statement = connection.prepare(&sql).unwrap();

@@ -1,17 +1,24 @@
 //! The curves of a study's trials, and what a rule makes of them.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use fedbo_algorithms::early_stopping::{BosRule, StoppingRule, TrainedTrial, Training, Verdict};
 use fedbo_space::Direction;
-use fedbo_storage::{Report, StorageError, Teller, Told, Trial, TrialState};
+use fedbo_storage::{Report, Reporting, StorageError, Teller, Told, Trial, TrialState};
 
-use super::bo_bos::{BosJudge, curve, settings};
+use super::bo_bos::{BosJudge, settings};
+use super::tellings::curve;
 use super::{EarlyStoppingError, EarlyStoppingSpec};
 use crate::{Definition, Study, StudyError};
 
-/// What judges a study's trials, up to a place in the order of telling. Trials that have ended do not change, so they are read once.
+/// What judges a study's trials, up to a place in the order of telling. Trials that have ended do not change, so they are read once;
+/// of those that train, only what they have reported since.
 pub(crate) struct Judge {
     kind: Kind,
     n_told: u64,
+    /// Trials that had not ended when it looked last, by number.
+    open: BTreeMap<u64, Trial>,
 }
 
 enum Kind {
@@ -29,7 +36,32 @@ impl Judge {
             }),
             (None, None) => unreachable!("a rule is BO-BOS or looks at curves alone"),
         };
-        Ok(Self { kind, n_told: 0 })
+        Ok(Self {
+            kind,
+            n_told: 0,
+            open: BTreeMap::new(),
+        })
+    }
+
+    /// Takes in what was told and reported since it looked last.
+    fn look(&mut self, study: &Study) -> Result<(), StudyError> {
+        let seen = self.open.iter();
+        let from_epochs = seen
+            .filter_map(|(number, trial)| Some((*number, trial.last_report()?.epoch)))
+            .collect();
+        let mut snapshot = study.snapshot_from(self.n_told, &from_epochs)?;
+        let mut seen = std::mem::take(&mut self.open);
+        let are_joined = snapshot.open.iter_mut().all(|trial| {
+            seen.remove(&trial.number)
+                .is_none_or(|seen| join(seen, trial))
+        });
+        if !are_joined {
+            snapshot = study.snapshot(self.n_told)?;
+        }
+        self.absorb(&snapshot.told, study.direction());
+        let open = snapshot.open.into_iter();
+        self.open = open.map(|trial| (trial.number, trial)).collect();
+        Ok(())
     }
 
     /// Takes in the trials that were told next, in the order of telling.
@@ -41,15 +73,23 @@ impl Judge {
         }
     }
 
+    /// The other trials as a rule sees them that looks at their curves.
+    fn others(&self, number: u64, direction: Direction) -> Vec<TrainedTrial> {
+        match &self.kind {
+            Kind::Curves(curves) => curves.others(number, self.open.values(), direction),
+            Kind::BoBos(_) => Vec::new(),
+        }
+    }
+
     /// Whether an open trial goes on after its last report.
     fn judge(
         &mut self,
         trial: &Trial,
-        open: &[Trial],
+        others: &[TrainedTrial],
         direction: Direction,
     ) -> Result<Verdict, StudyError> {
         match &mut self.kind {
-            Kind::Curves(curves) => Ok(curves.judge(trial, open, direction)),
+            Kind::Curves(curves) => Ok(curves.judge(trial, others, direction)),
             Kind::BoBos(judge) => judge.judge(trial),
         }
     }
@@ -68,38 +108,88 @@ impl Curves {
             .extend(told.iter().filter_map(|trial| trained(trial, direction)));
     }
 
-    /// Whether an open trial goes on after its last report: the rule is asked at every epoch since the one before, as epochs
-    /// between two reports lie on a line.
-    fn judge(&self, trial: &Trial, open: &[Trial], direction: Direction) -> Verdict {
-        let Some(mut judged) = trained(trial, direction) else {
-            return Verdict::Continue;
-        };
-        let beside = open.iter().filter(|other| other.number != trial.number);
-        let mut others: Vec<TrainedTrial> = self.ended.clone();
+    /// All trials but this one, in the order of asking.
+    fn others<'a>(
+        &self,
+        number: u64,
+        open: impl Iterator<Item = &'a Trial>,
+        direction: Direction,
+    ) -> Vec<TrainedTrial> {
+        let beside = open.filter(|other| other.number != number);
+        let mut others = self.ended.clone();
         others.extend(beside.filter_map(|other| trained(other, direction)));
         others.sort_by_key(|other| other.number);
+        others
+    }
+
+    /// Whether an open trial goes on after its last report. The rule is asked at this epoch alone: at those since the report before
+    /// nothing was measured.
+    fn judge(&self, trial: &Trial, others: &[TrainedTrial], direction: Direction) -> Verdict {
+        let Some(judged) = trained(trial, direction) else {
+            return Verdict::Continue;
+        };
         let before = trial.reports.iter().rev().nth(1);
-        let first = before.map_or(1, |report| report.epoch as usize + 1);
-        let curve = judged.curve.clone();
-        for epoch in first..=curve.n_epochs() {
-            judged.curve = curve.until(epoch);
-            let verdict = self.rule.judge(&judged, &others);
-            if let Verdict::Stop { because } = verdict {
-                return Verdict::Stop {
-                    because: in_user_sign(because, direction),
-                };
-            }
-        }
-        Verdict::Continue
+        let before = before.map_or(0, |report| report.epoch as usize);
+        self.rule.judge_since(before, &judged, others)
     }
 }
 
-/// What a rule says of values that it maximizes.
-fn in_user_sign(because: String, direction: Direction) -> String {
-    match direction {
-        Direction::Maximize => because,
-        Direction::Minimize => because + " (values are negated, as the study minimizes)",
+/// What the worker of a trial knows of it and of the others, so that not every report reads all earlier ones again.
+#[derive(Default)]
+pub(crate) struct Course {
+    /// The trial with all its reports.
+    trial: Option<Trial>,
+    /// The other trials when they were looked at last.
+    others: Vec<TrainedTrial>,
+    looked_at: Option<Instant>,
+    /// Reports since then.
+    n_since: usize,
+}
+
+impl Course {
+    /// A trial of n reports looks at the others after every n/64 of them: so all looks of N reports together copy about 64 N.
+    const SHARE: usize = 64;
+    /// But it looks again at least after so long.
+    const OUTDATED: Duration = Duration::from_secs(1);
+
+    fn is_outdated(&self) -> bool {
+        let n_reports = self.trial.as_ref().map_or(0, |trial| trial.reports.len());
+        let age = self.looked_at.map(|at| at.elapsed());
+        self.n_since >= n_reports / Self::SHARE || age.is_none_or(|age| age >= Self::OUTDATED)
     }
+
+    /// Takes in a report that was stored.
+    fn extend(&mut self, report: Report, reporting: Reporting) {
+        if let (Some(trial), Reporting::New) = (&mut self.trial, reporting) {
+            trial.reports.push(report);
+        }
+        self.n_since += 1;
+    }
+
+    /// Takes over what the judge has seen of the trial and of the others.
+    fn look(&mut self, judge: &Judge, number: u64, direction: Direction) {
+        self.others = judge.others(number, direction);
+        self.trial = judge.open.get(&number).cloned();
+        self.looked_at = Some(Instant::now());
+        self.n_since = 0;
+    }
+}
+
+/// Puts the reports that were seen of a trial before those that were read from the last seen one on. `false` if the trial was begun
+/// again since, so that they are not those of one attempt.
+fn join(seen: Trial, trial: &mut Trial) -> bool {
+    let Some(last) = seen.last_report() else {
+        return true;
+    };
+    let is_same =
+        |first: &Report| (first.epoch, first.value.to_bits()) == (last.epoch, last.value.to_bits());
+    let attempt = |trial: &Trial| (trial.attempts, trial.started_at_ms);
+    if attempt(&seen) != attempt(trial) || !trial.reports.first().is_some_and(is_same) {
+        return false;
+    }
+    let new = std::mem::replace(&mut trial.reports, seen.reports);
+    trial.reports.extend(new.into_iter().skip(1));
+    true
 }
 
 /// A trial as a rule sees it: its curve is to be maximized. `None` if it has reported nothing, waits, or failed.
@@ -145,7 +235,12 @@ impl Study {
     ///
     /// # Errors
     /// As for [`Study::report_as`].
-    pub fn report(&self, number: u64, epoch: u32, value: f64) -> Result<Verdict, StudyError> {
+    pub fn report(
+        &self,
+        number: u64,
+        epoch: u32,
+        value: f64,
+    ) -> Result<Verdict<String>, StudyError> {
         self.report_as(Teller::Hand, number, epoch, value)
     }
 
@@ -162,7 +257,20 @@ impl Study {
         number: u64,
         epoch: u32,
         value: f64,
-    ) -> Result<Verdict, StudyError> {
+    ) -> Result<Verdict<String>, StudyError> {
+        let report = Report { epoch, value };
+        self.report_on(&mut Course::default(), teller, number, report)
+    }
+
+    /// [`Study::report_as`] by a worker that has followed the trial since it was begun.
+    pub(crate) fn report_on(
+        &self,
+        course: &mut Course,
+        teller: Teller<'_>,
+        number: u64,
+        report: Report,
+    ) -> Result<Verdict<String>, StudyError> {
+        let Report { epoch, value } = report;
         let definition = self.definition();
         let Some(spec) = &definition.early_stopping else {
             let name = definition.name.clone();
@@ -180,15 +288,22 @@ impl Study {
             };
             return Err(error.into());
         }
-        match self.keep_report(number, teller, Report { epoch, value }) {
+        match self.keep_report(number, teller, report) {
             Err(error @ StorageError::ToldOtherwise { .. }) => self.stopped_before(number, error),
             Err(error) => Err(error.into()),
-            Ok(_) => self.judge(teller, number, spec),
+            Ok(reporting) => {
+                course.extend(report, reporting);
+                self.judge(course, teller, number, spec)
+            }
         }
     }
 
     /// Why a trial that has ended was stopped; `error` if it was not.
-    fn stopped_before(&self, number: u64, error: StorageError) -> Result<Verdict, StudyError> {
+    fn stopped_before(
+        &self,
+        number: u64,
+        error: StorageError,
+    ) -> Result<Verdict<String>, StudyError> {
         let trials = self.trials()?;
         let trial = trials.into_iter().find(|trial| trial.number == number);
         match trial.map(|trial| trial.state) {
@@ -199,10 +314,11 @@ impl Study {
 
     fn judge(
         &self,
+        course: &mut Course,
         teller: Teller<'_>,
         number: u64,
         spec: &EarlyStoppingSpec,
-    ) -> Result<Verdict, StudyError> {
+    ) -> Result<Verdict<String>, StudyError> {
         let direction = self.direction();
         let (verdict, last) = {
             let mut slot = self.judges();
@@ -210,9 +326,11 @@ impl Study {
                 Some(judge) => judge,
                 slot => slot.insert(Judge::new(self.definition(), spec)?),
             };
-            let snapshot = self.snapshot(judge.n_told)?;
-            judge.absorb(&snapshot.told, direction);
-            let trial = snapshot.open.iter().find(|trial| trial.number == number);
+            if course.is_outdated() {
+                judge.look(self)?;
+                course.look(judge, number, direction);
+            }
+            let trial = course.trial.as_ref();
             let Some((trial, last)) = trial.and_then(|trial| Some((trial, trial.last_report()?)))
             else {
                 // It was taken over or told since: who reports next hears of it.
@@ -221,8 +339,9 @@ impl Study {
             if last.epoch >= spec.epochs {
                 return Ok(Verdict::Continue);
             }
-            (judge.judge(trial, &snapshot.open, direction)?, last)
+            (judge.judge(trial, &course.others, direction)?, last)
         };
+        let verdict = verdict.map(|because| because.tell(direction));
         if let Verdict::Stop { because } = &verdict {
             let told = Told::Stopped {
                 epoch: last.epoch,

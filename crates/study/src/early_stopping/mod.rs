@@ -10,12 +10,15 @@ mod monitor;
 mod running_trial;
 mod spec;
 mod table;
+mod tellings;
+mod warnings;
 
 pub use error::EarlyStoppingError;
 pub use running_trial::RunningTrial;
 pub use spec::{EarlyStoppingSpec, StoppingRuleSpec};
 
-pub(crate) use bo_bos::observation;
 pub(crate) use judge::Judge;
 pub(crate) use monitor::{Conclusion, TrialMonitor};
-pub(crate) use table::{DEFAULT_GRACE, EarlyStoppingTable};
+pub(crate) use table::{DEFAULT_GRACE, EarlyStoppingTable, keys_of_rule};
+pub(crate) use tellings::Tellings;
+pub(crate) use warnings::RunWarnings;

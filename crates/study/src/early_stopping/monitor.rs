@@ -4,11 +4,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fedbo_algorithms::early_stopping::Verdict;
-use fedbo_objective::{Monitor, Outcome, Signal, Trained};
+use fedbo_objective::{Failure, Monitor, Outcome, Signal, Trained, Unusable};
 use fedbo_storage::{Report, StorageError, Teller, Told, Worker};
 
-use super::EarlyStoppingError;
-use super::bo_bos::{reports_first_epochs, settings};
+use super::judge::Course;
+use super::{EarlyStoppingError, RunWarnings};
 use crate::{Observer, Study, StudyError};
 
 /// Stores each report of a trial, has it judged, and remembers why the trial was stopped.
@@ -16,6 +16,7 @@ pub(crate) struct TrialMonitor<'a> {
     study: &'a Study,
     observer: &'a dyn Observer,
     worker: &'a Worker,
+    warnings: &'a RunWarnings,
     number: u64,
     state: Mutex<State>,
 }
@@ -23,9 +24,13 @@ pub(crate) struct TrialMonitor<'a> {
 #[derive(Default)]
 struct State {
     reports: Vec<Report>,
+    /// What the rule needs to know.
+    course: Course,
     stop: Option<Stop>,
-    warned_of_epoch: bool,
-    warned_of_order: bool,
+    /// What looked like a report, if there was none.
+    resembling: Option<String>,
+    /// Whether the line from which the trial's value is read was meant as a report.
+    ends_with_report: bool,
 }
 
 /// Why no further report counts.
@@ -59,12 +64,14 @@ impl<'a> TrialMonitor<'a> {
         study: &'a Study,
         observer: &'a dyn Observer,
         worker: &'a Worker,
+        warnings: &'a RunWarnings,
         number: u64,
     ) -> Self {
         Self {
             study,
             observer,
             worker,
+            warnings,
             number,
             state: Mutex::default(),
         }
@@ -72,14 +79,16 @@ impl<'a> TrialMonitor<'a> {
 
     /// What became of the trial, and what it has reported.
     pub(crate) fn conclude(self, trained: Trained) -> (Conclusion, Vec<Report>) {
-        let state = self.state.into_inner();
-        let state = state.unwrap_or_else(PoisonError::into_inner);
+        let state = std::mem::take(&mut *self.state());
         let conclusion = match (state.stop, trained) {
             (Some(Stop::Early(told)), _) => Conclusion::Stopped(told),
             (Some(Stop::NotFinite(told)), _) => Conclusion::Failed(told),
             (Some(Stop::Lost(cause)), _) => Conclusion::Lost(cause),
             (Some(Stop::Error(error)), _) => Conclusion::Error(error),
-            (None, Trained::Ended(outcome)) => Conclusion::Ended(outcome),
+            (None, Trained::Ended(outcome)) => {
+                self.warn_at_the_end(&outcome, &state.reports, state.resembling.as_deref());
+                self.ended(outcome, &state.reports, state.ends_with_report)
+            }
             (None, Trained::Stopped) => Conclusion::Failed(Told::Failed {
                 kind: "reported".to_owned(),
                 message: "the objective ended its training, but nobody had asked it to".to_owned(),
@@ -88,58 +97,90 @@ impl<'a> TrialMonitor<'a> {
         (conclusion, state.reports)
     }
 
+    /// What a trial that ended by itself ended with: the last report that counts may be, or take the place of, its last line.
+    fn ended(&self, outcome: Outcome, reports: &[Report], ends_with_report: bool) -> Conclusion {
+        let epochs = self.study.definition().early_stopping;
+        let epochs = epochs.map_or(0, |spec| spec.epochs);
+        match (outcome, reports.last()) {
+            (Outcome::Value(_), Some(last)) if ends_with_report => {
+                Conclusion::Ended(Outcome::Value(last.value))
+            }
+            (Outcome::Failed(Failure::Unparsable { .. }), Some(last)) if last.epoch >= epochs => {
+                Conclusion::Ended(Outcome::Value(last.value))
+            }
+            (Outcome::Failed(failure @ Failure::Unparsable { .. }), Some(last)) => {
+                Conclusion::Failed(Told::Failed {
+                    kind: failure.kind().to_owned(),
+                    message: format!(
+                        "its last report, {} at epoch {}, is not that of the last epoch, {epochs}, which would be its value, and {failure}",
+                        last.value, last.epoch
+                    ),
+                })
+            }
+            (outcome, _) => Conclusion::Ended(outcome),
+        }
+    }
+
+    /// Says of a trial that ended by itself if its reports were of no use.
+    fn warn_at_the_end(&self, outcome: &Outcome, reports: &[Report], resembling: Option<&str>) {
+        let definition = self.study.definition();
+        let Some(spec) = &definition.early_stopping else {
+            return;
+        };
+        let is_whole = matches!(
+            outcome,
+            Outcome::Value(_)
+                | Outcome::Failed(Failure::NoValue { .. } | Failure::Unparsable { .. })
+        );
+        if is_whole && reports.is_empty() {
+            self.warnings
+                .of_no_report(self.observer, self.number, spec, resembling);
+        }
+        self.warnings
+            .of_all_outside_bounds(self.observer, self.number, definition, reports);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Warns of a report that is left out, once a trial.
-    fn warn(&self, has_warned: &mut bool, why: &str) {
-        if !std::mem::replace(has_warned, true) {
-            self.observer.warning(&format!(
-                "{why}; such reports are left out (this is said once a trial)"
-            ));
-        }
+    /// Says of a report that was stored if BO-BOS can stop nobody who reports like this.
+    fn warn_of_report(&self, newest: Report, reports: &[Report]) {
+        let (warnings, definition) = (self.warnings, self.study.definition());
+        let (observer, number) = (self.observer, self.number);
+        warnings.of_gaps(
+            observer,
+            number,
+            definition.early_stopping.as_ref(),
+            reports,
+        );
+        warnings.of_better_than_bounds(observer, number, definition, newest);
     }
 
-    /// Says of the first trial, whose script is that of all, if BO-BOS can stop nobody who reports like it.
-    fn warn_of_gaps(&self, reports: &[Report]) {
-        let spec = self.study.definition().early_stopping;
-        let (Some(settings), 0) = (spec.as_ref().and_then(settings), self.number) else {
-            return;
-        };
-        let first_epochs = settings.first_epochs;
-        let last = reports.last().map_or(0, |last| last.epoch as usize);
-        let before = reports.iter().rev().nth(1);
-        let is_passed = before.is_some_and(|before| before.epoch as usize >= first_epochs);
-        if last < first_epochs || is_passed || reports_first_epochs(reports, first_epochs) {
-            return;
-        }
-        let within = |report: &&Report| report.epoch as usize <= first_epochs;
-        let n_within = reports.iter().filter(within).count();
-        self.observer.warning(&format!(
-            "trial 0 has reported {n_within} of its first {first_epochs} epochs; rule \"bo-bos\" stops no trial that leaves out one of them: \
-             report each, count reports as epochs, or choose another rule"
-        ));
+    fn not_finite(&self, epoch: u32, value: &str) -> Stop {
+        Stop::NotFinite(Told::Failed {
+            kind: "not-finite".to_owned(),
+            message: format!(
+                "the objective reported {value} at epoch {epoch}, which is not a finite number"
+            ),
+        })
     }
 
     fn judge(&self, state: &mut State, epoch: u32, value: f64) -> Result<(), Stop> {
         if !value.is_finite() {
-            return Err(Stop::NotFinite(Told::Failed {
-                kind: "not-finite".to_owned(),
-                message: format!(
-                    "the objective reported {value} at epoch {epoch}, which is not a finite number"
-                ),
-            }));
+            return Err(self.not_finite(epoch, &value.to_string()));
         }
         let teller = Teller::Worker(&self.worker.id);
-        let judged = self.study.report_as(teller, self.number, epoch, value);
+        let report = Report { epoch, value };
+        let course = &mut state.course;
+        let judged = self.study.report_on(course, teller, self.number, report);
         match judged {
             Ok(verdict) => {
                 let is_new = state.reports.last().is_none_or(|last| last.epoch < epoch);
                 if is_new {
-                    state.reports.push(Report { epoch, value });
+                    state.reports.push(report);
                     self.observer.reported(self.number, epoch);
-                    self.warn_of_gaps(&state.reports);
+                    self.warn_of_report(report, &state.reports);
                 }
                 let (Verdict::Stop { because }, Some(last)) = (verdict, state.reports.last())
                 else {
@@ -152,12 +193,12 @@ impl<'a> TrialMonitor<'a> {
                 }))
             }
             Err(StudyError::EarlyStopping(error @ EarlyStoppingError::Epoch { .. })) => {
-                self.warn(&mut state.warned_of_epoch, &error.to_string());
+                self.warnings.of_epoch(self.observer, &error.to_string());
                 Ok(())
             }
             Err(StudyError::Storage(error)) => match error {
                 StorageError::ReportOrder { .. } => {
-                    self.warn(&mut state.warned_of_order, &error.to_string());
+                    self.warnings.of_order(self.observer, &error.to_string());
                     Ok(())
                 }
                 StorageError::NotHeld { .. } | StorageError::ToldOtherwise { .. } => {
@@ -182,10 +223,28 @@ impl Monitor for TrialMonitor<'_> {
         Signal::Stop
     }
 
-    fn unusable(&self, why: &str) {
-        let why = format!("trial {}: {why}", self.number);
+    fn no_number(&self, epoch: u32, word: &str) -> Signal {
         let mut state = self.state();
-        self.warn(&mut state.warned_of_epoch, &why);
+        if state.stop.is_none() {
+            state.stop = Some(self.not_finite(epoch, word));
+        }
+        Signal::Stop
+    }
+
+    fn unusable(&self, what: Unusable, why: &str) {
+        let why = format!("trial {}: {why}", self.number);
+        match what {
+            Unusable::Epoch => self.warnings.of_epoch(self.observer, &why),
+            Unusable::StopBy => self.warnings.of_stop_by(self.observer, &why),
+        }
+    }
+
+    fn resembles_report(&self, what: &str) {
+        self.state().resembling = Some(what.to_owned());
+    }
+
+    fn ends_with_report(&self) {
+        self.state().ends_with_report = true;
     }
 
     fn killed(&self, grace: Duration) {

@@ -91,7 +91,8 @@ impl EarlyStoppingSpec {
         Self::new(StoppingRuleSpec::bo_bos(epochs), epochs)
     }
 
-    /// By the median rule with its default settings, for trainings of so many epochs; nobody is stopped in the first five of them.
+    /// By the median rule with its default settings, for trainings of so many epochs; nobody is stopped in the
+    /// first five of them, or the first half if that is less.
     pub fn median(epochs: u32) -> Self {
         Self::new(StoppingRuleSpec::median(epochs), epochs)
     }
@@ -197,7 +198,10 @@ impl EarlyStoppingSpec {
 
     /// What it says, key by key as they stand in a study's file.
     pub(crate) fn keys(spec: Option<&Self>) -> Vec<(String, String)> {
-        let json = |value: Option<serde_json::Value>| value.unwrap_or_default().to_string();
+        let json = |value: Option<serde_json::Value>| match value {
+            None | Some(serde_json::Value::Null) => "none".to_owned(),
+            Some(value) => value.to_string(),
+        };
         let row = |key: &str, value| (format!("[early_stopping] {key}"), json(value));
         let mut rows = vec![
             row("rule", spec.map(|spec| spec.rule.name().into())),
@@ -226,12 +230,15 @@ impl StoppingRuleSpec {
         }
     }
 
-    /// The median rule; nobody is stopped in the first five of `epochs`, nor at the last.
+    /// The median rule; nobody is stopped in the first five of `epochs`, in fewer where a training has fewer than ten, so that an
+    /// epoch is left to stop at.
     pub fn median(epochs: u32) -> Self {
         let default = MedianSettings::default();
         let whole = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Self::Median {
-            warmup_epochs: whole(default.warmup_epochs).min(epochs.saturating_sub(1)),
+            warmup_epochs: whole(default.warmup_epochs)
+                .min(epochs / 2)
+                .min(epochs.saturating_sub(2)),
             trials_min: whole(default.trials_min),
         }
     }
@@ -341,6 +348,13 @@ mod tests {
             first_rung: 0,
         };
         assert!(refused(asha, 9).contains("first_rung = 0, expected at least 1"));
-        assert!(EarlyStoppingSpec::median(2).validate().is_ok());
+        for (epochs, expected) in [(2, 0), (3, 1), (4, 2), (6, 3), (10, 5), (50, 5)] {
+            let spec = EarlyStoppingSpec::median(epochs);
+            assert!(spec.validate().is_ok());
+            let StoppingRuleSpec::Median { warmup_epochs, .. } = spec.rule else {
+                panic!("it is the median rule");
+            };
+            assert_eq!(warmup_epochs, expected, "{epochs}");
+        }
     }
 }

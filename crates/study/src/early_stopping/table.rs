@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use fedbo_config::{Check, FileError};
-use serde::Deserialize;
+use fedbo_config::{Check, FileError, TomlFile, nearest};
+use serde::{Deserialize, Deserializer};
 
 use super::spec::KEYS;
 use super::{EarlyStoppingError, EarlyStoppingSpec, StoppingRuleSpec};
@@ -13,19 +13,94 @@ use super::{EarlyStoppingError, EarlyStoppingSpec, StoppingRuleSpec};
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct EarlyStoppingTable {
     rule: Option<String>,
+    #[serde(deserialize_with = "whole::<2, _>")]
     epochs: Option<u32>,
     grace_s: Option<f64>,
     bounds: Option<Vec<f64>>,
+    #[serde(deserialize_with = "whole::<1, _>")]
     first_epochs: Option<u32>,
     stop_std_ratio: Option<f64>,
     wrong_stop_loss: Option<f64>,
     wrong_stop_growth: Option<f64>,
     wrong_continue_loss: Option<f64>,
     epoch_cost: Option<f64>,
+    #[serde(deserialize_with = "whole::<0, _>")]
     warmup_epochs: Option<u32>,
+    #[serde(deserialize_with = "whole::<0, _>")]
     trials_min: Option<u32>,
+    #[serde(deserialize_with = "whole::<2, _>")]
     reduction: Option<u32>,
+    #[serde(deserialize_with = "whole::<1, _>")]
     first_rung: Option<u32>,
+}
+
+/// Reads a whole number from `LEAST` to the most epochs of a training.
+fn whole<'de, const LEAST: u32, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<u32>, D::Error> {
+    struct Whole<const LEAST: u32>;
+
+    impl<const LEAST: u32> serde::de::Visitor<'_> for Whole<LEAST> {
+        type Value = Option<u32>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            let max = EarlyStoppingSpec::EPOCHS_MAX;
+            write!(f, "a whole number from {LEAST} to {max}")
+        }
+
+        fn visit_i64<E: serde::de::Error>(self, found: i64) -> Result<Self::Value, E> {
+            match u32::try_from(found) {
+                Ok(number) if (LEAST..=EarlyStoppingSpec::EPOCHS_MAX).contains(&number) => {
+                    Ok(Some(number))
+                }
+                _ => Err(E::invalid_value(
+                    serde::de::Unexpected::Signed(found),
+                    &self,
+                )),
+            }
+        }
+    }
+
+    deserializer.deserialize_any(Whole::<LEAST>)
+}
+
+/// The rule alone, of whatever else is in a file.
+#[derive(Deserialize)]
+struct RuleOnly {
+    early_stopping: NamedRule,
+}
+
+#[derive(Deserialize)]
+struct NamedRule {
+    rule: String,
+}
+
+/// An unknown key of the table is answered with those of the chosen rule.
+pub(crate) fn keys_of_rule(error: FileError, file: &TomlFile) -> FileError {
+    let (
+        FileError::UnknownKey {
+            place, key, known, ..
+        },
+        Ok(only),
+    ) = (&error, file.parse::<RuleOnly>())
+    else {
+        return error;
+    };
+    let Some(word) = key.strip_prefix("early_stopping.") else {
+        return error;
+    };
+    let rule = only.early_stopping.rule.as_str();
+    let is_of_rule = |each: &&String| {
+        let owners = KEYS.iter().find(|(key, _)| key == *each);
+        owners.is_none_or(|(_, owners)| owners.contains(&rule))
+    };
+    let known: Vec<String> = known.iter().filter(is_of_rule).cloned().collect();
+    FileError::UnknownKey {
+        nearest: nearest(word, known.iter().map(String::as_str)).map(str::to_owned),
+        place: place.clone(),
+        key: key.clone(),
+        known,
+    }
 }
 
 /// The grace of a study whose file names none.

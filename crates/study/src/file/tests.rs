@@ -326,7 +326,7 @@ fn mistakes_in_early_stopping_are_named_with_the_way_out() {
         ),
         (
             STOPPING.replace("median", "asha") + "reduction = 1\n",
-            "line 15: early_stopping.reduction = 1, expected at least 2",
+            "line 15: early_stopping.reduction = 1, expected a whole number from 2 to 1000000",
         ),
         (
             format!("{STOPPING}grace_s = -1\n"),

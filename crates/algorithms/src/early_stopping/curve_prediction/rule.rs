@@ -4,7 +4,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::{CurvePrediction, CurvePredictor, CurveSampling};
 use crate::StrategyError;
-use crate::early_stopping::{StoppingRule, TrainedTrial, Training, Verdict};
+use crate::early_stopping::{Because, StoppingRule, TrainedTrial, Training, Verdict};
 
 /// How a [`CurvePredictionRule`] works.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,13 +129,13 @@ impl StoppingRule for CurvePredictionRule {
         let prob = prediction.prob_at_least(best);
         if prob < settings.prob_min {
             Verdict::Stop {
-                because: format!(
-                    "at epoch {epoch}, P(value at epoch {} ≥ {best:.6}) = {prob:.4} below {}; expected {:.6} ± {:.6}",
-                    settings.n_epochs,
-                    settings.prob_min,
-                    prediction.mean(),
-                    prediction.std()
-                ),
+                because: Because::BelowBest {
+                    epoch,
+                    best,
+                    probability: prob,
+                    expected: prediction.mean(),
+                    std: prediction.std(),
+                },
             }
         } else {
             Verdict::Continue

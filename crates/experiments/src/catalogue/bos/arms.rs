@@ -3,14 +3,15 @@
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::early_stopping::{
-    AshaRule, AshaSettings, BoBos, Boca, BosSettings, CurvePredictionRule, CurvePredictionSettings,
-    EpochGpUcb, EpochGpUcbSettings, EpochScale, MedianRule, MedianSettings, WrongStopLoss,
+    AshaRule, AshaSettings, BoBos, Boca, BosSettings, CurveBelief, CurvePredictionRule,
+    CurvePredictionSettings, EpochGpUcb, EpochGpUcbSettings, EpochScale, MedianRule,
+    MedianSettings, WrongStopLoss,
 };
 use fedbo_algorithms::{
     Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, RandomSearch, Refit, Repeats,
     SurrogateSettings, UcbMultiplier,
 };
-use fedbo_gp::FitCriterion;
+use fedbo_gp::{DecayFit, FitCriterion};
 use fedbo_space::Space;
 use fedbo_streams::{Purpose, Seed};
 
@@ -29,6 +30,8 @@ pub(super) enum Method {
     BoBos(f64),
     /// The same with the epoch's coordinate n/N, as in the thesis.
     BoBosLinear(f64),
+    /// The same with one process of each curve, as in the thesis.
+    BoBosOneProcess(f64),
     /// BO-BOS as in the authors' code.
     BoBosAuthors,
     /// BO-BOS with α and β by the Bayesian update, as the text has it.
@@ -59,13 +62,20 @@ pub(super) const SCHEDULE_B: f64 = 0.95;
 pub(super) const BO_BOS: &str = "bo-bos b";
 pub(super) const GP_UCB: &str = "gp-ucb";
 
+/// The place of the arm that stands for BO-BOS: that with the usual schedule, else the first.
+pub(super) fn bo_bos(arms: &[Arm]) -> Option<usize> {
+    let usual = arms.iter().position(|(name, _)| *name == BO_BOS);
+    usual.or_else(|| {
+        let mut methods = arms.iter().map(|(_, method)| method);
+        methods.position(|method| matches!(method, Method::BoBos(_)))
+    })
+}
+
 /// Pairs of an arm and what it is compared with.
 pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     let names: Vec<&str> = arms.iter().map(|(name, _)| *name).collect();
     let mut pairs: Vec<(String, String)> = Vec::new();
-    let bos = names
-        .iter()
-        .find(|name| **name == BO_BOS || **name == "bo-bos c");
+    let bos = bo_bos(arms).map(|place| names[place]);
     for (name, method) in arms {
         if matches!(method, Method::BoBos(_)) && names.contains(&GP_UCB) {
             pairs.push(((*name).to_owned(), GP_UCB.to_owned()));
@@ -73,8 +83,8 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     }
     if let Some(bos) = bos {
         for (name, method) in arms {
-            if *name != GP_UCB && name != bos && !matches!(method, Method::Random) {
-                pairs.push(((*bos).to_owned(), (*name).to_owned()));
+            if *name != GP_UCB && *name != bos && !matches!(method, Method::Random) {
+                pairs.push((bos.to_owned(), (*name).to_owned()));
             }
         }
     }
@@ -182,18 +192,23 @@ impl Setup {
             bo_bos: BoBos::new(self.domain(), strategy, settings, self.seed)?,
             dim: self.space.dim(),
             seed: self.seed,
+            imputes: self.modelling == Modelling::Ours,
             rule: None,
         }))
     }
 
     /// K_{1,t} = K_{1,t−1}/`divisor`.
     fn scheduled(&self, divisor: f64) -> BosSettings {
-        BosSettings {
+        let settings = BosSettings {
             wrong_stop_loss: WrongStopLoss {
                 growth: 1.0 / divisor,
                 ..self.bos.wrong_stop_loss
             },
             ..self.bos
+        };
+        match self.modelling {
+            Modelling::Ours => settings,
+            Modelling::Paper => settings.with_one_process(),
         }
     }
 
@@ -253,14 +268,20 @@ impl Setup {
             Method::BoBosUpdate => self.bo_bos(
                 self.epoch_settings(),
                 BosSettings {
-                    fit: fedbo_gp::DecayFit::BayesianUpdate {
-                        shape: 0.0,
-                        rate: 0.0,
-                        noise_variance: 1e-3,
+                    belief: CurveBelief::Certain {
+                        fit: DecayFit::BayesianUpdate {
+                            shape: 0.0,
+                            rate: 0.0,
+                            noise_variance: 1e-3,
+                        },
+                        level_variance: 0.0,
                     },
-                    level_variance: 0.0,
                     ..self.scheduled(SCHEDULE_B)
                 },
+            )?,
+            Method::BoBosOneProcess(divisor) => self.bo_bos(
+                self.epoch_settings(),
+                self.scheduled(divisor).with_one_process(),
             )?,
             Method::DealtStops(divisor) => {
                 let (course, ended) = self.run(Method::BoBos(divisor), run, stop)?;

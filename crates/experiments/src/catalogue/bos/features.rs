@@ -7,7 +7,7 @@ use fedbo_problems::{FeatureSelection, TrainingProblem};
 use fedbo_report::{Metric, Scale};
 
 use super::super::{Finding, Progress, RunOptions};
-use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling};
+use super::arms::{Arm, GP_UCB, Method, Modelling};
 use super::{Configuration, Plan};
 
 pub(in super::super) const DEFAULT_RUNS: u32 = 10;
@@ -17,7 +17,7 @@ const SCHEDULE: f64 = 0.99;
 
 const ARMS: [Arm; 6] = [
     (GP_UCB, Method::GpUcb),
-    (BO_BOS, Method::BoBos(SCHEDULE)),
+    ("bo-bos c", Method::BoBos(SCHEDULE)),
     ("hyperband", Method::Hyperband),
     ("asha gp", Method::AshaGp),
     ("median gp", Method::MedianGp),

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::early_stopping::{BosSettings, ValueBounds};
-use fedbo_problems::ImageLogistic;
+use fedbo_problems::{ImageLogistic, Steps};
 use fedbo_report::{Metric, Scale};
 
 use super::super::{Finding, Progress, RunOptions};
@@ -12,26 +12,35 @@ use super::{Configuration, Plan};
 
 pub(in super::super) const DEFAULT_RUNS: u32 = 20;
 
-/// Epochs that a run may spend; the thesis shows 2,500.
-const BUDGET: usize = 1500;
-
-/// Fig. 4.1: four schedules of K_1.
-const SCHEDULES: [Arm; 8] = [
+/// Fig. 4.1: four schedules of K_1, beside rivals and a placebo.
+const SCHEDULES: [Arm; 10] = [
     (GP_UCB, Method::GpUcb),
     ("bo-bos a", Method::BoBos(0.89)),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),
     ("bo-bos c", Method::BoBos(0.99)),
     ("bo-bos d", Method::BoBos(1.0)),
     ("bo-bos authors", Method::BoBosAuthors),
+    ("hyperband", Method::Hyperband),
+    ("asha", Method::Asha),
     ("median gp", Method::MedianGp),
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
 ];
 
-/// Its rivals and controls.
-const RIVALS: [Arm; 12] = [
+/// What of it holds with our models.
+const KEPT: [Arm; 5] = [
+    (GP_UCB, Method::GpUcb),
+    (BO_BOS, Method::BoBos(SCHEDULE_B)),
+    ("gp-ucb epochs", Method::EpochGpUcb),
+    ("median gp", Method::MedianGp),
+    ("dealt stops", Method::DealtStops(SCHEDULE_B)),
+];
+
+/// Where hyperparameters are searched for by their logarithms: all rivals.
+const RIVALS: [Arm; 13] = [
     (GP_UCB, Method::GpUcb),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),
     ("bo-bos d", Method::BoBos(1.0)),
+    ("bo-bos b one process", Method::BoBosOneProcess(SCHEDULE_B)),
     ("bo-bos b linear", Method::BoBosLinear(SCHEDULE_B)),
     ("random", Method::Random),
     ("hyperband", Method::Hyperband),
@@ -48,14 +57,14 @@ pub(in super::super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<Finding> {
-    let configuration = |name: &str, modelling, arms: &[Arm]| Configuration {
+    let configuration = |name: &str, steps, modelling, arms: &[Arm], budget| Configuration {
         name: name.to_owned(),
-        problem: Box::new(ImageLogistic::new()),
+        problem: Box::new(ImageLogistic::new(steps)),
         optimum: None,
         arms: arms.to_vec(),
         modelling,
         n_initial: 6,
-        budget: BUDGET,
+        budget,
         bos: BosSettings {
             // Errors are minimized, so values are their negatives.
             bounds: ValueBounds {
@@ -71,12 +80,25 @@ pub(in super::super) fn run(
         title: "Logistic regression on images: best validation error".into(),
         y_label: "best validation error".into(),
         value_label: "validation error",
-        scale: Scale::Linear,
+        scale: Scale::Log,
         metric: Metric::Best,
-        checkpoints: vec![500, 700, 1000, 1500],
+        checkpoints: vec![500, 700, 1000, 1500, 2500],
         configurations: vec![
-            configuration("the paper's models", Modelling::Paper, &SCHEDULES),
-            configuration("our models", Modelling::Ours, &RIVALS),
+            configuration(
+                "as in the paper",
+                Steps::Linear,
+                Modelling::Paper,
+                &SCHEDULES,
+                2500,
+            ),
+            configuration("our models", Steps::Linear, Modelling::Ours, &KEPT, 1500),
+            configuration(
+                "our models, logarithms",
+                Steps::Logarithmic,
+                Modelling::Ours,
+                &RIVALS,
+                1500,
+            ),
         ],
         replays: true,
         notes: vec![

@@ -6,7 +6,7 @@ use fedbo_report::{
     CurveEnd, FinalPoint, FinalsPicture, LearningCurveLine, LearningCurvesPicture, Scale,
 };
 
-use super::arms::BO_BOS;
+use super::arms::bo_bos;
 use super::{Configuration, TrialBook};
 
 /// Pictures of the first run of BO-BOS on the first configuration.
@@ -19,11 +19,7 @@ pub(super) fn write(
     y_label: &str,
     folder: &Path,
 ) -> anyhow::Result<()> {
-    let Some(place) = configuration
-        .arms
-        .iter()
-        .position(|(arm, _)| *arm == BO_BOS)
-    else {
+    let Some(place) = bo_bos(&configuration.arms) else {
         return Ok(());
     };
     let Some(trials) = book.get(&(0, place, 0)) else {

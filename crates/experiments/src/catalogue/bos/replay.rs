@@ -36,6 +36,11 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
             ..*bos
         };
         rules.push((format!("bo-bos K1 = {loss}"), Replayed::Bos(settings)));
+        let one = settings.with_one_process();
+        rules.push((
+            format!("bo-bos, one process, K1 = {loss}"),
+            Replayed::Bos(one),
+        ));
     }
     for warmup_epochs in [30, 15, 5] {
         let settings = MedianSettings {

@@ -159,6 +159,7 @@ impl TrainingRun<'_> {
                 unit: asked.unit.clone(),
                 curve: None,
                 complete: None,
+                expected_end: None,
                 source: asked.source.clone(),
             };
             let values = match self.values(&point) {

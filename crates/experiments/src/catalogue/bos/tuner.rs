@@ -2,10 +2,10 @@
 
 use fedbo_algorithms::early_stopping::{
     BoBos, Boca, BosRule, CurvePredictionRule, EpochGpUcb, LearningCurve, StoppingRule,
-    TrainedObservation, TrainedTrial, Training,
+    TrainedObservation, TrainedTrial, Training, expected_end,
 };
-use fedbo_algorithms::{GpUcb, Observation, Points, RandomSearch, Source, Strategy};
-use fedbo_streams::{Purpose, Seed};
+use fedbo_algorithms::{GpUcb, Observation, Points, Proposal, RandomSearch, Source, Strategy};
+use fedbo_streams::{Purpose, Seed, Stream};
 
 /// A trial to train.
 pub(super) struct Asked {
@@ -13,6 +13,22 @@ pub(super) struct Asked {
     pub(super) source: Source,
     /// How long at most.
     pub(super) n_epochs: usize,
+}
+
+/// Trial `number`, as `propose` has it, given the pending trials (none) and a stream; and for how many epochs.
+fn asked(
+    seed: Seed,
+    dim: usize,
+    number: u64,
+    propose: impl FnOnce(&Points, &mut Stream) -> anyhow::Result<(Proposal, usize)>,
+) -> anyhow::Result<Asked> {
+    let mut stream = seed.stream(Purpose::Proposal, number, 0);
+    let (proposal, n_epochs) = propose(&Points::new(dim), &mut stream)?;
+    Ok(Asked {
+        unit: proposal.unit,
+        source: proposal.source,
+        n_epochs,
+    })
 }
 
 /// A trial that trains.
@@ -63,17 +79,13 @@ pub(super) struct Ruled {
 
 impl Tuner for Ruled {
     fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
-        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
-        let none = Points::new(self.dim);
-        let proposal = match &self.proposals {
-            Proposals::Random(search) => search.ask(&none, &mut stream)?,
-            Proposals::Final(strategy) => strategy.ask(&none, &mut stream)?,
-            Proposals::Epochs(strategy) => strategy.ask(&none, &mut stream)?,
-        };
-        Ok(Asked {
-            unit: proposal.unit,
-            source: proposal.source,
-            n_epochs: self.n_epochs,
+        asked(self.seed, self.dim, number, |none, stream| {
+            let proposal = match &self.proposals {
+                Proposals::Random(search) => search.ask(none, stream)?,
+                Proposals::Final(strategy) => strategy.ask(none, stream)?,
+                Proposals::Epochs(strategy) => strategy.ask(none, stream)?,
+            };
+            Ok((proposal, self.n_epochs))
         })
     }
 
@@ -125,12 +137,8 @@ pub(super) struct Predicted {
 
 impl Tuner for Predicted {
     fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
-        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
-        let proposal = self.strategy.ask(&Points::new(self.dim), &mut stream)?;
-        Ok(Asked {
-            unit: proposal.unit,
-            source: proposal.source,
-            n_epochs: self.n_epochs,
+        asked(self.seed, self.dim, number, |none, stream| {
+            Ok((self.strategy.ask(none, stream)?, self.n_epochs))
         })
     }
 
@@ -169,18 +177,19 @@ pub(super) struct Bos {
     pub(super) bo_bos: BoBos,
     pub(super) dim: usize,
     pub(super) seed: Seed,
+    /// Whether the expected ends of stopped trials are told.
+    pub(super) imputes: bool,
     /// The rule of the trial that runs, and its number.
     pub(super) rule: Option<(u64, Option<BosRule>)>,
 }
 
 impl Tuner for Bos {
     fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
-        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
-        let proposal = self.bo_bos.ask(&Points::new(self.dim), &mut stream)?;
-        Ok(Asked {
-            unit: proposal.unit,
-            source: proposal.source,
-            n_epochs: self.bo_bos.settings().n_epochs,
+        asked(self.seed, self.dim, number, |none, stream| {
+            Ok((
+                self.bo_bos.ask(none, stream)?,
+                self.bo_bos.settings().n_epochs,
+            ))
         })
     }
 
@@ -206,7 +215,12 @@ impl Tuner for Bos {
         ended: &TrainedObservation,
         _: &[TrainedTrial],
     ) -> anyhow::Result<()> {
-        Ok(self.bo_bos.tell(std::slice::from_ref(ended))?)
+        let mut ended = ended.clone();
+        if let (None, Some(curve), true) = (ended.complete, &ended.curve, self.imputes) {
+            let settings = self.bo_bos.settings();
+            ended.expected_end = expected_end(curve, settings.bounds, settings.n_epochs)?;
+        }
+        Ok(self.bo_bos.tell(&[ended])?)
     }
 }
 
@@ -221,12 +235,8 @@ pub(super) struct Dealt {
 
 impl Tuner for Dealt {
     fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
-        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
-        let proposal = self.strategy.ask(&Points::new(self.dim), &mut stream)?;
-        Ok(Asked {
-            unit: proposal.unit,
-            source: proposal.source,
-            n_epochs: self.strategy.n_epochs(),
+        asked(self.seed, self.dim, number, |none, stream| {
+            Ok((self.strategy.ask(none, stream)?, self.strategy.n_epochs()))
         })
     }
 
@@ -255,12 +265,8 @@ pub(super) struct MultiFidelity {
 
 impl Tuner for MultiFidelity {
     fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
-        let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
-        let (proposal, n_epochs) = self.boca.ask(&Points::new(self.dim), &mut stream)?;
-        Ok(Asked {
-            unit: proposal.unit,
-            source: proposal.source,
-            n_epochs,
+        asked(self.seed, self.dim, number, |none, stream| {
+            Ok(self.boca.ask(none, stream)?)
         })
     }
 

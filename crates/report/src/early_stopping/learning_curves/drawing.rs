@@ -80,8 +80,9 @@ pub(super) struct Drawing<'a> {
 impl<'a> Drawing<'a> {
     pub(super) fn of(picture: &'a LearningCurvesPicture) -> Result<Self, String> {
         let values = picture.lines.iter().flat_map(LearningCurveLine::points);
-        let y_axis = ValueAxis::of(
+        let y_axis = ValueAxis::of_curves(
             values.map(|(_, value)| value),
+            picture.typical_worst(),
             picture.direction,
             picture.scale,
         )?;
@@ -94,7 +95,7 @@ impl<'a> Drawing<'a> {
             title: picture.title.clone(),
             x_label: "epoch".to_owned(),
             y_label: labelled(&picture.y_label, picture.direction),
-            footnote: picture.footnote(),
+            footnote: picture.footnote(|value| y_axis.is_beyond(value)),
         };
         let with_rest = picture.lines.iter().filter(|line| !line.rest.is_empty());
         let n_rests = with_rest.count();

@@ -136,6 +136,47 @@ fn the_best_is_the_one_whose_direction_says_so() {
     assert!(svg.contains("best: trial 7 with 0.9") && svg.contains("larger is better"));
 }
 
+/// Two trainings of a dozen diverge, one of them to its end: the others keep the height of the picture, and it is said what is missing.
+#[test]
+fn diverged_trainings_do_not_press_the_others_together() {
+    let sound = study(12);
+    let mut diverged = sound.clone();
+    let extent = |svg: &str| {
+        let best = lines(svg, INK, 20).into_iter().flatten();
+        let (low, high) = best.fold((f64::MAX, f64::MIN), |(low, high), (_, y)| {
+            (low.min(y), high.max(y))
+        });
+        high - low
+    };
+    let grows = |factor: f64, n_epochs: i32| (1..=n_epochs).map(move |e| 0.9 * factor.powi(e));
+    let lines_of = |ended, values: Vec<f64>| line(12, ended, &values);
+    diverged
+        .lines
+        .push(lines_of(CurveEnd::Complete, grows(1.4, 50).collect()));
+    let whole = svg(&diverged);
+    let share = extent(&whole) / extent(&svg(&sound));
+    assert!(share > 0.35, "{share}");
+    // Typical is to be 0.76 from the best, 0.1: twice as far, 1.62, is below 0.9 · 1.4² and above 0.9 · 1.4.
+    let says = |svg: &str, end: &str| texts(svg).iter().any(|text| text.ends_with(end));
+    assert!(
+        says(&whole, "; 49 values of trial 12 off the axis"),
+        "{:?}",
+        texts(&whole)
+    );
+
+    diverged.lines.push(LearningCurveLine {
+        trial: 13,
+        ..lines_of(CurveEnd::Failed, vec![0.8, 1e6, 3e6])
+    });
+    let both = svg(&diverged);
+    assert!(
+        says(&both, "; 51 values of 2 trials off the axis"),
+        "{:?}",
+        texts(&both)
+    );
+    assert!(!svg(&sound).contains("off the axis"));
+}
+
 /// Without stopped trainings nothing is said of them; without whole ones there is no best.
 #[test]
 fn the_legend_names_only_what_is_there() {

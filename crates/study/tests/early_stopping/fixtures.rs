@@ -1,0 +1,87 @@
+//! A study of trainings that rise towards their x, stopped by the median rule.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_objective::{Monitor, Objective, Outcome, Trained, TrialId};
+use fedbo_space::{ParameterSpec, Point};
+use fedbo_storage::Trial;
+use fedbo_study::{
+    Definition, EarlyStoppingSpec, Observer, RunOptions, RunReport, StoppingRuleSpec, StrategySpec,
+    Study,
+};
+
+pub(crate) const N_EPOCHS: u32 = 10;
+
+pub(crate) fn spec() -> EarlyStoppingSpec {
+    let rule = StoppingRuleSpec::Median {
+        warmup_epochs: 2,
+        trials_min: 3,
+    };
+    EarlyStoppingSpec::new(rule, N_EPOCHS)
+}
+
+pub(crate) fn definition() -> Definition {
+    Definition::new("training")
+        .parameter("x", ParameterSpec::float(0.0, 1.0))
+        .strategy(StrategySpec::Sobol {})
+        .early_stopping(spec())
+}
+
+/// The value after an epoch: it rises towards x.
+pub(crate) fn curve(x: f64, epoch: u32) -> f64 {
+    x * (1.0 - 0.5_f64.powi(i32::try_from(epoch).unwrap()))
+}
+
+/// Reports each epoch, with `at` in between, and ends when it is stopped.
+pub(crate) struct Network<F>(pub(crate) F);
+
+impl<F: Fn(&Point, TrialId, &dyn Monitor, u32) + Send + Sync> Objective for Network<F> {
+    fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
+        panic!("a study with a rule trains");
+    }
+
+    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+        let x = point.number("x");
+        for epoch in 1..=N_EPOCHS {
+            (self.0)(point, trial, monitor, epoch);
+            if monitor.report(epoch, curve(x, epoch)).stops() {
+                return Trained::Stopped;
+            }
+        }
+        Trained::Ended(Outcome::Value(curve(x, N_EPOCHS)))
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Warnings(pub(crate) Mutex<Vec<String>>);
+
+impl Observer for Warnings {
+    fn warning(&self, message: &str) {
+        self.0.lock().unwrap().push(message.to_owned());
+    }
+}
+
+pub(crate) fn run(
+    study: &Study,
+    objective: &dyn Objective,
+    observer: &dyn Observer,
+    n_trials: u64,
+) -> RunReport {
+    let options = RunOptions::sequential(n_trials);
+    let stop = AtomicBool::new(false);
+    study.run(objective, &options, observer, &stop).unwrap()
+}
+
+/// All trials, without what depends on clocks and on how often they were begun.
+pub(crate) fn course(study: &Study) -> Vec<Trial> {
+    let without = |trial| Trial {
+        attempts: 1,
+        asked_at_ms: 0,
+        started_at_ms: None,
+        told_at_ms: None,
+        ask_seconds: 0.0,
+        ..trial
+    };
+    study.trials().unwrap().into_iter().map(without).collect()
+}
