@@ -12,6 +12,7 @@ mod aggregation;
 mod ask_tell;
 mod coordinator_load;
 mod data;
+mod game_decision;
 mod hyperfit;
 mod measure;
 mod memory;
@@ -156,6 +157,20 @@ enum Bench {
         #[command(flatten)]
         effort: Effort,
     },
+    /// A decision of a player that reasons about another one, two players with as many actions
+    GameDecision {
+        /// Actions of each player
+        #[arg(long, default_value_t = 100)]
+        actions: usize,
+        /// Rounds played before
+        #[arg(long, value_delimiter = ',', default_value = "50,150,500")]
+        rounds: Vec<usize>,
+        /// Seconds that level 2 may take in the course of a game
+        #[arg(long, default_value_t = 0.02)]
+        most: f64,
+        #[command(flatten)]
+        effort: Effort,
+    },
     /// The stopping problem of one trial under BO-BOS, whole and in parts
     StoppingProblem {
         /// Epochs of a whole training
@@ -297,6 +312,15 @@ fn main() -> Result<()> {
         } => (
             "meta_scaling",
             meta_scaling::rows(&tasks, observations, largest_joint, &effort.limits())?,
+        ),
+        Bench::GameDecision {
+            actions,
+            rounds,
+            most,
+            effort,
+        } => (
+            "game_decision",
+            game_decision::rows(actions, &rounds, most, &effort.limits())?,
         ),
         Bench::StoppingProblem {
             epochs,

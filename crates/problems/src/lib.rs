@@ -12,6 +12,7 @@ mod feature_selection;
 mod functions;
 mod gp_functions;
 mod growing_wine;
+mod image_attack;
 mod image_logistic;
 mod landmine;
 pub mod landmine_archive;
@@ -19,6 +20,8 @@ mod landmine_grid;
 mod learning_curves;
 mod logistic;
 mod mixed;
+mod neural;
+mod predator_prey;
 mod problem;
 mod softmax;
 mod svm;
@@ -36,6 +39,7 @@ pub use gp_functions::{
     GridFamily, GridObservations, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE,
 };
 pub use growing_wine::{GROWING_WINE_SIZES, GrowingWine, LogisticScale, LogisticScore};
+pub use image_attack::{AttackOutcome, ImageAttack};
 pub use image_logistic::{ImageLogistic, Steps};
 pub use landmine::{LandmineField, LandmineSvm, N_FIELDS, read_fields};
 pub use landmine_grid::{LandmineGrid, read_landmine_grids};
@@ -44,6 +48,7 @@ pub use logistic::{
     LogisticError, LogisticModel, LogisticSettings, ValidationScore, logistic_curve, train_logistic,
 };
 pub use mixed::MixedSurface;
+pub use predator_prey::{PredatorPrey, PredatorPreyOutcome};
 pub use problem::{PROBLEM_NAMES, Problem, ProblemError, ProblemSpec, problem};
 pub use svm::{Labelled, SplitSvm, SvmError};
 pub use swimmer::{Swimmer, SwimmerReturn};

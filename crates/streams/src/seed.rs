@@ -40,6 +40,8 @@ pub enum Purpose {
     SimulatedNoise,
     /// How long trials and messages take in a simulated network, and which messages are lost.
     Network,
+    /// A player's choice in one round of a game, with what it imagines of the others.
+    Play,
     /// The edges of a random graph of agents, and where agents stand in a picture.
     Topology,
     /// Draws inside a test or a benchmark.
@@ -65,6 +67,7 @@ impl Purpose {
             Self::Sensitivity => "sensitivity",
             Self::SimulatedNoise => "simulated-noise",
             Self::Network => "network",
+            Self::Play => "play",
             Self::Topology => "topology",
             Self::Test => "test",
         }

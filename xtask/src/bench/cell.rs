@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     MetaScaling,
     /// The stopping problem of a trial.
     StoppingProblem,
+    /// A decision in a game.
+    GameDecision,
     /// ε by each accountant.
     PrivacyAccounting,
     /// A coordinator's service under load.
@@ -43,12 +45,13 @@ impl Kind {
         [Self::Thompson, Self::Message, Self::Hyperfit, Self::AskTell];
 
     /// The kinds that stand alone.
-    pub(crate) const ALONE: [Self; 11] = [
+    pub(crate) const ALONE: [Self; 12] = [
         Self::Scaling,
         Self::StudyGrowth,
         Self::MetaStep,
         Self::MetaScaling,
         Self::StoppingProblem,
+        Self::GameDecision,
         Self::Aggregation,
         Self::PrivateRound,
         Self::PrivacyAccounting,
@@ -82,6 +85,7 @@ impl Kind {
             Self::MetaStep => "meta_step",
             Self::MetaScaling => "meta_scaling",
             Self::StoppingProblem => "stopping_problem",
+            Self::GameDecision => "game_decision",
             Self::PrivacyAccounting => "privacy_accounting",
             Self::CoordinatorLoad => "coordinator_load",
             Self::CoordinatorConnections => "coordinator_connections",
@@ -162,6 +166,9 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
     cells.push(alone(Kind::MetaScaling, "meta_scaling", &growth));
     let name = "stopping_problem";
     cells.push(alone(Kind::StoppingProblem, name, &[name]));
+    let rounds = if quick { "50,150" } else { "50,150,500" };
+    let decisions = ["game_decision", "--rounds", rounds];
+    cells.push(alone(Kind::GameDecision, "game_decision", &decisions));
     cells.push(alone(Kind::Aggregation, "aggregation", &["aggregation"]));
     cells.push(alone(
         Kind::PrivateRound,

@@ -65,6 +65,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             Kind::PrivateRound => private_round(&rows),
             Kind::MetaStep | Kind::MetaScaling => other_tasks(kind, &rows),
             Kind::StoppingProblem => stopping_problem(&rows),
+            Kind::GameDecision => game_decision(&rows),
             Kind::PrivacyAccounting => privacy_accounting(&rows),
             Kind::CoordinatorLoad | Kind::CoordinatorConnections => service::print(kind, &rows),
             Kind::Memory => memory(&rows),
@@ -382,6 +383,51 @@ fn stopping_problem(rows: &[&Row]) {
             induction,
             time((seconds - parts.iter().sum::<f64>()).max(0.0)),
             format!("{} at most: {word}", time(required)),
+        ]);
+    }
+    table.print();
+}
+
+/// One line a level and number of rounds: the next decision of a player that played along, and that of one made anew.
+fn game_decision(rows: &[&Row]) {
+    println!(
+        "\ngame_decision: median wall seconds for one decision of R2-B2, two players with as many actions each"
+    );
+    let head = [
+        "actions",
+        "rounds",
+        "level",
+        "one round more",
+        "record alone",
+        "required",
+    ];
+    let mut table = Table::new(&head);
+    for along in rows
+        .iter()
+        .filter(|row| text(row, "what") == "one round more")
+    {
+        let same = |row: &Row| {
+            ["actions", "t", "level"]
+                .iter()
+                .all(|key| row.get(*key) == along.get(*key))
+        };
+        let anew = rows
+            .iter()
+            .find(|row| text(row, "what") == "record alone" && same(row));
+        let shown = |key: &str| number(along, key).map_or("-".into(), |v| v.to_string());
+        let seconds = |row: &Row| number(row, "seconds").map_or("-".into(), time);
+        let required = number(along, "seconds_most").map_or("-".into(), |most| {
+            let held = number(along, "seconds").is_some_and(|s| s <= most);
+            let word = if held { "held" } else { "MISSED" };
+            format!("{} at most: {word}", time(most))
+        });
+        table.row([
+            shown("actions"),
+            shown("t"),
+            shown("level"),
+            seconds(along),
+            anew.map_or("-".into(), |row| seconds(row)),
+            required,
         ]);
     }
     table.print();

@@ -1,0 +1,151 @@
+//! What can go wrong in a game.
+
+use fedbo_gp::GpError;
+use fedbo_optim::OptimError;
+
+/// Why a game, a round or a player is refused, or a decision could not be made. Players count from 0.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GameError {
+    /// A game needs somebody to play with.
+    #[error("a game has at least 2 players, found {found}")]
+    TooFewPlayers {
+        /// Number of action sets.
+        found: usize,
+    },
+    /// An action set has no action, or no coordinate.
+    #[error("player {player} has no action")]
+    NoAction {
+        /// Whose.
+        player: usize,
+    },
+    /// An action of a finite set lies outside the unit cube.
+    #[error("action {index} of player {player} does not lie in the unit cube")]
+    OutsideCube {
+        /// Whose.
+        player: usize,
+        /// Which.
+        index: usize,
+    },
+    /// A number of players, actions, payoffs or probabilities does not fit.
+    #[error("{what}: {found}, expected {expected}")]
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// An action is not one of the player's set.
+    #[error("round {round}: player {player} has no such action")]
+    UnknownAction {
+        /// The round, from 0.
+        round: usize,
+        /// Whose.
+        player: usize,
+    },
+    /// A payoff is NaN or infinite.
+    #[error("round {round}: the payoff of player {player} is not finite")]
+    Payoff {
+        /// The round, from 0.
+        round: usize,
+        /// Whose.
+        player: usize,
+    },
+    /// An entry of a payoff table is NaN or infinite.
+    #[error("entry {index} of a payoff table is not finite")]
+    Table {
+        /// Which, from 0.
+        index: usize,
+    },
+    /// There is no such player.
+    #[error("player {player} of {n_players}, counted from 0")]
+    UnknownPlayer {
+        /// Who.
+        player: usize,
+        /// How many there are.
+        n_players: usize,
+    },
+    /// A setting is out of range.
+    #[error("{name} = {value}: expected {expected}")]
+    Setting {
+        /// Which one.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The range.
+        expected: &'static str,
+    },
+    /// Something is defined for finite action sets only.
+    #[error("{what} needs a finite action set, and that of player {player} is continuous")]
+    NeedsFiniteActions {
+        /// What.
+        what: &'static str,
+        /// Whose set.
+        player: usize,
+    },
+    /// A player's beliefs do not name every other player once.
+    #[error(
+        "player {player} believes nothing, or two things, of player {other}, or something of itself"
+    )]
+    Beliefs {
+        /// Who believes.
+        player: usize,
+        /// Of whom.
+        other: usize,
+    },
+    /// Beliefs within beliefs are too many.
+    #[error("a tree of more than {most} beliefs")]
+    TooManyBeliefs {
+        /// The most there may be.
+        most: usize,
+    },
+    /// An expectation over all joint actions of the others is too large to be taken exactly.
+    #[error(
+        "{found} joint actions of the others: expectations over more than {most} are taken by samples"
+    )]
+    TooManyJointActions {
+        /// How many there are.
+        found: usize,
+        /// The most that are enumerated.
+        most: usize,
+    },
+    /// A mixed strategy gives no probability, or an action that the player has not.
+    #[error("the mixed strategy of player {player} gives nothing that can be played")]
+    NoLaw {
+        /// Whose.
+        player: usize,
+    },
+    /// No posterior.
+    #[error(transparent)]
+    Gp(#[from] GpError),
+    /// No maximum.
+    #[error(transparent)]
+    Optim(#[from] OptimError),
+}
+
+/// A count as a number to calculate with.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "actions, rounds and dimensions are far below 2^53"
+)]
+pub(crate) fn count(n: usize) -> f64 {
+    n as f64
+}
+
+/// Refuses a setting unless it is finite and `fits`.
+pub(crate) fn setting(
+    name: &'static str,
+    value: f64,
+    expected: &'static str,
+    fits: impl Fn(f64) -> bool,
+) -> Result<(), GameError> {
+    if value.is_finite() && fits(value) {
+        return Ok(());
+    }
+    Err(GameError::Setting {
+        name,
+        value: value.to_string(),
+        expected,
+    })
+}

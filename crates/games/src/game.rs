@@ -1,0 +1,333 @@
+//! Who may do what: action sets, and the joint actions of all players.
+
+use std::ops::Range;
+
+use fedbo_optim::Points;
+use fedbo_streams::Stream;
+use serde::{Deserialize, Serialize};
+
+use crate::error::count;
+use crate::{GameError, Round};
+
+/// What one player may do: X_i of thesis section 8.2.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ActionSet {
+    /// A list of points in the unit cube `[0,1]^d`.
+    Finite(Points),
+    /// The whole cube `[0,1]^d`.
+    Continuous {
+        /// d.
+        dim: usize,
+    },
+}
+
+/// What one player does in one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Action {
+    /// The place in a finite list, from 0.
+    Index(usize),
+    /// A point of the cube.
+    Point(Vec<f64>),
+}
+
+impl ActionSet {
+    /// n equally spaced points of `[0, 1]`, both ends included; 0 alone for n = 1.
+    pub fn grid(n: usize) -> Self {
+        let last = count(n.saturating_sub(1).max(1));
+        let points = (0..n).map(|i| count(i) / last).collect();
+        Self::Finite(Points::from_flat(1, points))
+    }
+
+    /// d.
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::Finite(points) => points.dim(),
+            Self::Continuous { dim } => *dim,
+        }
+    }
+
+    /// Number of actions, if they are finitely many.
+    pub fn n_actions(&self) -> Option<usize> {
+        match self {
+            Self::Finite(points) => Some(points.len()),
+            Self::Continuous { .. } => None,
+        }
+    }
+
+    /// The point that an action stands for (d); `None` if it is not of this set.
+    pub fn point<'a>(&'a self, action: &'a Action) -> Option<&'a [f64]> {
+        match (self, action) {
+            (Self::Finite(points), Action::Index(index)) => {
+                (*index < points.len()).then(|| points.row(*index))
+            }
+            (Self::Continuous { dim }, Action::Point(point)) => {
+                let fits = point.len() == *dim && point.iter().all(|v| (0.0..=1.0).contains(v));
+                fits.then_some(point.as_slice())
+            }
+            _ => None,
+        }
+    }
+
+    /// An action drawn uniformly.
+    pub fn uniform(&self, stream: &mut Stream) -> Action {
+        match self {
+            Self::Finite(points) => Action::Index(stream.below(points.len())),
+            Self::Continuous { dim } => {
+                Action::Point((0..*dim).map(|_| stream.uniform()).collect())
+            }
+        }
+    }
+}
+
+/// The action sets of n ≥ 2 players, and how many rounds are played at random before anybody reasons.
+///
+/// A joint action is a point of `[0,1]^D`: the players' coordinates one after the other. Joint actions of finite sets are
+/// numbered so that the last player's index runs fastest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Game {
+    action_sets: Vec<ActionSet>,
+    n_initial: usize,
+    /// Where each player's coordinates begin, and D.
+    offsets: Vec<usize>,
+}
+
+impl Game {
+    /// A game; in its first `n_initial` rounds every player acts uniformly at random.
+    ///
+    /// # Errors
+    /// With fewer than two players, a set without actions, or an action outside the cube.
+    pub fn new(action_sets: Vec<ActionSet>, n_initial: usize) -> Result<Self, GameError> {
+        if action_sets.len() < 2 {
+            return Err(GameError::TooFewPlayers {
+                found: action_sets.len(),
+            });
+        }
+        let mut offsets = vec![0];
+        for (player, set) in action_sets.iter().enumerate() {
+            if set.dim() == 0 || set.n_actions() == Some(0) {
+                return Err(GameError::NoAction { player });
+            }
+            if let ActionSet::Finite(points) = set {
+                let inside = |x: &[f64]| x.iter().all(|v| (0.0..=1.0).contains(v));
+                if let Some(index) = points.rows().position(|x| !inside(x)) {
+                    return Err(GameError::OutsideCube { player, index });
+                }
+            }
+            offsets.push(offsets[player] + set.dim());
+        }
+        Ok(Self {
+            action_sets,
+            n_initial,
+            offsets,
+        })
+    }
+
+    /// Number of players n.
+    pub fn n_players(&self) -> usize {
+        self.action_sets.len()
+    }
+
+    /// Rounds that are played at random.
+    pub fn n_initial(&self) -> usize {
+        self.n_initial
+    }
+
+    /// The actions of one player.
+    pub fn action_set(&self, player: usize) -> &ActionSet {
+        &self.action_sets[player]
+    }
+
+    /// Dimension D of joint actions.
+    pub fn dim(&self) -> usize {
+        self.offsets[self.n_players()]
+    }
+
+    /// Which coordinates of a joint action are a player's.
+    pub fn coordinates(&self, player: usize) -> Range<usize> {
+        self.offsets[player]..self.offsets[player + 1]
+    }
+
+    /// The number t ≥ 1 of the iteration that follows `n_rounds` rounds; initial rounds do not count.
+    pub fn iteration(&self, n_rounds: usize) -> usize {
+        n_rounds.saturating_sub(self.n_initial) + 1
+    }
+
+    /// A joint action as a point (D); `None` if it is not of this game.
+    pub fn joint(&self, actions: &[Action]) -> Option<Vec<f64>> {
+        if actions.len() != self.n_players() {
+            return None;
+        }
+        let mut joint = Vec::with_capacity(self.dim());
+        for (set, action) in self.action_sets.iter().zip(actions) {
+            joint.extend_from_slice(set.point(action)?);
+        }
+        Some(joint)
+    }
+
+    /// Checks that a round is one of this game; `index` is its number for the message.
+    ///
+    /// # Errors
+    /// Where an action or a payoff is not one.
+    pub fn check(&self, index: usize, round: &Round) -> Result<(), GameError> {
+        for (what, found) in [
+            ("actions of a round", round.actions.len()),
+            ("payoffs of a round", round.payoffs.len()),
+        ] {
+            if found != self.n_players() {
+                return Err(GameError::Count {
+                    what,
+                    found,
+                    expected: self.n_players(),
+                });
+            }
+        }
+        for (player, set) in self.action_sets.iter().enumerate() {
+            if set.point(&round.actions[player]).is_none() {
+                return Err(GameError::UnknownAction {
+                    round: index,
+                    player,
+                });
+            }
+            if round.payoffs[player].is_some_and(|payoff| !payoff.is_finite()) {
+                return Err(GameError::Payoff {
+                    round: index,
+                    player,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of joint actions, if all sets are finite and it does not overflow.
+    pub(crate) fn n_joint(&self) -> Option<usize> {
+        let sizes = self.action_sets.iter().map(ActionSet::n_actions);
+        sizes
+            .into_iter()
+            .try_fold(1_usize, |n, k| n.checked_mul(k?))
+    }
+
+    /// By how much a joint action's number grows with a player's index.
+    pub(crate) fn stride(&self, player: usize) -> usize {
+        let later = &self.action_sets[player + 1..];
+        later.iter().filter_map(ActionSet::n_actions).product()
+    }
+
+    /// All joint actions of finite sets as points, in the order of their numbers.
+    pub(crate) fn joint_points(&self) -> Points {
+        let mut rows: Vec<Vec<f64>> = vec![Vec::new()];
+        for set in &self.action_sets {
+            if let ActionSet::Finite(points) = set {
+                let extend = |row: &Vec<f64>| {
+                    let of_row: Vec<Vec<f64>> = points
+                        .rows()
+                        .map(|x| [row.as_slice(), x].concat())
+                        .collect();
+                    of_row
+                };
+                rows = rows.iter().flat_map(extend).collect();
+            }
+        }
+        Points::from_rows(self.dim(), rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plane() -> Points {
+        Points::from_rows(2, [[0.0, 0.5], [1.0, 0.25]])
+    }
+
+    #[test]
+    fn joint_actions_are_numbered_with_the_last_player_fastest() {
+        let sets = vec![
+            ActionSet::grid(3),
+            ActionSet::Finite(plane()),
+            ActionSet::grid(2),
+        ];
+        let game = Game::new(sets, 0).unwrap();
+        let points = game.joint_points();
+        assert_eq!((game.n_joint(), points.len()), (Some(12), 12));
+        for a in 0..3 {
+            for b in 0..2 {
+                for c in 0..2 {
+                    let number = a * game.stride(0) + b * game.stride(1) + c * game.stride(2);
+                    let actions = [a, b, c].map(Action::Index);
+                    assert_eq!(game.joint(&actions).unwrap(), points.row(number));
+                }
+            }
+        }
+        assert_eq!(game.coordinates(1), 1..3);
+        assert_eq!(
+            game.joint(&[Action::Index(0), Action::Index(2), Action::Index(0)]),
+            None
+        );
+    }
+
+    #[test]
+    fn games_and_rounds_that_are_none_are_refused() {
+        let one = Game::new(vec![ActionSet::grid(3)], 0);
+        assert_eq!(one, Err(GameError::TooFewPlayers { found: 1 }));
+        let empty = vec![ActionSet::grid(3), ActionSet::Finite(Points::new(1))];
+        assert_eq!(Game::new(empty, 0), Err(GameError::NoAction { player: 1 }));
+        let outside = ActionSet::Finite(Points::from_flat(1, vec![0.5, f64::NAN]));
+        let found = Game::new(vec![outside, ActionSet::grid(3)], 0);
+        assert_eq!(
+            found,
+            Err(GameError::OutsideCube {
+                player: 0,
+                index: 1
+            })
+        );
+
+        let game = Game::new(
+            vec![ActionSet::grid(3), ActionSet::Continuous { dim: 2 }],
+            1,
+        )
+        .unwrap();
+        let round = |a, b: Vec<f64>, payoff| Round {
+            actions: vec![Action::Index(a), Action::Point(b)],
+            payoffs: vec![None, Some(payoff)],
+        };
+        assert_eq!(game.check(0, &round(2, vec![0.0, 1.0], 0.0)), Ok(()));
+        let refused = [
+            (
+                round(3, vec![0.0, 1.0], 0.0),
+                GameError::UnknownAction {
+                    round: 7,
+                    player: 0,
+                },
+            ),
+            (
+                round(0, vec![0.0, 1.1], 0.0),
+                GameError::UnknownAction {
+                    round: 7,
+                    player: 1,
+                },
+            ),
+            (
+                round(0, vec![0.0], 0.0),
+                GameError::UnknownAction {
+                    round: 7,
+                    player: 1,
+                },
+            ),
+            (
+                round(0, vec![0.0, 1.0], f64::NAN),
+                GameError::Payoff {
+                    round: 7,
+                    player: 1,
+                },
+            ),
+        ];
+        for (round, error) in refused {
+            assert_eq!(game.check(7, &round), Err(error));
+        }
+        assert_eq!(
+            (game.iteration(0), game.iteration(1), game.iteration(5)),
+            (1, 1, 5)
+        );
+    }
+}

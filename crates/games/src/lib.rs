@@ -1,0 +1,34 @@
+//! Repeated games whose payoffs nobody knows: R2-B2, Bayesian optimization by players who reason about each other (Dai et al.
+//! 2020; thesis chapter 8).
+//!
+//! Decides what a player does next, from the record of rounds alone. Knows nothing of how payoffs come about, of files, threads or
+//! clocks. Players count from 0, payoffs are maximized.
+//!
+//! Start at [`Game`] and [`History`], then [`Reasoner`] (how a player thinks, and what it believes of the others) and [`Player`].
+
+mod error;
+mod game;
+mod history;
+mod level0;
+mod payoff_model;
+mod player;
+mod reasoner;
+mod regret;
+mod response;
+mod thought;
+mod ucb;
+mod whitened;
+
+pub use error::GameError;
+pub use game::{Action, ActionSet, Game};
+pub use history::{History, Round};
+pub use level0::{
+    Exp3Rate, Exp3Settings, Exploration, FeatureLaw, GpMwSettings, Level0Strategy, MixedStrategy,
+    MwRate,
+};
+pub use payoff_model::{Learning, PayoffModel, PayoffModelSettings, Repeats};
+pub use player::Player;
+pub use reasoner::{Basics, Belief, Expectation, Reasoner, Reasoning, Search};
+pub use regret::{PayoffTable, RegretBound};
+pub use thought::{Choice, Decision, Thought};
+pub use ucb::{CountedDim, Ucb, UcbWidth};

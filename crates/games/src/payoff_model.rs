@@ -1,0 +1,274 @@
+//! What a player believes of its payoffs: a Gaussian process over joint actions.
+
+use fedbo_gp::{FitOptions, Hyperparameters, Posterior, Standardizer, fit};
+use fedbo_optim::Points;
+use fedbo_streams::{Purpose, Seed};
+
+use crate::ucb::BoundOf;
+use crate::whitened::Whitened;
+use crate::{Game, GameError, Ucb};
+
+/// Numbers that are kept for the joint actions of a game at most (128 MiB); beyond, they are computed when they are needed.
+const MOST_KEPT: usize = 1 << 24;
+
+/// Joint actions whose bounds are computed together.
+const BLOCK: usize = 4096;
+
+/// A model of one player's payoffs as plain data. Two players who set the same know the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PayoffModelSettings {
+    /// Kernel over joint actions (D length scales) and noise; with [`Learning`] what holds until the first fit.
+    pub hyperparameters: Hyperparameters,
+    /// Payoffs are brought to mean 0 and variance 1 for the process.
+    pub standardize: bool,
+    /// A joint action that is played again.
+    pub repeats: Repeats,
+    /// Hyperparameters are learned.
+    pub learning: Option<Learning>,
+}
+
+/// What becomes of a joint action that is played again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// One observation more.
+    Kept,
+    /// The new payoff in place of the old one, as in the authors' code.
+    Overwritten,
+}
+
+/// Hyperparameters by maximum evidence, noise included, each time from the first ones and random starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Learning {
+    /// After every so many payoffs; 10 in the experiments of thesis appendix E.6.2.1.
+    pub every: usize,
+    /// The fit.
+    pub options: FitOptions,
+    /// Its random starts.
+    pub seed: u64,
+}
+
+/// A player's payoffs so far, and the process conditioned on them.
+#[derive(Clone, Debug)]
+pub struct PayoffModel {
+    player: usize,
+    settings: PayoffModelSettings,
+    posterior: Posterior,
+    payoffs: Vec<f64>,
+    standardizer: Standardizer,
+    n_observed: usize,
+    n_failed_fits: usize,
+    grid: Option<Whitened>,
+}
+
+impl PayoffModel {
+    /// The prior.
+    ///
+    /// # Errors
+    /// If the kernel has another dimension than the joint actions, or a setting is out of range.
+    pub fn new(
+        game: &Game,
+        player: usize,
+        settings: PayoffModelSettings,
+    ) -> Result<Self, GameError> {
+        let Hyperparameters {
+            kernel,
+            noise_variance,
+        } = settings.hyperparameters.clone();
+        if kernel.dim() != game.dim() {
+            return Err(GameError::Count {
+                what: "length scales of a payoff model",
+                found: kernel.dim(),
+                expected: game.dim(),
+            });
+        }
+        if settings.learning.as_ref().is_some_and(|l| l.every == 0) {
+            return Err(GameError::Setting {
+                name: "every",
+                value: "0".into(),
+                expected: "at least 1 payoff between two fits",
+            });
+        }
+        let posterior =
+            Posterior::new(kernel, noise_variance, Points::new(game.dim()), Vec::new())?;
+        Ok(Self {
+            player,
+            settings,
+            posterior,
+            payoffs: Vec::new(),
+            standardizer: Standardizer::RAW,
+            n_observed: 0,
+            n_failed_fits: 0,
+            grid: None,
+        })
+    }
+
+    /// Whose payoffs these are.
+    pub fn player(&self) -> usize {
+        self.player
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &PayoffModelSettings {
+        &self.settings
+    }
+
+    /// The process, in standardized or raw units.
+    pub fn posterior(&self) -> &Posterior {
+        &self.posterior
+    }
+
+    /// Fits that found nothing, after which the hyperparameters stayed.
+    pub fn n_failed_fits(&self) -> usize {
+        self.n_failed_fits
+    }
+
+    /// Mean and standard deviation of the payoff at a joint action (D), without noise. Cost O(n²).
+    pub fn predict(&self, joint: &[f64]) -> (f64, f64) {
+        let (mean, variance) = self.posterior.mean_variance(joint);
+        (
+            self.standardizer.restore(mean),
+            self.standardizer.restore_std(variance.sqrt()),
+        )
+    }
+
+    /// ½ ln det(I + σ⁻² k(X, X)) of the observed joint actions X: the gain that bounds the sum of their variances
+    /// (Srinivas et al. 2010, Lemma 5.3). Infinite without noise.
+    pub fn information_gain(&self) -> f64 {
+        let noise = self.posterior.noise_variance() + self.posterior.factor().jitter();
+        let n = crate::error::count(self.posterior.len());
+        if n < 1.0 {
+            return 0.0;
+        }
+        0.5 * (self.posterior.factor().log_determinant() - n * noise.ln())
+    }
+
+    /// Adds a payoff. Cost O(n²) without a fit.
+    ///
+    /// # Errors
+    /// If a number is not finite, or the covariance has no factor.
+    pub fn observe(&mut self, joint: &[f64], payoff: f64) -> Result<(), GameError> {
+        let same = |row: &[f64]| row.iter().zip(joint).all(|(a, b)| a.total_cmp(b).is_eq());
+        let known = match self.settings.repeats {
+            Repeats::Kept => None,
+            Repeats::Overwritten => self.posterior.inputs().rows().position(same),
+        };
+        match known {
+            Some(place) => self.payoffs[place] = payoff,
+            None => {
+                self.posterior.append(joint, 0.0)?;
+                self.payoffs.push(payoff);
+            }
+        }
+        self.n_observed += 1;
+        if self.settings.standardize {
+            self.standardizer = Standardizer::new(&self.payoffs);
+        }
+        let y = self
+            .payoffs
+            .iter()
+            .map(|v| self.standardizer.standardize(*v));
+        let y: Vec<f64> = y.collect();
+        if !self.learn(&y)? {
+            self.posterior.set_outputs(y)?;
+        }
+        Ok(())
+    }
+
+    /// Fits hyperparameters when it is time, and conditions on y with them; false if the posterior stayed.
+    fn learn(&mut self, y: &[f64]) -> Result<bool, GameError> {
+        let Some(learning) = &self.settings.learning else {
+            return Ok(false);
+        };
+        if !self.n_observed.is_multiple_of(learning.every) || y.len() < 2 {
+            return Ok(false);
+        }
+        let seed = Seed::new(learning.seed);
+        let mut stream = seed.stream(Purpose::HyperparameterFit, self.n_observed as u64, 0);
+        let inputs = self.posterior.inputs();
+        let start = &self.settings.hyperparameters;
+        let found = fit(start, inputs, y, &learning.options, &mut stream);
+        let found = found.and_then(|fitted| {
+            let Hyperparameters {
+                kernel,
+                noise_variance,
+            } = fitted.hyperparameters;
+            Posterior::new(kernel, noise_variance, inputs.clone(), y.to_vec())
+        });
+        match found {
+            Ok(posterior) => {
+                self.posterior = posterior;
+                Ok(true)
+            }
+            Err(_) => {
+                self.n_failed_fits += 1;
+                Ok(false)
+            }
+        }
+    }
+
+    /// α at these joint actions (m×D), m numbers. Cost O(n² m).
+    pub(crate) fn bounds(&self, cells: &Points, ucb: &Ucb, factor: f64) -> Vec<f64> {
+        let mut bounds = Vec::with_capacity(cells.len());
+        let flat = cells.as_flat().chunks(BLOCK * cells.dim());
+        for block in flat {
+            let mut whitened = Whitened::new(&Points::from_flat(cells.dim(), block.to_vec()));
+            whitened.extend(&self.posterior);
+            bounds.extend(self.widened(&whitened, ucb, factor));
+        }
+        bounds
+    }
+
+    /// α at all joint actions in the order of their numbers, O(n m) if one round is new; `None` if they are too many to be kept
+    /// or not finitely many.
+    pub(crate) fn grid_bounds(&mut self, game: &Game, ucb: &Ucb, factor: f64) -> Option<Vec<f64>> {
+        let n_joint = game.n_joint()?;
+        let kept = n_joint.checked_mul(self.posterior.len() + game.dim() + 1)?;
+        if kept > MOST_KEPT {
+            self.grid = None;
+            return None;
+        }
+        let mut grid = match self.grid.take() {
+            Some(grid) => grid,
+            None => Whitened::new(&game.joint_points()),
+        };
+        grid.extend(&self.posterior);
+        let bounds = self.widened(&grid, ucb, factor);
+        self.grid = Some(grid);
+        Some(bounds)
+    }
+
+    fn widened(&self, whitened: &Whitened, ucb: &Ucb, factor: f64) -> Vec<f64> {
+        let (means, variances) = whitened.means_variances(&self.posterior);
+        let noise = self.noise_of(ucb);
+        let (scale, level) = (
+            self.standardizer.restore_std(1.0),
+            self.standardizer.restore(0.0),
+        );
+        let bound = |(mean, variance): (&f64, f64)| {
+            level + scale * (mean + factor * (variance + noise).sqrt())
+        };
+        means.iter().zip(variances).map(bound).collect()
+    }
+
+    /// What is added to variances.
+    pub(crate) fn noise_of(&self, ucb: &Ucb) -> f64 {
+        if ucb.with_noise {
+            self.posterior.noise_variance()
+        } else {
+            0.0
+        }
+    }
+
+    /// What 0 and a difference of 1 of the process are in payoffs.
+    pub(crate) fn level_and_scale(&self) -> (f64, f64) {
+        (
+            self.standardizer.restore(0.0),
+            self.standardizer.restore_std(1.0),
+        )
+    }
+
+    /// β_t^{1/2} for this player.
+    pub(crate) fn factor(&self, game: &Game, ucb: &Ucb, t: usize, of: BoundOf) -> f64 {
+        ucb.factor(game, self.player, t, of)
+    }
+}

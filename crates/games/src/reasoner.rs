@@ -1,0 +1,339 @@
+//! How a player thinks, and what it believes of how the others think: plain data, which may be wrong.
+
+use fedbo_gp::{Family, FitCriterion, FitOptions, Hyperparameters, Kernel};
+use fedbo_optim::{Direct, MultiStart};
+
+use crate::error::count;
+use crate::{
+    CountedDim, Game, GameError, GpMwSettings, Learning, Level0Strategy, MwRate,
+    PayoffModelSettings, Repeats, Ucb, UcbWidth,
+};
+
+/// What a player brings with it, whatever level it reasons at.
+#[derive(Clone, Debug)]
+pub struct Basics {
+    /// What it does at level 0.
+    pub level0_strategy: Level0Strategy,
+    /// Its model of its payoffs.
+    pub payoff_model: PayoffModelSettings,
+    /// The bound that GP-MW and best responses maximize.
+    pub ucb: Ucb,
+    /// The search for best responses in a continuous set; a finite one is scanned.
+    pub search: Search,
+}
+
+/// How a best response in a continuous action set is searched for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Search {
+    /// A batch of points, the best refined along gradients.
+    MultiStart(MultiStart),
+    /// DIRECT, as in the authors' code.
+    Direct(Direct),
+}
+
+/// A player that reasons at some level.
+#[derive(Clone, Debug)]
+pub struct Reasoner {
+    /// What it brings.
+    pub basics: Basics,
+    /// How it chooses.
+    pub reasoning: Reasoning,
+}
+
+/// The levels of thesis section 8.3.1.
+#[derive(Clone, Debug)]
+pub enum Reasoning {
+    /// Level 0: a draw from its mixed strategy.
+    Level0,
+    /// Level k ≥ 1: the best response to what it believes of the others, of whom the highest reasons at k − 1.
+    BestResponse {
+        /// One belief for every other player.
+        beliefs: Vec<Belief>,
+        /// How the expectation over those who reason at level 0 is taken.
+        expectation: Expectation,
+    },
+}
+
+/// What a player believes of another one: how that one thinks, and in turn what it believes.
+#[derive(Clone, Debug)]
+pub struct Belief {
+    /// Of whom.
+    pub player: usize,
+    /// What.
+    pub reasoner: Reasoner,
+}
+
+/// The expectation over level-0 strategies in (8.3), (E.1) and (E.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// Over all joint actions; for finite sets.
+    Exact,
+    /// Over so many independent draws; 500 and 1,000 in appendix E.6.2.1.
+    Samples(usize),
+    /// R2-B2-Lite: one draw, to which the best response is made ((8.8), (E.2)).
+    Lite,
+}
+
+impl Basics {
+    /// Defaults for a game with payoffs between these bounds: Matérn-5/2 on standardized payoffs, hyperparameters learned after
+    /// every 10 of them; β^{1/2} = 2; GP-MW of unknown length, or random search where actions are continuous.
+    pub fn for_game(game: &Game, player: usize, payoff_bounds: (f64, f64)) -> Self {
+        let lengthscale = 0.3 * count(game.dim()).sqrt();
+        let kernel = Kernel::isotropic(Family::Matern52, game.dim(), lengthscale, 1.0);
+        let level0_strategy = match game.action_set(player).n_actions() {
+            Some(_) => Level0Strategy::GpMw(GpMwSettings {
+                mw_rate: MwRate::Anytime,
+                payoff_bounds: Some(payoff_bounds),
+            }),
+            None => Level0Strategy::RandomSearch,
+        };
+        Self {
+            level0_strategy,
+            payoff_model: PayoffModelSettings {
+                hyperparameters: Hyperparameters {
+                    kernel: kernel
+                        .unwrap_or_else(|error| unreachable!("a positive length scale: {error}")),
+                    noise_variance: 1e-2,
+                },
+                standardize: true,
+                repeats: Repeats::Kept,
+                learning: Some(Learning {
+                    every: 10,
+                    options: FitOptions::default(),
+                    seed: 0,
+                }),
+            },
+            ucb: Ucb::new(UcbWidth::Constant(2.0)),
+            search: Search::for_game(game, player),
+        }
+    }
+
+    /// The authors' code for the synthetic games of appendix E.6.1: squared exponential kernel with the true length scale 0.1 and
+    /// variance 1, noise variance 1 (their library's default, which they leave, and which their deviations include), raw payoffs,
+    /// a joint action that is played again overwritten, β_t = 0.5 d ln 2t with d as [`CountedDim::OwnInExpectations`], GP-MW
+    /// with η = 0.1 and without clipping.
+    pub fn as_in_authors_code(game: &Game, player: usize) -> Self {
+        let kernel = Kernel::isotropic(Family::SquaredExponential, game.dim(), 0.1, 1.0);
+        Self {
+            level0_strategy: Level0Strategy::GpMw(GpMwSettings {
+                mw_rate: MwRate::Given(0.1),
+                payoff_bounds: None,
+            }),
+            payoff_model: PayoffModelSettings {
+                hyperparameters: Hyperparameters {
+                    kernel: kernel
+                        .unwrap_or_else(|error| unreachable!("a positive length scale: {error}")),
+                    noise_variance: 1.0,
+                },
+                standardize: false,
+                repeats: Repeats::Overwritten,
+                learning: None,
+            },
+            ucb: Ucb {
+                width: UcbWidth::Logarithmic {
+                    factor: 0.5,
+                    dim: CountedDim::OwnInExpectations,
+                },
+                with_noise: true,
+            },
+            search: Search::for_game(game, player),
+        }
+    }
+
+    /// The authors' code for adversarial learning (appendix E.6.2): one length scale a coordinate, fitted by likelihood alone after
+    /// every 10 payoffs; random search, DIRECT, d of one's own actions.
+    pub fn as_in_authors_adversarial_code(game: &Game, player: usize) -> Self {
+        let mut basics = Self::as_in_authors_code(game, player);
+        let kernel = Kernel::isotropic(Family::SquaredExponential, game.dim(), 0.05, 1.0);
+        basics.level0_strategy = Level0Strategy::RandomSearch;
+        basics.payoff_model.hyperparameters.kernel =
+            kernel.unwrap_or_else(|error| unreachable!("a positive length scale: {error}"));
+        basics.payoff_model.learning = Some(Learning {
+            every: 10,
+            options: FitOptions {
+                criterion: FitCriterion::MaximumLikelihood,
+                n_restarts: 9,
+                ..FitOptions::default()
+            },
+            seed: 0,
+        });
+        basics.ucb.width = UcbWidth::Logarithmic {
+            factor: 0.5,
+            dim: CountedDim::Own,
+        };
+        basics.search = Search::Direct(Direct::default());
+        basics
+    }
+}
+
+impl Search {
+    /// 64 points a dimension, 8 of them climbing and 2 refined: an expectation over samples costs hundreds of predictions a point.
+    pub fn for_game(game: &Game, player: usize) -> Self {
+        let dim = game.action_set(player).dim();
+        Self::MultiStart(MultiStart {
+            n_starts: dim.saturating_mul(64).clamp(128, 512),
+            n_candidates: 8,
+            n_refine: 2,
+            ..MultiStart::for_dim(dim)
+        })
+    }
+}
+
+impl Reasoner {
+    /// Reasoners in a tree of beliefs at most.
+    pub const MOST: usize = 1024;
+    /// The highest level; people rarely go beyond 2 (Camerer et al. 2004).
+    pub const MOST_LEVEL: usize = 64;
+
+    /// One at level 0.
+    pub fn level0(basics: Basics) -> Self {
+        Self {
+            basics,
+            reasoning: Reasoning::Level0,
+        }
+    }
+
+    /// One that responds to these beliefs.
+    pub fn responding(basics: Basics, beliefs: Vec<Belief>, expectation: Expectation) -> Self {
+        Self {
+            basics,
+            reasoning: Reasoning::BestResponse {
+                beliefs,
+                expectation,
+            },
+        }
+    }
+
+    /// One of two or more players that reasons at `level` and believes that all others reason one level lower, and they of it and
+    /// of one another likewise, down to level 0. `basics[i]` is what player i brings. It holds (n − 1)^k reasoners of level 0.
+    ///
+    /// # Errors
+    /// If that are more than [`Reasoner::MOST`], or the level is above [`Reasoner::MOST_LEVEL`].
+    pub fn at_level(
+        player: usize,
+        level: usize,
+        basics: &[Basics],
+        expectation: Expectation,
+    ) -> Result<Self, GameError> {
+        let lower = vec![level.saturating_sub(1); basics.len()];
+        Self::among(player, level, &lower, basics, expectation)
+    }
+
+    /// One that reasons among others at these `levels` (its own entry is not read), each of whom believes what
+    /// [`Reasoner::at_level`] says; at level 0 if `level` is 0. For level 2 that is (E.3): others at level 0 and others at level 1.
+    ///
+    /// # Errors
+    /// As [`Reasoner::at_level`].
+    pub fn among(
+        player: usize,
+        level: usize,
+        levels: &[usize],
+        basics: &[Basics],
+        expectation: Expectation,
+    ) -> Result<Self, GameError> {
+        let too_many = GameError::TooManyBeliefs { most: Self::MOST };
+        let n_others = basics.len().saturating_sub(1).max(1);
+        let size = |level: usize| n_others.checked_pow(u32::try_from(level).unwrap_or(u32::MAX));
+        let others = (0..basics.len()).filter(|other| *other != player);
+        let sizes = others
+            .clone()
+            .map(|other| size(levels[other]).unwrap_or(usize::MAX));
+        let deepest = others.clone().map(|other| levels[other]).max().unwrap_or(0);
+        if level.max(deepest) > Self::MOST_LEVEL {
+            return Err(Self::too_deep(level.max(deepest)));
+        }
+        if level > 0 && sizes.fold(deepest, usize::saturating_add) > Self::MOST {
+            return Err(too_many);
+        }
+        let own = basics[player].clone();
+        if level == 0 {
+            return Ok(Self::level0(own));
+        }
+        let beliefs = others.map(|other| {
+            let reasoner = Self::at_level(other, levels[other], basics, expectation)?;
+            Ok(Belief {
+                player: other,
+                reasoner,
+            })
+        });
+        let beliefs: Result<Vec<Belief>, GameError> = beliefs.collect();
+        Ok(Self::responding(own, beliefs?, expectation))
+    }
+
+    fn too_deep(level: usize) -> GameError {
+        GameError::Setting {
+            name: "reasoning_level",
+            value: level.to_string(),
+            expected: "at most 64",
+        }
+    }
+
+    /// k: 0, or one more than the highest level believed of another.
+    pub fn level(&self) -> usize {
+        match &self.reasoning {
+            Reasoning::Level0 => 0,
+            Reasoning::BestResponse { beliefs, .. } => {
+                let levels = beliefs.iter().map(|belief| belief.reasoner.level());
+                1 + levels.max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Checks a tree of beliefs.
+    pub(crate) fn validate(&self, game: &Game, player: usize) -> Result<(), GameError> {
+        self.validate_from(game, player, 0, Self::MOST).map(|_| ())
+    }
+
+    /// The number of reasoners in a part of the tree that begins at this depth, of which there may be `most`.
+    fn validate_from(
+        &self,
+        game: &Game,
+        player: usize,
+        depth: usize,
+        most: usize,
+    ) -> Result<usize, GameError> {
+        if most == 0 {
+            return Err(GameError::TooManyBeliefs { most: Self::MOST });
+        }
+        if depth > Self::MOST_LEVEL {
+            return Err(Self::too_deep(depth));
+        }
+        self.basics.ucb.validate(game, player)?;
+        let Reasoning::BestResponse {
+            beliefs,
+            expectation,
+        } = &self.reasoning
+        else {
+            return Ok(1);
+        };
+        if *expectation == Expectation::Samples(0) {
+            return Err(GameError::Setting {
+                name: "samples",
+                value: "0".into(),
+                expected: "at least 1",
+            });
+        }
+        let mut times = vec![0_usize; game.n_players()];
+        for belief in beliefs {
+            if belief.player >= game.n_players() {
+                return Err(GameError::Beliefs {
+                    player,
+                    other: belief.player,
+                });
+            }
+            times[belief.player] += 1;
+        }
+        let expected = |other: usize| usize::from(other != player);
+        if let Some(other) = (0..times.len()).find(|other| times[*other] != expected(*other)) {
+            return Err(GameError::Beliefs { player, other });
+        }
+        let mut n = 1;
+        for belief in beliefs {
+            let left = most - n.min(most);
+            n += belief
+                .reasoner
+                .validate_from(game, belief.player, depth + 1, left)?;
+        }
+        Ok(n)
+    }
+}

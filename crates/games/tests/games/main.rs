@@ -1,0 +1,10 @@
+//! Decisions of players against plain enumeration, and what strategies promise, in small games.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod beliefs;
+mod continuous;
+mod enumeration;
+mod level0;
+mod levels;
+mod payoff_model;
+mod record;
