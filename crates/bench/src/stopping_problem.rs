@@ -76,10 +76,13 @@ impl Problem {
             true => averaged,
             false => averaged.with_one_process(),
         };
-        let errors = errors(settings.first_epochs);
-        let values = errors.iter().map(|error| settings.bounds.value(*error));
+        let bounds = settings.bounds;
+        let values = errors(settings.first_epochs).into_iter();
+        let curve = LearningCurve::new(values.map(|error| bounds.value(error)).collect());
+        // As the rule sees them, whose last digits went through values.
+        let errors = curve.values().iter().map(|v| bounds.error(*v)).collect();
         Self {
-            curve: LearningCurve::new(values.collect()),
+            curve,
             stds: vec![0.1; setting.n_epochs],
             errors,
             settings,
@@ -270,9 +273,11 @@ mod tests {
     fn the_parts_are_those_of_the_rule() {
         let problem = Problem::new(&SMALL);
         let rule = problem.rule(&mut stream(0)).unwrap().unwrap();
-        assert!(rule.n_paths_kept() * 100 > SMALL.n_paths * 95);
+        // Paths that leave (0, 1) are left out: more of an average, whose processes are wide.
+        let left_out = 1.0 - count(rule.n_paths_kept()) / count(SMALL.n_paths);
+        assert!(left_out < 0.2, "{left_out}");
         let belief = problem.fit().unwrap();
-        assert_eq!(rule.belief(), &belief);
+        assert!(*rule.belief() == belief, "the fit");
         let laws = belief.continuations(&problem.errors, SMALL.n_epochs);
         let laws = laws.unwrap();
         let (cells, better) = problem.cells(&laws, &SMALL, &mut stream(1));
@@ -286,7 +291,7 @@ mod tests {
             .sum();
         let expected = of_rule / count(rule.n_paths_kept());
         // Five standard errors, and the paths that the rule leaves out.
-        let tolerance = 5.0 * (0.5 / count(SMALL.n_paths)).sqrt() + 0.05;
+        let tolerance = 5.0 * (0.5 / count(SMALL.n_paths)).sqrt() + left_out;
         assert!(
             (p_better - expected).abs() < tolerance,
             "{p_better} {expected}"

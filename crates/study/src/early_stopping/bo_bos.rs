@@ -14,7 +14,8 @@ use super::tellings::{Tellings, curve};
 use super::{EarlyStoppingSpec, StoppingRuleSpec};
 use crate::{Definition, StudyError};
 
-/// How BO-BOS is set in a study; `None` if another rule is.
+/// How BO-BOS is set in a study; `None` if another rule is. A curve has one process, as in the thesis: the average over many stops more
+/// trials, better ones among them.
 pub(crate) fn settings(spec: &EarlyStoppingSpec) -> Option<BosSettings> {
     let StoppingRuleSpec::BoBos {
         bounds,
@@ -28,7 +29,7 @@ pub(crate) fn settings(spec: &EarlyStoppingSpec) -> Option<BosSettings> {
     else {
         return None;
     };
-    let base = BosSettings::for_epochs(spec.epochs as usize);
+    let base = BosSettings::for_epochs(spec.epochs as usize).with_one_process();
     Some(BosSettings {
         // As they stand there, so that they are checked; the rule of a trial is solved with those of values to be maximized.
         bounds: bounds.map_or(base.bounds, |[low, high]| ValueBounds { low, high }),
