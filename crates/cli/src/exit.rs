@@ -10,6 +10,7 @@ use fedbo_experiments::federation::RunError;
 use fedbo_ledger::LedgerError;
 use fedbo_objective::CommandError;
 use fedbo_peer::PeerError;
+use fedbo_play::PlayError;
 use fedbo_problems::{DataError, ProblemError};
 use fedbo_report::ReportError;
 use fedbo_space::SpaceError;
@@ -28,6 +29,7 @@ Exit codes:
   4    results cannot be written: read-only folder, disk full
   5    every trial failed
   6    a coordinator or neighbour cannot be reached, refuses, or is not to be trusted
+  7    a player of a game, or its payoffs, failed; the rounds before are kept
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept";
 
 /// How the program ends.
@@ -47,6 +49,8 @@ pub(crate) enum Exit {
     NoTrial = 5,
     /// A coordinator or neighbour cannot be reached, refuses, or is not to be trusted.
     Coordinator = 6,
+    /// A player of a game, or its payoffs, failed.
+    Game = 7,
     /// Interrupted by a signal.
     Interrupted = 130,
 }
@@ -137,6 +141,9 @@ impl Exit {
         }
         if let Some(error) = cause.downcast_ref::<StudyError>() {
             return Some(Self::of_study(error));
+        }
+        if let Some(error) = cause.downcast_ref::<PlayError>() {
+            return Some(Self::of_game(error));
         }
         match cause.downcast_ref::<RunError>()? {
             RunError::Report(error) => Some(Self::of_report(error)),
@@ -245,6 +252,17 @@ impl Exit {
             LedgerError::RoundPassed { .. }
             | LedgerError::TooLarge { .. }
             | LedgerError::Event(_) => Self::Internal,
+            _ => Self::Input,
+        }
+    }
+
+    fn of_game(error: &PlayError) -> Self {
+        match error {
+            PlayError::Player { .. } | PlayError::Payoffs { .. } | PlayError::Repeatedly { .. } => {
+                Self::Game
+            }
+            PlayError::Refused { .. } | PlayError::Gone { .. } => Self::Output,
+            PlayError::Mind { .. } | PlayError::Game(_) => Self::Internal,
             _ => Self::Input,
         }
     }

@@ -6,6 +6,8 @@
 mod commands;
 mod console;
 mod exit;
+mod game_display;
+mod game_results;
 mod interrupt;
 mod logs;
 mod old_studies;

@@ -38,7 +38,12 @@ fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
 
 /// Six digits that matter at most, without zeros at the end.
 pub(crate) fn number(value: f64) -> String {
-    let scientific = format!("{value:.5e}");
+    digits(value, 6)
+}
+
+/// So many digits that matter at most, from 1 on, without zeros at the end.
+pub(crate) fn digits(value: f64, n: usize) -> String {
+    let scientific = format!("{value:.*e}", n - 1);
     let Some((digits, exponent)) = scientific.split_once('e') else {
         return scientific; // NaN and infinities
     };
@@ -46,7 +51,7 @@ pub(crate) fn number(value: f64) -> String {
     if !(-4..7).contains(&exponent) {
         return format!("{}e{exponent}", without_zeros(digits));
     }
-    let n_decimals = usize::try_from(5 - exponent).unwrap_or(0);
+    let n_decimals = n.saturating_add_signed(isize::try_from(-1 - exponent).unwrap_or(0));
     without_zeros(&format!("{value:.n_decimals$}")).to_owned()
 }
 
@@ -195,6 +200,20 @@ mod tests {
             if value < 1e5 {
                 assert_eq!(shown, text);
             }
+        }
+    }
+
+    #[test]
+    fn fewer_digits_are_rounded() {
+        for (value, text) in [
+            (1.571_428_6, "1.571"),
+            (0.000_123_456, "0.0001235"),
+            (5.0, "5"),
+            (1234.56, "1235"),
+            (12_345.6, "12346"),
+            (-1.2e-9, "-1.2e-9"),
+        ] {
+            assert_eq!(digits(value, 4), text);
         }
     }
 

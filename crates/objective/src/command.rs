@@ -2,12 +2,12 @@
 
 mod lines;
 mod printed;
+mod program;
 mod resemblance;
 mod running;
 mod template;
 
-use std::fmt::Write as _;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -17,15 +17,13 @@ use std::time::{Duration, Instant};
 use fedbo_space::{Point, Space};
 
 use self::lines::{Said, is_report};
-use self::printed::{last_chars, last_line, value};
-use self::running::{Finished, Running, TICK};
-use self::template::{Piece, find_program, template};
+use self::printed::{last_line, value};
+use self::program::GRACE;
+use self::running::{Running, TICK};
 use crate::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId};
 
-/// Characters of standard error that a failure keeps.
-const STDERR_CHARS: usize = 400;
-/// Time between SIGTERM and SIGKILL.
-const GRACE: Duration = Duration::from_millis(500);
+pub use self::program::{Printed, Program};
+
 /// Time between the request to stop training and SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
@@ -135,10 +133,7 @@ pub enum CommandError {
 /// Unix only. If this process itself is killed (SIGKILL), a command that is running goes on to its end.
 #[derive(Clone, Debug)]
 pub struct CommandObjective {
-    program: PathBuf,
-    arguments: Vec<Vec<Piece>>,
-    directory: Option<PathBuf>,
-    timeout: Option<Duration>,
+    program: Program,
     stop_grace: Duration,
     stop: Arc<AtomicBool>,
 }
@@ -153,31 +148,9 @@ impl CommandObjective {
         space: &Space,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, CommandError> {
-        let (program, arguments) = spec.argv.split_first().ok_or(CommandError::Empty)?;
-        for (index, argument) in spec.argv.iter().enumerate() {
-            if argument.contains('\0') {
-                let argument = argument.clone();
-                return Err(CommandError::Nul { index, argument });
-            }
-        }
-        if spec.timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return Err(CommandError::Timeout);
-        }
-        if let Some(directory) = spec.directory.as_ref().filter(|path| !path.is_dir()) {
-            let directory = directory.clone();
-            return Err(CommandError::Directory { directory });
-        }
         let known: Vec<&str> = space.parameters().iter().map(|p| p.name()).collect();
-        let arguments = arguments
-            .iter()
-            .enumerate()
-            .map(|(position, argument)| template(argument, &known, position + 1))
-            .collect::<Result<_, _>>()?;
         Ok(Self {
-            program: find_program(program, spec.directory.as_deref())?,
-            arguments,
-            directory: spec.directory.clone(),
-            timeout: spec.timeout,
+            program: Program::new(spec, &known, Arc::clone(&stop))?,
             stop_grace: STOP_GRACE,
             stop,
         })
@@ -191,34 +164,16 @@ impl CommandObjective {
 
     fn command(&self, point: &Point, trial: TrialId) -> Result<Command, Failure> {
         let bad = |message: String| Failure::BadPoint { message };
-        let mut command = Command::new(&self.program);
-        for pieces in &self.arguments {
-            let mut argument = String::new();
-            for piece in pieces {
-                match piece {
-                    Piece::Text(text) => argument.push_str(text),
-                    Piece::Parameter(name) => {
-                        let value = point
-                            .get(name)
-                            .ok_or_else(|| bad(format!("it lacks parameter {name}")))?;
-                        write!(argument, "{value}").map_err(|error| bad(error.to_string()))?;
-                    }
-                }
-            }
-            command.arg(argument);
-        }
+        let mut command = self.program.command(|name| {
+            let value = point.get(name);
+            let value = value.ok_or_else(|| bad(format!("it lacks parameter {name}")))?;
+            Ok(value.to_string())
+        })?;
         let parameters = serde_json::to_string(point).map_err(|error| bad(error.to_string()))?;
         command
             .env("FEDBO_PARAMS", parameters)
             .env("FEDBO_TRIAL", trial.trial.to_string())
-            .env("FEDBO_AGENT", trial.agent.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        if let Some(directory) = &self.directory {
-            command.current_dir(directory);
-        }
+            .env("FEDBO_AGENT", trial.agent.to_string());
         Ok(command)
     }
 
@@ -229,9 +184,6 @@ impl CommandObjective {
         trial: TrialId,
         monitor: Option<&dyn Monitor>,
     ) -> Result<Trained, Failure> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Ok(Trained::Ended(Outcome::Interrupted));
-        }
         let mut command = self.command(point, trial)?;
         if monitor.is_some() {
             command.stdin(Stdio::piped());
@@ -240,78 +192,39 @@ impl CommandObjective {
                 command.env("PYTHONUNBUFFERED", "1");
             }
         }
-        let child = command.spawn().map_err(|error| Failure::Spawn {
-            program: self.program.display().to_string(),
-            message: error.to_string(),
-        })?;
-        let started = Instant::now();
-        let mut running = Running::new(child, monitor.is_some());
         let mut training = monitor.map(Training::new);
-        let mut ended_by = None;
-        while !running.has_ended()? {
-            if self.stop.load(Ordering::Relaxed) {
-                ended_by = Some(Reason::Stop);
-            } else if let Some(timeout) = self.timeout.filter(|t| started.elapsed() >= *t) {
-                ended_by = Some(Reason::Timeout(timeout));
-            }
-            if ended_by.is_some() {
-                running.terminate(GRACE)?;
-                break;
-            }
-            let left = self
-                .timeout
-                .map_or(TICK, |timeout| timeout.saturating_sub(started.elapsed()));
-            running.listen(left.min(TICK))?;
+        let trains = monitor.is_some();
+        let ran = self.program.run(command, trains, |running| {
             if let Some(training) = &mut training
                 && training.hear(running.said(), &self.stop).stops()
             {
-                self.wind_down(&mut running, training)?;
-                break;
+                self.wind_down(running, training)?;
+                return Ok(ControlFlow::Break(()));
             }
-        }
-        let Finished {
-            status,
-            said,
-            resembling,
-            stdout,
-            stderr,
-        } = running.finish()?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let Some(mut ran) = ran else {
+            return Ok(Trained::Ended(Outcome::Interrupted));
+        };
         if let Some(training) = &mut training {
             // What a command said last counts like the rest, also if it has ended meanwhile.
-            if ended_by.is_none() && training.hear(said, &self.stop).stops() {
+            let said = std::mem::take(&mut ran.finished.said);
+            if ran.is_by_itself() && training.hear(said, &self.stop).stops() {
                 return Ok(Trained::Stopped);
             }
-            if let Some(what) = resembling {
-                training.monitor.resembles_report(&what);
+            if let Some(what) = &ran.finished.resembling {
+                training.monitor.resembles_report(what);
             }
         }
-        let stdout = String::from_utf8_lossy(&stdout);
         if let Some(monitor) = monitor
-            && last_line(&stdout).is_some_and(is_report)
+            && last_line(&ran.stdout()).is_some_and(is_report)
         {
             monitor.ends_with_report();
         }
-        let stderr = last_chars(&stderr, STDERR_CHARS);
-        let value = match ended_by {
-            Some(Reason::Stop) => return Ok(Trained::Ended(Outcome::Interrupted)),
-            Some(Reason::Timeout(timeout)) => {
-                return Err(Failure::TimedOut {
-                    timeout_s: timeout.as_secs_f64(),
-                    stderr,
-                });
-            }
-            None => match (status.code(), status.signal()) {
-                (Some(0), _) => value(&stdout, stderr)?,
-                (Some(code), _) => return Err(Failure::Exit { code, stderr }),
-                (None, signal) => {
-                    return Err(Failure::Signal {
-                        signal: signal.unwrap_or(0),
-                        stderr,
-                    });
-                }
-            },
-        };
-        Ok(Trained::Ended(Outcome::Value(value)))
+        Ok(Trained::Ended(match ran.end()? {
+            None => Outcome::Interrupted,
+            Some((stdout, stderr)) => Outcome::Value(value(&stdout, stderr)?),
+        }))
     }
 
     /// Asks a command that is not to train on to end, gives it its grace, and ends it then.
@@ -347,12 +260,6 @@ impl Objective for CommandObjective {
         let trained = self.run(point, trial, Some(monitor));
         trained.unwrap_or_else(|failure| Trained::Ended(Outcome::Failed(failure)))
     }
-}
-
-/// Why we ended the command ourselves.
-enum Reason {
-    Stop,
-    Timeout(Duration),
 }
 
 /// What is known of a command's training.

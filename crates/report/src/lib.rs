@@ -8,6 +8,7 @@ mod curves;
 mod early_stopping;
 mod error;
 mod folder;
+mod game;
 mod graph;
 mod metric;
 mod plot;
@@ -28,6 +29,7 @@ pub use early_stopping::{
 };
 pub use error::ReportError;
 pub use folder::{FolderLock, write_whole};
+pub use game::{GAME_ACTION_FILES, GAME_PAYOFF_FILES, GamePicture, ParameterCourse, PlayerCourse};
 pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};
 pub use metric::Metric;
 pub use plot::{Figure, FigureSpec, Panel, PanelBy, Reference, Scale};

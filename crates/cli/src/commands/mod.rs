@@ -8,7 +8,9 @@ mod dev;
 mod enqueue;
 mod experiment;
 mod export;
+mod game;
 mod peer;
+mod play;
 mod plot;
 mod privacy;
 mod release;
@@ -45,6 +47,9 @@ pub(crate) enum Command {
     Plot(plot::Plot),
     #[command(subcommand)]
     Storage(storage::Storage),
+    Play(play::Play),
+    #[command(subcommand)]
+    Game(game::Game),
     Run(run::Run),
     #[command(subcommand)]
     Experiment(experiment::Experiment),
@@ -74,6 +79,8 @@ impl Command {
             Self::Best(command) => command.run(),
             Self::Export(command) => command.run(),
             Self::Storage(command) => command.run(),
+            Self::Play(command) => command.run(),
+            Self::Game(command) => command.run(),
             Self::Run(command) => command.run(),
             Self::Experiment(command) => command.run(),
             Self::Plot(command) => command.run(),

@@ -4,39 +4,43 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use fedbo_algorithms::early_stopping::{BosRule, CellRule, Decision, LearningCurve};
+use fedbo_play::{GameFile, GameRecord};
 use fedbo_report::study::{
     PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial,
-    PlottedValue, STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE,
+    STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE,
 };
 use fedbo_report::{
     CurveEnd, DecisionRegionsPicture, Figure, LEARNING_CURVES_FILES, LearningCurveLine,
     LearningCurvesPicture, Metric, RESULTS_FILE, Region, RegionEpoch, ReportError, SUMMARY_FILE,
     Summary, TRADEOFF_FILES, Tradeoff, decision_regions_files, read_results,
 };
-use fedbo_space::{Direction, Kind, Space, Value};
+use fedbo_space::{Direction, Space};
 use fedbo_storage::{Told, Trial};
 use fedbo_study::{StudyError, TransferStep};
 
 use super::best::insight;
+use super::game::Kept;
 use crate::console;
 use crate::exit::{BadInput, Exit};
+use crate::game_results::{plotted as plotted_value, write_pictures};
 use crate::study_ref::{Opened, StudyRef};
 
-/// Draw the pictures of a results folder again, or those of a study
+/// Draw the pictures of a results folder again, or those of a study or a game
 ///
 /// Of a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and curves.png, and the same of
 /// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance, transfer if it
 /// learns from old studies, and learning-curves if its trials report as they train, as SVG and PNG. Of a trial that BO-BOS may
-/// stop: its decisions by epoch and average value so far, as decision-regions-NUMBER. Prints their paths.
+/// stop: its decisions by epoch and average value so far, as decision-regions-NUMBER. Of a game, by its file: payoffs and actions.
+/// Prints their paths.
 #[derive(clap::Args)]
 pub(crate) struct Plot {
-    /// A results folder; or a study: its file, for instance study.toml, or where it is stored, as sqlite:FILE
-    #[arg(value_name = "DIR|STUDY")]
+    /// A results folder; or a study: its file, for instance study.toml, or where it is stored, as sqlite:FILE; or a game's file
+    #[arg(value_name = "DIR|STUDY|GAME")]
     place: String,
     /// Which study, where sqlite:FILE holds several
     #[arg(long = "study", value_name = "NAME")]
     name: Option<String>,
-    /// Where a study's pictures are written [default: results/NAME, with the study's name]
+    /// Where the pictures of a study or a game are written [default: results/NAME, with its name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Draw how the rule "bo-bos" judges this trial instead
@@ -52,6 +56,7 @@ impl Plot {
         let reference = StudyRef::new(&self.place, self.name.as_deref());
         let paths = match reference.as_path() {
             Some(path) if is_folder(path) => self.plot_folder(path)?,
+            Some(path) if GameFile::is_one(path) => self.plot_game(path)?,
             _ => match self.trial {
                 Some(number) => self.plot_decisions(&reference, number)?,
                 None => self.plot_study(&reference)?,
@@ -108,7 +113,7 @@ impl Plot {
             ))
             .into());
         }
-        let folder = self.folder(&opened);
+        let folder = self.folder(opened.name());
         let both =
             |name: &str| ["svg", "png"].map(|ending| folder.join(name).with_extension(ending));
         let learns = opened.study.definition().meta.is_some();
@@ -138,10 +143,27 @@ impl Plot {
         Ok(pictures)
     }
 
-    fn folder(&self, opened: &Opened) -> PathBuf {
+    fn plot_game(&self, path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        if self.name.is_some() || self.trial.is_some() {
+            let message = "--study and --trial are for the pictures of a study, and this is a game";
+            return Err(BadInput(message.to_owned()).into());
+        }
+        let kept = Kept::new(path)?;
+        let record = GameRecord::load(&kept.path)?;
+        let course = kept.course(&record)?;
+        if course.rounds().is_empty() {
+            let message = "no round of the game was played yet; begin it with fedbo play";
+            return Err(BadInput(message.to_owned()).into());
+        }
+        let folder = self.folder(&course.definition().name);
+        create_folder(&folder)?;
+        Ok(write_pictures(&folder, &course)?)
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
         match &self.out {
             Some(out) => out.clone(),
-            None => PathBuf::from("results").join(opened.name()),
+            None => PathBuf::from("results").join(name),
         }
     }
 
@@ -158,7 +180,7 @@ impl Plot {
         let trials = opened.study.trials()?;
         let trial = trials.iter().find(|trial| trial.number == number);
         let trial = trial.with_context(|| format!("trial {number} is gone"))?;
-        let folder = self.folder(&opened);
+        let folder = self.folder(opened.name());
         let paths: Vec<PathBuf> = decision_regions_files(Some(number))
             .iter()
             .map(|name| folder.join(name))
@@ -336,18 +358,10 @@ fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
 }
 
 fn plotted(space: &Space, trial: &Trial) -> PlottedTrial {
-    let coordinates = space.parameters().iter().map(|parameter| {
-        match (trial.point.get(parameter.name()), parameter.kind()) {
-            (Some(Value::Choice(name)), Kind::Categorical { choices }) => {
-                let index = choices.iter().position(|choice| choice == name);
-                PlottedValue::Choice(index.unwrap_or(usize::MAX))
-            }
-            (value, _) => {
-                let number = value.and_then(Value::as_f64);
-                PlottedValue::Number(number.unwrap_or(f64::NAN))
-            }
-        }
-    });
+    let coordinates = space
+        .parameters()
+        .iter()
+        .map(|parameter| plotted_value(trial.point.get(parameter.name()), parameter.kind()));
     PlottedTrial {
         number: trial.number,
         value: trial.value(),

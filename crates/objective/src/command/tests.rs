@@ -1,11 +1,13 @@
 //! Every way in which a command can end, each played by a small shell script.
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt as _;
 use std::thread;
 
 use fedbo_space::{Kind, Parameter, ParameterSpec, Value};
 
 use super::printed::LINE_CHARS;
+use super::running::Finished;
 use super::running::TAIL_BYTES;
 use super::*;
 

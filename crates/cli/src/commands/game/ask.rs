@@ -1,0 +1,103 @@
+//! `fedbo game ask`: what a player knows before its move.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fedbo_play::{GameRecord, PlayError};
+
+use super::Kept;
+use super::record::table_of;
+use crate::console;
+use crate::exit::Exit;
+use crate::interrupt;
+use crate::text::{self, quoted};
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+/// Rounds that are shown.
+const SHOWN: usize = 10;
+
+/// Ask what a player knows before its move: the round, its parameters, and all rounds so far
+///
+/// For players with by_hand = true: a person, or a program of one's own. The move is told with fedbo game tell.
+#[derive(clap::Args)]
+pub(crate) struct Ask {
+    /// The game's file
+    file: PathBuf,
+    /// The player
+    player: String,
+    /// Wait until the player has a move to tell, or the game is complete
+    #[arg(long)]
+    wait: bool,
+    /// Print a JSON object: round (null when the game is complete), told, space, rounds
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ask {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let kept = Kept::new(&self.file)?;
+        let player = kept.by_hand(&self.player)?;
+        let record = kept.record()?;
+        let n_wanted = kept.file.n_rounds;
+        if self.wait && !await_turn(&record, player, n_wanted)? {
+            return Ok(Exit::Interrupted);
+        }
+        let course = kept.course(&record)?;
+        let n_rounds = course.rounds().len();
+        let is_complete = n_rounds >= n_wanted;
+        let told = record.told(n_rounds, player)?;
+        if self.json {
+            let mut state = course.state(player);
+            if is_complete {
+                state["round"] = serde_json::Value::Null;
+            }
+            state["rounds_in_all"] = n_wanted.into();
+            state["told"] = serde_json::json!(told);
+            console::data(&state.to_string())?;
+            return Ok(Exit::Done);
+        }
+        if n_rounds > 0 {
+            console::result(&table_of(&course, n_rounds.saturating_sub(SHOWN)))?;
+        }
+        let name = text::shown(&self.player);
+        let word = quoted(&self.file.display().to_string());
+        console::result(&match told {
+            _ if is_complete => format!("the game has its {n_wanted} rounds"),
+            Some(point) => format!(
+                "{name} has told its move of round {}: {}; the others are awaited",
+                n_rounds + 1,
+                text::point(&point)
+            ),
+            None => {
+                let space = course.actions(player).space();
+                let parameters = space.parameters().iter();
+                let values: Vec<String> = parameters
+                    .map(|parameter| format!("{}=({})", parameter.name(), parameter.kind()))
+                    .collect();
+                format!(
+                    "round {} of {n_wanted}: fedbo game tell {word} {name} {}",
+                    n_rounds + 1,
+                    values.join(" ")
+                )
+            }
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Waits until a player has a move to tell, or the game is complete; `false` if it was interrupted.
+fn await_turn(record: &GameRecord, player: usize, n_wanted: usize) -> Result<bool, PlayError> {
+    let stop = interrupt::stop_flag("stopping");
+    loop {
+        let n_rounds = record.n_rounds()?;
+        if n_rounds >= n_wanted || record.told(n_rounds, player)?.is_none() {
+            return Ok(true);
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+}

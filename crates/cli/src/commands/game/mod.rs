@@ -1,0 +1,86 @@
+//! `fedbo game`: a player's side of a game, and its record.
+
+mod ask;
+mod record;
+mod tell;
+
+use std::path::{Path, PathBuf};
+
+use fedbo_config::nearest;
+use fedbo_play::{Course, GameFile, GameRecord};
+
+use crate::exit::{BadInput, Exit};
+
+/// A player's side of a game, and its record
+#[derive(clap::Subcommand)]
+pub(crate) enum Game {
+    Ask(ask::Ask),
+    Tell(tell::Tell),
+    Record(record::Record),
+}
+
+impl Game {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Ask(command) => command.run(),
+            Self::Tell(command) => command.run(),
+            Self::Record(command) => command.run(),
+        }
+    }
+}
+
+/// A game whose record is in a file.
+pub(super) struct Kept {
+    file: GameFile,
+    pub(super) path: PathBuf,
+}
+
+impl Kept {
+    /// The game of a file, which must say where its record is kept.
+    pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
+        let file = GameFile::load_without_commands(path)?;
+        match file.storage.clone() {
+            Some(storage) => Ok(Self {
+                file,
+                path: storage,
+            }),
+            None => Err(BadInput(format!(
+                "{} keeps its record in memory, where only fedbo play has it while it runs; add storage = \"sqlite:FILE\" to [game]",
+                path.display()
+            ))
+            .into()),
+        }
+    }
+
+    /// The record, begun if there is none.
+    fn record(&self) -> anyhow::Result<GameRecord> {
+        Ok(GameRecord::open(&self.path, self.file.definition.clone())?)
+    }
+
+    pub(super) fn course(&self, record: &GameRecord) -> anyhow::Result<Course> {
+        Ok(Course::new(record.definition().clone(), record.rounds()?)?)
+    }
+
+    /// The number of a player whose moves are told.
+    fn by_hand(&self, name: &str) -> Result<usize, BadInput> {
+        use fedbo_play::Plays;
+        let players = &self.file.definition.players;
+        let names = || players.iter().map(|player| player.name.as_str());
+        let Some(player) = self.file.definition.player(name) else {
+            let way = match nearest(name, names()) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => format!("players are {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(BadInput(format!(
+                "PLAYER = {name:?}: no such player; {way}"
+            )));
+        };
+        match &players[player].plays {
+            Plays::ByHand => Ok(player),
+            _ => Err(BadInput(format!(
+                "PLAYER = {name:?} plays by itself ({}); moves are told of players with by_hand = true",
+                players[player].how()
+            ))),
+        }
+    }
+}

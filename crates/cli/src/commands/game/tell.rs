@@ -1,0 +1,71 @@
+//! `fedbo game tell`: a player's move.
+
+use std::path::PathBuf;
+
+use fedbo_play::Told;
+
+use super::Kept;
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::game_display::parse_move;
+use crate::text;
+
+/// Tell a player's move in the round that is being played
+///
+/// When the command ends, the move is on the disk, and it stands. The round is played out once everybody has moved, by the
+/// fedbo play that runs or the next one.
+#[derive(clap::Args)]
+pub(crate) struct Tell {
+    /// The game's file
+    file: PathBuf,
+    /// The player
+    player: String,
+    /// A value for each parameter, for instance: price=3.5 pack=2
+    #[arg(value_name = "NAME=VALUE", required = true, allow_hyphen_values = true)]
+    values: Vec<String>,
+    /// The round that is meant, from 1; refused if another one is being played
+    #[arg(long, value_name = "N")]
+    round: Option<usize>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Tell {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let kept = Kept::new(&self.file)?;
+        let player = kept.by_hand(&self.player)?;
+        let record = kept.record()?;
+        let course = kept.course(&record)?;
+        let space = course.actions(player).space();
+        let words = self.values.iter().map(String::as_str);
+        let point = course.check_move(player, &parse_move(space, words).map_err(BadInput)?)?;
+        let index = course.rounds().len();
+        let round = index + 1;
+        if index >= kept.file.n_rounds {
+            return Err(BadInput(format!(
+                "the game has its {index} rounds; raise rounds in the file to go on"
+            ))
+            .into());
+        }
+        if let Some(meant) = self.round.filter(|meant| *meant != round) {
+            return Err(BadInput(format!("--round {meant}: round {round} is being played")).into());
+        }
+        let told = record.tell(index, player, &point)?;
+        if self.json {
+            let told = match told {
+                Told::New => "new",
+                Told::Already => "already",
+            };
+            let line = serde_json::json!({ "round": round, "player": self.player, "told": told, "action": point });
+            console::result(&line.to_string())?;
+            return Ok(Exit::Done);
+        }
+        let how = match told {
+            Told::New => "told",
+            Told::Already => "was told already",
+        };
+        console::result(&format!("round {round}: {how}: {}", text::point(&point)))?;
+        Ok(Exit::Done)
+    }
+}

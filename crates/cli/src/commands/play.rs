@@ -1,0 +1,254 @@
+//! `fedbo play`: a repeated game, round by round.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use fedbo_play::{Ended, GameFile, GameRecord, Mover, PlayError, ROUNDS_MAX, Referee};
+use fedbo_report::{FolderLock, ReportError};
+
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::game_display::GameDisplay;
+use crate::game_results::{Standing, standings, write_all};
+use crate::interrupt;
+use crate::table::{self, Column};
+use crate::text::{self, counted, quoted};
+
+/// Play a repeated game whose payoffs nobody knows
+///
+/// Plays rounds until the game has as many as its file says. Interrupted, killed, or ended by a player who failed, it keeps every
+/// finished round; the same line goes on. A player whose moves are told by hand is asked on this terminal, or tells them with
+/// fedbo game tell.
+#[derive(clap::Args)]
+pub(crate) struct Play {
+    /// The game's file, for instance examples/pricing/game.toml
+    file: PathBuf,
+    /// Rounds that the game is to have in all, those of earlier runs included [default: the file's rounds]
+    #[arg(long, value_name = "N", value_parser = parse_rounds)]
+    rounds: Option<usize>,
+    /// Where results.csv and the pictures are written [default: results/NAME, with the game's name]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the result as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Show no rounds, only warnings and errors
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Play {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let mut file = GameFile::load(&self.file)?;
+        if let Some(rounds) = self.rounds {
+            file.n_rounds = rounds;
+        }
+        let folder = match &self.out {
+            Some(out) => out.clone(),
+            None => PathBuf::from("results").join(&file.definition.name),
+        };
+        let _held = FolderLock::acquire(&folder)?;
+        check_results(&folder, &file)?;
+        let record = match &file.storage {
+            Some(path) => GameRecord::open(path, file.definition.clone())?,
+            None => self.in_memory(&file)?,
+        };
+        let stop = interrupt::stop_flag(
+            "stopping: the round that is being played is left out (once more to exit at once)",
+        );
+        let mut referee = Referee::new(record)?;
+        let word = quoted(&self.file.display().to_string());
+        if !self.quiet {
+            console::note(&beginning(&file, &referee));
+        }
+        let display = GameDisplay::new(referee.course(), file.n_rounds, &word, self.quiet);
+        let played = referee.play(&file, &display, &stop);
+        if !referee.course().rounds().is_empty() {
+            write_all(&folder, referee.course())?;
+            self.conclude(&file, &referee, &folder, played.as_ref().ok().copied())?;
+        }
+        let kept = counted(referee.course().rounds().len() as u64, "round");
+        let way = match referee.record().is_in_memory() {
+            true => "the record was in memory and is lost".to_owned(),
+            false => format!("go on with: {}", self.again(&word)),
+        };
+        match played {
+            Ok(Ended::Complete) => Ok(Exit::Done),
+            Ok(Ended::Stopped) => {
+                console::note(&format!("interrupted after {kept}; {way}"));
+                Ok(Exit::Interrupted)
+            }
+            Err(error) => {
+                if is_failure(&error) {
+                    console::note(&format!(
+                        "the game ends after {kept}, which are kept; {way}"
+                    ));
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    fn in_memory(&self, file: &GameFile) -> anyhow::Result<GameRecord> {
+        let is_by_hand = |mover: &Mover| matches!(mover, Mover::ByHand { .. });
+        if file.movers.iter().any(is_by_hand) && !std::io::stdin().is_terminal() {
+            return Err(BadInput(format!(
+                "{}: moves that are told by hand need a record in a file, or a terminal; {}",
+                self.file.display(),
+                how_to_keep(file)
+            ))
+            .into());
+        }
+        if !self.quiet {
+            console::note(&format!(
+                "the record is kept in memory and lost at the end; to keep it and go on later, {}",
+                how_to_keep(file)
+            ));
+        }
+        Ok(GameRecord::in_memory(file.definition.clone())?)
+    }
+
+    fn conclude(
+        &self,
+        file: &GameFile,
+        referee: &Referee,
+        folder: &std::path::Path,
+        ended: Option<Ended>,
+    ) -> anyhow::Result<()> {
+        let course = referee.course();
+        let standings = standings(course);
+        if self.json {
+            let closing = serde_json::json!({
+                "schema_version": 1,
+                "game": file.definition.name,
+                "storage": referee.record().path(),
+                "results": folder,
+                "ended": match ended {
+                    Some(Ended::Complete) => "complete",
+                    Some(Ended::Stopped) => "interrupted",
+                    None => "failed",
+                },
+                "rounds_wanted": file.n_rounds,
+                "rounds": course.rounds().len(),
+                "players": standings,
+            });
+            console::result(&serde_json::to_string_pretty(&closing)?)?;
+            return Ok(());
+        }
+        let (table, _) = table::fit(columns(&standings), console::width());
+        console::result(&format!("\n{table}\n"))?;
+        if !self.quiet {
+            console::note(&format!(
+                "results.csv, payoffs and actions (svg, png) are in {}",
+                folder.display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same command once more.
+    fn again(&self, word: &str) -> String {
+        let mut text = format!("fedbo play {word}");
+        if let Some(rounds) = self.rounds {
+            text += &format!(" --rounds {rounds}");
+        }
+        if let Some(out) = &self.out {
+            text += &format!(" --out {}", quoted(&out.display().to_string()));
+        }
+        text
+    }
+}
+
+/// Whether a player or the payoffs failed: what anybody sees who looks at the record.
+fn is_failure(error: &PlayError) -> bool {
+    matches!(
+        error,
+        PlayError::Player { .. } | PlayError::Payoffs { .. } | PlayError::Repeatedly { .. }
+    )
+}
+
+fn how_to_keep(file: &GameFile) -> String {
+    // A string in JSON is one in TOML.
+    let address = serde_json::Value::from(format!("sqlite:{}.db", file.definition.name));
+    format!("add storage = {address} to [game]")
+}
+
+/// Results that stand in the folder must be this game's, of which they are a copy.
+fn check_results(folder: &std::path::Path, file: &GameFile) -> anyhow::Result<()> {
+    fedbo_report::check_folder(folder, true)?;
+    let path = folder.join(fedbo_report::RESULTS_FILE);
+    if !path.exists() {
+        return Ok(());
+    }
+    let is_ours = match fedbo_report::read_results(&path) {
+        Ok(rows) => rows
+            .iter()
+            .all(|row| row.experiment == file.definition.name),
+        Err(ReportError::Read { path, cause }) => {
+            return Err(ReportError::Read { path, cause }.into());
+        }
+        Err(_) => false,
+    };
+    if is_ours {
+        return Ok(());
+    }
+    Err(BadInput(format!(
+        "{} holds the results of something else; name another folder with --out",
+        folder.display()
+    ))
+    .into())
+}
+
+/// One line about what will happen now.
+fn beginning(file: &GameFile, referee: &Referee) -> String {
+    let definition = referee.course().definition();
+    let players: Vec<String> = definition
+        .players
+        .iter()
+        .map(|player| format!("{} ({})", text::shown(&player.name), player.how()))
+        .collect();
+    let name = text::shown(&definition.name);
+    let (played, wanted) = (referee.course().rounds().len(), file.n_rounds);
+    let players = players.join(" v ");
+    match played {
+        0 => format!(
+            "{name}: {}: {players}; {} at random",
+            counted(wanted as u64, "round"),
+            match definition.n_initial {
+                1 => "the first one".to_owned(),
+                n => format!("the first {n}"),
+            }
+        ),
+        _ if played >= wanted => {
+            format!(
+                "{name}: complete, {} of {wanted}; there is nothing left to do",
+                counted(played as u64, "round")
+            )
+        }
+        _ => format!("{name}: goes on after {played} of {wanted} rounds: {players}"),
+    }
+}
+
+fn columns(standings: &[Standing]) -> Vec<Column> {
+    let words = |of: fn(&Standing) -> String| standings.iter().map(of).collect();
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), text::number);
+    let numbers =
+        |of: fn(&Standing) -> Option<f64>| standings.iter().map(|each| number(of(each))).collect();
+    vec![
+        Column::words("player", words(|each| each.player.clone()), 0),
+        Column::words("plays", words(|each| each.plays.clone()), 0),
+        Column::numbers("mean payoff", numbers(|each| each.mean), 0),
+        Column::numbers("random rounds", numbers(|each| each.mean_of_initial), 2),
+        Column::numbers("last tenth", numbers(|each| each.mean_of_last_tenth), 1),
+        Column::numbers("best", numbers(|each| each.best), 3),
+        Column::numbers("lost", words(|each| each.n_lost.to_string()), 4),
+        Column::numbers("stand-ins", words(|each| each.n_stand_ins.to_string()), 5),
+    ]
+}
+
+fn parse_rounds(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(rounds @ 1..=ROUNDS_MAX) => Ok(rounds),
+        _ => Err(format!("expected a number from 1 to {ROUNDS_MAX}")),
+    }
+}

@@ -1,0 +1,305 @@
+//! A game as it is played: a table that grows by a row a round, and the terminal as the place of moves by hand.
+
+use std::cell::{Cell, RefCell};
+use std::io::{BufRead as _, IsTerminal};
+use std::sync::mpsc::{Receiver, channel};
+
+use fedbo_play::{Course, PlayError, PlayedRound, StandIn, Watcher};
+use fedbo_space::{Parameter, Point, Space};
+
+use crate::console;
+use crate::game_results::mean;
+use crate::progress::one_line;
+use crate::text::{self, shown};
+
+/// Most characters of an action.
+const ACTION_CHARS: usize = 30;
+/// Characters of a payoff and of a mean.
+const PAYOFF_CHARS: usize = 11;
+/// Characters of a line where no terminal says.
+const LINE_CHARS: usize = 120;
+
+/// Shows rounds on standard error.
+pub(crate) struct GameDisplay {
+    quiet: bool,
+    n_rounds: usize,
+    n_initial: usize,
+    /// The game's file as a shell reads it.
+    word: String,
+    players: Vec<Shown>,
+    rounds: RefCell<Vec<PlayedRound>>,
+    has_head: Cell<bool>,
+    /// Lines that are typed here; `None` if standard input is no terminal.
+    lines: RefCell<Option<Receiver<String>>>,
+}
+
+/// A player's columns.
+struct Shown {
+    name: String,
+    space: Space,
+    /// Width of its actions; `None` where they have no room.
+    actions: Option<usize>,
+    is_random_first: bool,
+}
+
+impl GameDisplay {
+    pub(crate) fn new(course: &Course, n_rounds: usize, word: &str, quiet: bool) -> Self {
+        use fedbo_play::Plays;
+        let definition = course.definition();
+        let mut players: Vec<Shown> = definition
+            .players
+            .iter()
+            .enumerate()
+            .map(|(player, spec)| {
+                let space = course.actions(player).space().clone();
+                let width = |parameter: &Parameter| parameter.name().chars().count() + 9;
+                let width: usize = space.parameters().iter().map(width).sum();
+                let name = shown(&spec.name).into_owned();
+                Shown {
+                    actions: Some(width.clamp(name.chars().count(), ACTION_CHARS)),
+                    is_random_first: matches!(spec.plays, Plays::Reasoning(_)),
+                    name,
+                    space,
+                }
+            })
+            .collect();
+        let room = console::stderr_width().map_or(LINE_CHARS, usize::from);
+        let wanted = |player: &Shown| player.actions.unwrap_or(0) + 2 * PAYOFF_CHARS + 2;
+        let is_too_wide = 7 + players.iter().map(wanted).sum::<usize>() > room;
+        for player in players.iter_mut().filter(|_| is_too_wide) {
+            player.actions = None;
+        }
+        Self {
+            quiet,
+            n_rounds,
+            n_initial: definition.n_initial,
+            word: word.to_owned(),
+            players,
+            rounds: RefCell::new(course.rounds().to_vec()),
+            has_head: Cell::new(false),
+            lines: RefCell::new(None),
+        }
+    }
+
+    fn head(&self) -> String {
+        let mut line = format!("{:>5}", "round");
+        for player in &self.players {
+            let name = &player.name;
+            match player.actions {
+                Some(width) => {
+                    line += &format!("  {}", left(name, width));
+                    line += &right("payoff", PAYOFF_CHARS);
+                }
+                None => line += &right(&cut(name, PAYOFF_CHARS - 1), PAYOFF_CHARS + 2),
+            }
+            line += &right("mean", PAYOFF_CHARS);
+        }
+        line
+    }
+
+    fn row(&self, number: usize, played: &PlayedRound) -> String {
+        let mut line = format!("{number:>5}");
+        let rounds = self.rounds.borrow();
+        let after = rounds.get(self.n_initial..).unwrap_or_default();
+        for (index, player) in self.players.iter().enumerate() {
+            let payoff = match played.payoffs[index] {
+                Some(payoff) => text::number(payoff),
+                None => "lost".to_owned(),
+            };
+            match player.actions {
+                Some(width) => {
+                    let action = cut(&short(&played.actions[index]), width);
+                    line += &format!("  {}{}", left(&action, width), right(&payoff, PAYOFF_CHARS));
+                }
+                None => line += &right(&payoff, PAYOFF_CHARS + 2),
+            }
+            let mean = mean(after, index).map_or_else(|| "-".to_owned(), text::number);
+            line += &right(&mean, PAYOFF_CHARS);
+        }
+        if number <= self.n_initial && self.players.iter().any(|player| player.is_random_first) {
+            line += "  random";
+        }
+        line
+    }
+
+    /// Begins to listen to the terminal, if there is one.
+    fn listen(&self) -> bool {
+        let mut lines = self.lines.borrow_mut();
+        if lines.is_none() && std::io::stdin().is_terminal() {
+            let (sender, receiver) = channel();
+            let reader = std::thread::Builder::new().name("terminal".to_owned());
+            let started = reader.spawn(move || {
+                for line in std::io::stdin().lock().lines() {
+                    let Ok(line) = line else { break };
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+            *lines = started.is_ok().then_some(receiver);
+        }
+        lines.is_some()
+    }
+}
+
+impl Watcher for GameDisplay {
+    fn awaits(&self, round: usize, player: usize) {
+        let shown = &self.players[player];
+        let parameters = shown.space.parameters().iter();
+        let example: Vec<String> = parameters
+            .map(|parameter| format!("{}=({})", parameter.name(), parameter.kind()))
+            .collect();
+        let (name, word, n_rounds) = (&shown.name, &self.word, self.n_rounds);
+        let example = example.join(" ");
+        console::note(&match self.listen() {
+            true => format!("round {round} of {n_rounds}, {name}: your move? {example}"),
+            false => format!(
+                "round {round} of {n_rounds} waits for {name}: fedbo game tell {word} {name} {example}"
+            ),
+        });
+    }
+
+    fn given(&self, player: usize) -> Option<Point> {
+        let line = self.lines.borrow().as_ref()?.try_recv().ok()?;
+        if line.trim().is_empty() {
+            return None;
+        }
+        match parse_move(&self.players[player].space, line.split_whitespace()) {
+            Ok(point) => Some(point),
+            Err(why) => {
+                console::note(&why);
+                None
+            }
+        }
+    }
+
+    fn refused(&self, _: usize, why: &PlayError) {
+        console::note(&why.to_string());
+    }
+
+    fn stands_in(&self, round: usize, stand_in: &StandIn) {
+        let what = match stand_in.kind.as_str() {
+            "repeat" => "its last action stands in",
+            _ => "a random action stands in",
+        };
+        console::note(&format!(
+            "warning: round {round}: no action of {}: {}; {what}",
+            self.players[stand_in.player].name,
+            one_line(&stand_in.because)
+        ));
+    }
+
+    fn played(&self, round: usize, played: &PlayedRound) {
+        self.rounds.borrow_mut().push(played.clone());
+        if let Some(because) = &played.lost_because {
+            console::note(&format!(
+                "warning: round {round}: payoffs lost: {}",
+                one_line(because)
+            ));
+        }
+        if self.quiet {
+            return;
+        }
+        if !self.has_head.replace(true) {
+            console::note(&self.head());
+        }
+        console::note(&self.row(round, played));
+    }
+}
+
+/// A move from words NAME=VALUE, or the values alone of one parameter.
+pub(crate) fn parse_move<'a>(
+    space: &Space,
+    words: impl IntoIterator<Item = &'a str>,
+) -> Result<Point, String> {
+    let parameters = space.parameters();
+    let names = || {
+        let names: Vec<&str> = parameters.iter().map(Parameter::name).collect();
+        names.join(", ")
+    };
+    let mut entries: Vec<(String, fedbo_space::Value)> = Vec::new();
+    for word in words {
+        let (name, value) = match (word.split_once('='), parameters) {
+            (Some((name, value)), _) => (name.trim(), value),
+            (None, [only]) => (only.name(), word),
+            (None, _) => {
+                return Err(format!(
+                    "{word:?}: expected NAME=VALUE for each of {}",
+                    names()
+                ));
+            }
+        };
+        if entries.iter().any(|(earlier, _)| earlier == name) {
+            return Err(format!("{name} is given twice"));
+        }
+        let value = space
+            .parameter(name)
+            .and_then(|parameter| parameter.parse(value));
+        entries.push((name.to_owned(), value.map_err(|error| error.to_string())?));
+    }
+    let point = space.normalize(&Point::new(entries));
+    point.map_err(|error| format!("{error}; give a value for each of {}", names()))
+}
+
+/// An action with four digits that matter.
+fn short(point: &Point) -> String {
+    let entries = point.iter().map(|(name, value)| match value {
+        fedbo_space::Value::Float(value) => format!("{}={}", shown(name), text::digits(*value, 4)),
+        other => format!("{}={}", shown(name), text::value(other)),
+    });
+    entries.collect::<Vec<_>>().join(" ")
+}
+
+/// A text in so many columns, cut if it is longer.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept + "…"
+}
+
+fn left(text: &str, width: usize) -> String {
+    format!("{text:<width$}")
+}
+
+fn right(text: &str, width: usize) -> String {
+    format!("{text:>width$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::ParameterSpec;
+
+    use super::*;
+
+    fn space(specs: &[(&str, ParameterSpec)]) -> Space {
+        Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap()
+    }
+
+    #[test]
+    fn a_move_is_named_unless_there_is_one_parameter() {
+        let one = space(&[("price", ParameterSpec::float(1.0, 9.0))]);
+        for words in [vec!["3"], vec!["price=3"]] {
+            let point = parse_move(&one, words).unwrap();
+            assert_eq!(text::point(&point), "price=3");
+        }
+        let two = space(&[
+            ("price", ParameterSpec::float(1.0, 9.0)),
+            ("pack", ParameterSpec::int(1, 3)),
+        ]);
+        let point = parse_move(&two, ["pack=2", "price=1.5"]).unwrap();
+        assert_eq!(text::point(&point), "price=1.5 pack=2");
+        for (words, part) in [
+            (vec!["3"], "NAME=VALUE"),
+            (vec!["price=3"], "pack"),
+            (vec!["price=3", "price=4"], "twice"),
+            (vec!["price=10", "pack=1"], "10"),
+            (vec!["prize=1", "pack=1"], "prize"),
+            (vec!["price=x", "pack=1"], "x"),
+        ] {
+            let why = parse_move(&two, words).unwrap_err();
+            assert!(why.contains(part), "{why}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What a game leaves behind: `results.csv`, pictures, and how everybody did.
+
+use std::path::{Path, PathBuf};
+
+use fedbo_play::{Course, PlayedRound};
+use fedbo_report::study::PlottedValue;
+use fedbo_report::{
+    GAME_ACTION_FILES, GAME_PAYOFF_FILES, GamePicture, ParameterCourse, PlayerCourse, ReportError,
+    ResultsWriter, Row,
+};
+use fedbo_space::{Kind, Point, Value};
+use serde::Serialize;
+
+/// How a player did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Standing {
+    pub(crate) player: String,
+    pub(crate) plays: String,
+    /// Mean payoff of the rounds after the random ones.
+    pub(crate) mean: Option<f64>,
+    /// Mean payoff of the random ones.
+    pub(crate) mean_of_initial: Option<f64>,
+    /// Mean payoff of the last tenth of the rounds after the random ones.
+    pub(crate) mean_of_last_tenth: Option<f64>,
+    pub(crate) best: Option<f64>,
+    /// Payoffs that were lost.
+    pub(crate) n_lost: usize,
+    /// Actions of others that stood in for its own.
+    pub(crate) n_stand_ins: usize,
+}
+
+/// How everybody did.
+pub(crate) fn standings(course: &Course) -> Vec<Standing> {
+    let definition = course.definition();
+    let rounds = course.rounds();
+    let (initial, after) = rounds.split_at(definition.n_initial.min(rounds.len()));
+    let n_last = after.len().div_ceil(10);
+    let players = definition.players.iter().enumerate();
+    players
+        .map(|(player, spec)| {
+            let stands_in =
+                |round: &&PlayedRound| round.stand_ins.iter().any(|each| each.player == player);
+            Standing {
+                player: spec.name.clone(),
+                plays: spec.how(),
+                mean: mean(after, player),
+                mean_of_initial: mean(initial, player),
+                mean_of_last_tenth: mean(&after[after.len() - n_last..], player),
+                best: payoffs(rounds, player).reduce(f64::max),
+                n_lost: rounds
+                    .iter()
+                    .filter(|r| r.payoffs[player].is_none())
+                    .count(),
+                n_stand_ins: rounds.iter().filter(stands_in).count(),
+            }
+        })
+        .collect()
+}
+
+fn payoffs(rounds: &[PlayedRound], player: usize) -> impl Iterator<Item = f64> {
+    rounds.iter().filter_map(move |round| round.payoffs[player])
+}
+
+/// Mean payoff, if there is one.
+pub(crate) fn mean(rounds: &[PlayedRound], player: usize) -> Option<f64> {
+    let (mut sum, mut n) = (0.0, 0.0);
+    for payoff in payoffs(rounds, player) {
+        sum += payoff;
+        n += 1.0;
+    }
+    (n > 0.0).then(|| sum / n)
+}
+
+/// Writes results.csv and the pictures; their paths.
+pub(crate) fn write_all(folder: &Path, course: &Course) -> Result<Vec<PathBuf>, ReportError> {
+    write_results(folder, course)?;
+    write_pictures(folder, course)
+}
+
+/// Writes the pictures; their paths.
+pub(crate) fn write_pictures(folder: &Path, course: &Course) -> Result<Vec<PathBuf>, ReportError> {
+    let picture = picture(course);
+    picture.write_payoffs(folder)?;
+    picture.write_actions(folder)?;
+    let names = GAME_PAYOFF_FILES.into_iter().chain(GAME_ACTION_FILES);
+    Ok(names.map(|name| folder.join(name)).collect())
+}
+
+/// One row a round and player. All actions of the round stand in each: PLAYER.PARAMETER. Rounds at random have iterations up to 0.
+fn write_results(folder: &Path, course: &Course) -> Result<(), ReportError> {
+    let definition = course.definition();
+    let mut parameters = Vec::new();
+    for player in &definition.players {
+        parameters.extend(
+            player
+                .space
+                .iter()
+                .map(|(name, _)| format!("{}.{name}", player.name)),
+        );
+    }
+    let mut writer = ResultsWriter::create(folder, &parameters, true)?;
+    let mut best: Vec<Option<f64>> = vec![None; definition.players.len()];
+    let first = 1 - i64::try_from(definition.n_initial).unwrap_or(i64::MAX);
+    for (iteration, (index, round)) in (first..).zip(course.rounds().iter().enumerate()) {
+        let values = round.actions.iter().flat_map(Point::iter);
+        let actions: Vec<(String, String)> = parameters
+            .iter()
+            .cloned()
+            .zip(values.map(|(_, value)| value.to_string()))
+            .collect();
+        for (player, spec) in definition.players.iter().enumerate() {
+            let value = round.payoffs[player];
+            best[player] = best[player].into_iter().chain(value).reduce(f64::max);
+            let stand_in = round.stand_ins.iter().find(|each| each.player == player);
+            let because = round
+                .lost_because
+                .as_deref()
+                .unwrap_or("the payoff was lost");
+            writer.append(&Row {
+                experiment: definition.name.clone(),
+                arm: spec.how(),
+                agent: spec.name.clone(),
+                run: 0,
+                iteration,
+                source: match stand_in {
+                    Some(stand_in) => format!("stand-in: {}", stand_in.kind),
+                    None => source(course, index, player),
+                },
+                parameters: actions.clone(),
+                value,
+                best: best[player],
+                regret: None,
+                ask_seconds: round.move_seconds[player],
+                status: match value {
+                    Some(_) => Row::ok_status(),
+                    None => Row::failed_status(because),
+                },
+            })?;
+        }
+    }
+    writer.commit()
+}
+
+/// Where an action came from.
+fn source(course: &Course, index: usize, player: usize) -> String {
+    use fedbo_play::Plays;
+    let definition = course.definition();
+    match &definition.players[player].plays {
+        Plays::Reasoning(_) if index < definition.n_initial => "initial".to_owned(),
+        _ => definition.players[player].how(),
+    }
+}
+
+fn picture(course: &Course) -> GamePicture {
+    let definition = course.definition();
+    let rounds = course.rounds();
+    let players = definition.players.iter().enumerate();
+    let players = players.map(|(player, spec)| PlayerCourse {
+        name: spec.name.clone(),
+        label: spec.how(),
+        payoffs: rounds.iter().map(|round| round.payoffs[player]).collect(),
+        parameters: course
+            .actions(player)
+            .space()
+            .parameters()
+            .iter()
+            .map(|parameter| ParameterCourse {
+                name: parameter.name().to_owned(),
+                range: parameter.kind().clone(),
+                values: rounds
+                    .iter()
+                    .map(|round| {
+                        let value = round.actions[player].get(parameter.name());
+                        plotted(value, parameter.kind())
+                    })
+                    .collect(),
+            })
+            .collect(),
+        substituted: rounds
+            .iter()
+            .map(|round| round.stand_ins.iter().any(|each| each.player == player))
+            .collect(),
+    });
+    GamePicture {
+        title: definition.name.clone(),
+        n_initial: definition.n_initial,
+        players: players.collect(),
+    }
+}
+
+/// A value as pictures take it.
+pub(crate) fn plotted(value: Option<&Value>, kind: &Kind) -> PlottedValue {
+    match (value, kind) {
+        (Some(Value::Choice(name)), Kind::Categorical { choices }) => {
+            let index = choices.iter().position(|choice| choice == name);
+            PlottedValue::Choice(index.unwrap_or(usize::MAX))
+        }
+        (value, _) => {
+            let number = value.and_then(Value::as_f64);
+            PlottedValue::Number(number.unwrap_or(f64::NAN))
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Actions as people write them, and as reasoning players see them.
+
+use fedbo_games::{Action, ActionSet};
+use fedbo_optim::Points;
+use fedbo_space::{Kind, Parameter, Point, Space, SpaceError, Value};
+
+/// Most actions of a player with finitely many.
+pub const ACTIONS_MAX: usize = 10_000;
+
+/// How far from a value of a grid a number may lie to be meant, as a share of the range.
+const NEAR: f64 = 1e-6;
+
+/// What a player may do: a space, all of it or finitely many of its points.
+#[derive(Clone, Debug)]
+pub struct Actions {
+    space: Space,
+    set: ActionSet,
+    /// The actions of a finite set, in its order.
+    points: Option<Vec<Point>>,
+}
+
+impl Actions {
+    /// The actions of a space. They are finitely many where no parameter is a float, or floats take `grid` values each, equally
+    /// spaced on their scale; and then all combinations. More than [`ACTIONS_MAX`] combinations of whole numbers and choices
+    /// count as continuous, and best responses are rounded.
+    pub fn new(space: Space, grid: Option<usize>) -> Self {
+        let points = enumerate(&space, grid);
+        let set = match &points {
+            None => ActionSet::Continuous { dim: space.dim() },
+            Some(points) => {
+                let rows = points.iter().map(|point| {
+                    let row = space.encode(point);
+                    row.unwrap_or_else(|error| unreachable!("a point of the space: {error}"))
+                });
+                ActionSet::Finite(Points::from_rows(space.dim(), rows))
+            }
+        };
+        Self { space, set, points }
+    }
+
+    /// The parameters.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// As reasoning players see them.
+    pub fn set(&self) -> &ActionSet {
+        &self.set
+    }
+
+    /// Number of actions, if they are finitely many.
+    pub fn n_actions(&self) -> Option<usize> {
+        self.set.n_actions()
+    }
+
+    /// What an action means.
+    pub fn point(&self, action: &Action) -> Point {
+        match (action, &self.points) {
+            (Action::Index(index), Some(points)) => points[*index].clone(),
+            (Action::Point(unit), None) => self.space.decode(unit),
+            _ => unreachable!("an action of another set"),
+        }
+    }
+
+    /// The action that somebody means by a point.
+    ///
+    /// # Errors
+    /// In words, if it is none.
+    pub fn action(&self, point: &Point) -> Result<Action, String> {
+        let point = self.space.normalize(point).map_err(in_words)?;
+        let unit = self.space.encode(&point).map_err(in_words)?;
+        let (Some(points), ActionSet::Finite(rows)) = (&self.points, &self.set) else {
+            return Ok(Action::Point(unit));
+        };
+        let far = |row: &[f64]| {
+            let gaps = row.iter().zip(&unit).map(|(a, b)| (a - b).abs());
+            gaps.fold(0.0, f64::max)
+        };
+        let nearest = rows
+            .rows()
+            .enumerate()
+            .map(|(index, row)| (index, far(row)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        match nearest {
+            Some((index, gap)) if gap <= NEAR => Ok(Action::Index(index)),
+            Some((index, _)) => {
+                let near: Vec<String> = points[index]
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+                Err(format!(
+                    "it is not on the grid of {} actions; the nearest is {}",
+                    points.len(),
+                    near.join(" ")
+                ))
+            }
+            None => unreachable!("a space has a point"),
+        }
+    }
+
+    /// An action as it is played: the point that it means, and the action that this point means.
+    pub fn played(&self, action: Action) -> (Point, Action) {
+        let point = self.point(&action);
+        let action = match action {
+            Action::Index(_) => action,
+            Action::Point(_) => {
+                let unit = self.space.encode(&point);
+                Action::Point(unit.unwrap_or_else(|error| unreachable!("a decoded point: {error}")))
+            }
+        };
+        (point, action)
+    }
+}
+
+fn in_words(error: SpaceError) -> String {
+    error.to_string()
+}
+
+/// All points of a space, if they are not too many.
+fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
+    let mut values: Vec<Vec<Value>> = Vec::new();
+    let mut n = 1_usize;
+    for parameter in space.parameters() {
+        let n_values = n_values(parameter, grid)?;
+        n = n.checked_mul(n_values).filter(|n| *n <= ACTIONS_MAX)?;
+        values.push(values_of(parameter, n_values));
+    }
+    let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
+    let mut points = Vec::with_capacity(n);
+    for number in 0..n {
+        // The last parameter runs fastest.
+        let mut rest = number;
+        let mut entries: Vec<(String, Value)> = names
+            .iter()
+            .zip(&values)
+            .rev()
+            .map(|(name, values)| {
+                let value = values[rest % values.len()].clone();
+                rest /= values.len();
+                ((*name).to_owned(), value)
+            })
+            .collect();
+        entries.reverse();
+        points.push(Point::new(entries));
+    }
+    Some(points)
+}
+
+/// How many values a parameter takes; `None` if they are not finitely many, or far too many.
+fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
+    match parameter.kind() {
+        Kind::Float { .. } => grid,
+        Kind::Int { low, high, .. } => usize::try_from(low.abs_diff(*high).saturating_add(1)).ok(),
+        Kind::Categorical { choices } => Some(choices.len()),
+    }
+}
+
+/// The values of a parameter, `n` of them.
+fn values_of(parameter: &Parameter, n: usize) -> Vec<Value> {
+    match parameter.kind() {
+        Kind::Float { low, high, log } => (0..n)
+            .map(|index| {
+                let share = share(index, n);
+                let value = match log {
+                    true => (low.ln() + share * (high.ln() - low.ln())).exp(),
+                    false => low + share * (high - low),
+                };
+                Value::Float(value.clamp(*low, *high))
+            })
+            .collect(),
+        Kind::Int { low, high, .. } => (*low..=*high).map(Value::Int).collect(),
+        Kind::Categorical { choices } => choices.iter().cloned().map(Value::Choice).collect(),
+    }
+}
+
+/// Place `index` of `n` equally spaced ones in `[0, 1]`, ends included.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "at most ACTIONS_MAX places of a grid"
+)]
+fn share(index: usize, n: usize) -> f64 {
+    index as f64 / (n.saturating_sub(1).max(1)) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::ParameterSpec;
+
+    use super::*;
+
+    fn space(specs: &[(&str, ParameterSpec)]) -> Space {
+        Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap()
+    }
+
+    #[test]
+    fn finitely_many_actions_are_all_combinations_and_stand_for_themselves() {
+        let actions = Actions::new(
+            space(&[
+                ("price", ParameterSpec::float(1.0, 3.0)),
+                ("pack", ParameterSpec::int(1, 3)),
+                ("place", ParameterSpec::categorical(["a", "b", "c"])),
+            ]),
+            Some(5),
+        );
+        assert_eq!(actions.n_actions(), Some(45));
+        for index in 0..45 {
+            let action = Action::Index(index);
+            assert_eq!(actions.action(&actions.point(&action)), Ok(action));
+        }
+        let first = actions.point(&Action::Index(1));
+        assert_eq!(first.get("price"), Some(&Value::Float(1.0)));
+        assert_eq!(first.choice("place"), "b");
+        let between = Point::new(vec![
+            ("price".to_owned(), Value::Float(1.6)),
+            ("pack".to_owned(), Value::Int(2)),
+            ("place".to_owned(), Value::Choice("a".to_owned())),
+        ]);
+        let message = actions.action(&between).unwrap_err();
+        assert!(
+            message.contains("nearest is price=1.5 pack=2 place=a"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_continuous_action_is_what_it_means() {
+        let actions = Actions::new(
+            space(&[
+                ("rate", ParameterSpec::log_float(1e-3, 1.0)),
+                ("n", ParameterSpec::int(1, 1_000_000)),
+            ]),
+            None,
+        );
+        assert_eq!(actions.n_actions(), None);
+        for step in 0..100 {
+            let unit = vec![0.007 * f64::from(step), 0.123_456_7];
+            let (point, played) = actions.played(Action::Point(unit));
+            let text = serde_json::to_string(&point).unwrap();
+            let read: Point = serde_json::from_str(&text).unwrap();
+            assert_eq!(actions.action(&read), Ok(played));
+        }
+    }
+
+    #[test]
+    fn a_point_of_another_space_is_refused_in_words() {
+        let actions = Actions::new(space(&[("x", ParameterSpec::float(0.0, 1.0))]), None);
+        let point = |name: &str, value| Point::new(vec![(name.to_owned(), Value::Float(value))]);
+        assert!(actions.action(&point("y", 0.5)).unwrap_err().contains('y'));
+        assert!(
+            actions
+                .action(&point("x", 1.5))
+                .unwrap_err()
+                .contains("1.5")
+        );
+    }
+}

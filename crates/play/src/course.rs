@@ -1,0 +1,174 @@
+//! The course of a game so far, and what it tells its players.
+
+use fedbo_games::Game;
+use fedbo_space::{Parameter, Point, Space};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::payoffs::expected_action;
+use crate::{Actions, Definition, PlayError};
+
+/// One round, as it was played.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayedRound {
+    /// One action a player.
+    pub actions: Vec<Point>,
+    /// One payoff a player; `None` where it was lost.
+    pub payoffs: Vec<Option<f64>>,
+    /// Seconds that each player took.
+    pub move_seconds: Vec<f64>,
+    /// Seconds that the payoffs took.
+    pub payoff_seconds: f64,
+    /// Actions that stood in for ones that did not come.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stand_ins: Vec<StandIn>,
+    /// Why payoffs were lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_because: Option<String>,
+}
+
+/// An action that stood in for one that did not come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandIn {
+    /// Whose.
+    pub player: usize,
+    /// `random` or `repeat`.
+    pub kind: String,
+    /// Why none came.
+    pub because: String,
+}
+
+/// A game with its rounds so far. Every player may see all of it: perfect monitoring.
+#[derive(Clone, Debug)]
+pub struct Course {
+    definition: Definition,
+    actions: Vec<Actions>,
+    rounds: Vec<PlayedRound>,
+}
+
+impl Course {
+    /// A game with these rounds behind it.
+    ///
+    /// # Errors
+    /// If the definition cannot be used.
+    pub fn new(definition: Definition, rounds: Vec<PlayedRound>) -> Result<Self, PlayError> {
+        let mut actions = Vec::new();
+        for player in &definition.players {
+            let space = player.space().map_err(|error| PlayError::Move {
+                message: format!("player {:?}: {error}", player.name),
+            })?;
+            actions.push(Actions::new(space, player.grid));
+        }
+        Ok(Self {
+            definition,
+            actions,
+            rounds,
+        })
+    }
+
+    /// What the game is.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// What a player may do.
+    pub fn actions(&self, player: usize) -> &Actions {
+        &self.actions[player]
+    }
+
+    /// The rounds that were played.
+    pub fn rounds(&self) -> &[PlayedRound] {
+        &self.rounds
+    }
+
+    /// Adds a round.
+    pub(crate) fn push(&mut self, round: PlayedRound) {
+        self.rounds.push(round);
+    }
+
+    /// The game as reasoning players see it.
+    pub(crate) fn game(&self) -> Result<Game, PlayError> {
+        let sets = self.actions.iter().map(|own| own.set().clone());
+        Ok(Game::new(sets.collect(), self.definition.n_initial)?)
+    }
+
+    /// The move that somebody means by a point, in the space's order and types.
+    ///
+    /// # Errors
+    /// [`PlayError::Move`] if it is no action of the player.
+    pub fn check_move(&self, player: usize, point: &Point) -> Result<Point, PlayError> {
+        let own = &self.actions[player];
+        let played = own.action(point).map(|action| match own.n_actions() {
+            Some(_) => own.point(&action),
+            None => own
+                .space()
+                .normalize(point)
+                .unwrap_or_else(|_| own.point(&action)),
+        });
+        played.map_err(|why| {
+            let name = &self.definition.players[player].name;
+            let names: Vec<&str> = own
+                .space()
+                .parameters()
+                .iter()
+                .map(Parameter::name)
+                .collect();
+            PlayError::Move {
+                message: format!(
+                    "no action of {name:?}: {why}; expected {}",
+                    expected_action(&names)
+                ),
+            }
+        })
+    }
+
+    /// What a player is told before its move: the game, its own name and parameters, the round (from 1), and all that was done and
+    /// paid so far.
+    pub fn state(&self, player: usize) -> Value {
+        let own = &self.definition.players[player];
+        let space: Map<String, Value> = own
+            .space
+            .iter()
+            .map(|(name, spec)| (name.clone(), json!(spec)))
+            .collect();
+        let rounds: Vec<Value> = (1..)
+            .zip(&self.rounds)
+            .map(|(number, round)| self.round_state(number, round))
+            .collect();
+        json!({
+            "game": self.definition.name,
+            "player": own.name,
+            "round": self.rounds.len() + 1,
+            "space": space,
+            "grid": own.grid,
+            "rounds": rounds,
+        })
+    }
+
+    fn round_state(&self, number: usize, round: &PlayedRound) -> Value {
+        let names = || {
+            self.definition
+                .players
+                .iter()
+                .map(|player| player.name.clone())
+        };
+        let actions: Map<String, Value> = names()
+            .zip(round.actions.iter().map(|point| json!(point)))
+            .collect();
+        let payoffs: Map<String, Value> = names()
+            .zip(round.payoffs.iter().map(|payoff| json!(payoff)))
+            .collect();
+        json!({ "round": number, "actions": actions, "payoffs": payoffs })
+    }
+}
+
+/// The names that may stand in braces in the command of the payoffs: PLAYER.PARAMETER.
+pub(crate) fn placeholders<'a>(spaces: impl Iterator<Item = (&'a str, &'a Space)>) -> Vec<String> {
+    let of_player = |(name, space): (&str, &Space)| -> Vec<String> {
+        let parameters = space.parameters().iter();
+        parameters.map(|p| format!("{name}.{}", p.name())).collect()
+    };
+    spaces.flat_map(of_player).collect()
+}

@@ -1,0 +1,153 @@
+//! What can go wrong in a game that people play.
+
+use std::path::PathBuf;
+
+use fedbo_games::GameError;
+use fedbo_objective::{CommandError, Failure};
+
+/// Why a player gave no action, or a round has no payoffs.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The program failed, or did not end in time.
+    #[error(transparent)]
+    Program(#[from] Failure),
+    /// What it printed is not what was asked for.
+    #[error("it printed {found}, expected {expected}{stderr}")]
+    Nonsense {
+        /// Its last line.
+        found: String,
+        /// What was asked for.
+        expected: String,
+        /// The end of its standard error, with words that lead to it; empty if there was none.
+        stderr: String,
+    },
+    /// Nobody told a move in time.
+    #[error("no move was told within {seconds} s")]
+    NoMove {
+        /// The time.
+        seconds: f64,
+    },
+}
+
+/// Why a game cannot go on. The record of what was played is kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlayError {
+    /// A player gave no action, and the file says that the game stops then.
+    #[error("round {round}: no action of {player:?}: {cause}")]
+    Player {
+        /// The round, from 1.
+        round: usize,
+        /// The player.
+        player: String,
+        /// Why.
+        cause: Cause,
+    },
+    /// The payoffs did not come, and the file says that the game stops then.
+    #[error("round {round}: no payoffs: {cause}")]
+    Payoffs {
+        /// The round, from 1.
+        round: usize,
+        /// Why.
+        cause: Cause,
+    },
+    /// The same went wrong round after round.
+    #[error("round {round}: {what} failed {times} times in a row, the last time because {cause}")]
+    Repeatedly {
+        /// The last round, from 1.
+        round: usize,
+        /// A player, or the payoffs.
+        what: String,
+        /// How often.
+        times: usize,
+        /// The last cause.
+        cause: Cause,
+    },
+    /// The file of the record holds another game.
+    #[error(
+        "{}: the game that it holds says {key} = {stored}, the file says {given}; name another storage, or put the file back", path.display()
+    )]
+    Differs {
+        /// The record.
+        path: PathBuf,
+        /// What differs.
+        key: String,
+        /// In the record.
+        stored: String,
+        /// In the file.
+        given: String,
+    },
+    /// Nothing was played yet.
+    #[error("{}: no game is kept there yet; begin it with fedbo play", path.display())]
+    Absent {
+        /// Where the record would be.
+        path: PathBuf,
+    },
+    /// The record cannot be a game's.
+    #[error("{}: {message}", path.display())]
+    NotARecord {
+        /// The file.
+        path: PathBuf,
+        /// What it is, and the way out.
+        message: String,
+    },
+    /// The record is of another version.
+    #[error(
+        "{}: its layout has version {found}, this program's has {expected}; use the program that wrote it", path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The file's.
+        found: i64,
+        /// This program's.
+        expected: i64,
+    },
+    /// The file or its disk refuses.
+    #[error("{}: {message}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What the system says, and the way out.
+        message: String,
+    },
+    /// The file is no longer where it was.
+    #[error(
+        "{}: the file is no longer where it was when the game began to use it; put it back, or begin anew", path.display()
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process has played a round in the meantime.
+    #[error(
+        "{}: round {round} was played by another process meanwhile; let one process play a game", path.display()
+    )]
+    Overtaken {
+        /// The record.
+        path: PathBuf,
+        /// The round, from 1.
+        round: usize,
+    },
+    /// A move was told that cannot be taken.
+    #[error("{message}")]
+    Move {
+        /// Why, and the way out.
+        message: String,
+    },
+    /// A command of the file cannot be run.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// A reasoning player cannot decide.
+    #[error("{player:?} cannot decide: {cause}")]
+    Mind {
+        /// The player.
+        player: String,
+        /// Why.
+        cause: GameError,
+    },
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Game(#[from] GameError),
+}

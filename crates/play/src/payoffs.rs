@@ -1,0 +1,157 @@
+//! What programs print: the payoffs of a round, a player's action.
+
+use fedbo_objective::Printed;
+use fedbo_space::Point;
+use serde_json::{Map, Value};
+
+use crate::Cause;
+
+/// Characters of a line that a message shows.
+const SHOWN_CHARS: usize = 200;
+
+/// The payoffs that a line says, one a player: a JSON object by name, or numbers in the order of players. `None` where the program says
+/// that a payoff is lost (null, NaN).
+///
+/// # Errors
+/// If the line says nothing of the kind.
+pub(crate) fn payoffs(printed: &Printed, names: &[&str]) -> Result<Vec<Option<f64>>, Cause> {
+    let expected = || {
+        let named: Vec<String> = names.iter().map(|name| format!("{name:?}: ..")).collect();
+        format!(
+            "{{{}}}, or {} numbers in this order",
+            named.join(", "),
+            names.len()
+        )
+    };
+    let found = printed
+        .last_line
+        .as_deref()
+        .and_then(|line| by_name(line, names).or_else(|| in_order(line, names.len())));
+    found.ok_or_else(|| nonsense(printed, expected()))
+}
+
+/// The action that a line says: a JSON object with a value for each parameter.
+///
+/// # Errors
+/// If the line says nothing of the kind.
+pub(crate) fn action(printed: &Printed, names: &[&str]) -> Result<Point, Cause> {
+    let line = printed.last_line.as_deref();
+    let point: Option<Point> = line.and_then(|line| serde_json::from_str(line).ok());
+    point.ok_or_else(|| nonsense(printed, expected_action(names)))
+}
+
+/// An action in words.
+pub(crate) fn expected_action(names: &[&str]) -> String {
+    let named: Vec<String> = names.iter().map(|name| format!("{name:?}: ..")).collect();
+    format!("{{{}}}", named.join(", "))
+}
+
+/// That a program printed something else than what was asked for.
+pub(crate) fn nonsense(printed: &Printed, expected: String) -> Cause {
+    let found = match &printed.last_line {
+        None => "nothing".to_owned(),
+        Some(line) => format!("{:?}", line.chars().take(SHOWN_CHARS).collect::<String>()),
+    };
+    let stderr = match printed.stderr.as_str() {
+        "" => String::new(),
+        text => format!("; its standard error ends: {text}"),
+    };
+    Cause::Nonsense {
+        found,
+        expected,
+        stderr,
+    }
+}
+
+fn by_name(line: &str, names: &[&str]) -> Option<Vec<Option<f64>>> {
+    // Python's json writes NaN and Infinity, which JSON does not have.
+    let plain = line
+        .replace("-Infinity", "null")
+        .replace("Infinity", "null")
+        .replace("NaN", "null");
+    let object: Map<String, Value> = [line, &plain]
+        .iter()
+        .find_map(|text| serde_json::from_str(text).ok())?;
+    if object.len() != names.len() {
+        return None;
+    }
+    let payoff = |name: &&str| match object.get(*name)? {
+        Value::Null => Some(None),
+        value => value.as_f64().map(Some),
+    };
+    names.iter().map(payoff).collect()
+}
+
+fn in_order(line: &str, n: usize) -> Option<Vec<Option<f64>>> {
+    let words: Vec<&str> = line
+        .split([',', ' ', '\t'])
+        .filter(|word| !word.is_empty())
+        .collect();
+    if words.len() != n {
+        return None;
+    }
+    let payoff = |word: &str| {
+        let number: f64 = word.parse().ok()?;
+        Some(number.is_finite().then_some(number))
+    };
+    words.into_iter().map(payoff).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(line: &str) -> Printed {
+        Printed {
+            last_line: (!line.is_empty()).then(|| line.to_owned()),
+            stderr: "Traceback".to_owned(),
+        }
+    }
+
+    #[test]
+    fn payoffs_are_named_or_in_order() {
+        let names = ["shop", "rival"];
+        for line in [
+            r#"{"rival": 2, "shop": 1.5}"#,
+            "1.5 2",
+            "1.5,2.0",
+            "1.5, 2",
+            "1.5\t2",
+        ] {
+            let found = payoffs(&printed(line), &names).unwrap();
+            assert_eq!(found, [Some(1.5), Some(2.0)], "{line}");
+        }
+        for line in [
+            r#"{"rival": null, "shop": 1.5}"#,
+            r#"{"shop": 1.5, "rival": NaN}"#,
+            r#"{"shop": 1.5, "rival": -Infinity}"#,
+            "1.5 nan",
+            "1.5 inf",
+        ] {
+            let found = payoffs(&printed(line), &names).unwrap();
+            assert_eq!(found, [Some(1.5), None], "{line}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_shown_with_what_was_asked_for() {
+        let names = ["shop", "rival"];
+        for line in [
+            "",
+            "1.5",
+            "1 2 3",
+            "one two",
+            r#"{"shop": 1.5}"#,
+            r#"{"shop": 1.5, "rivla": 2}"#,
+            r#"{"shop": 1.5, "rival": "2"}"#,
+            "[1.5, 2]",
+        ] {
+            let message = payoffs(&printed(line), &names).unwrap_err().to_string();
+            for part in [r#""shop": .., "rival": .."#, "2 numbers", "Traceback"] {
+                assert!(message.contains(part), "{line}: {message}");
+            }
+        }
+        let message = action(&printed("0.3"), &["price"]).unwrap_err().to_string();
+        assert!(message.contains(r#"expected {"price": ..}"#), "{message}");
+    }
+}

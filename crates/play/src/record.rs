@@ -1,0 +1,308 @@
+//! The record of a game: what it is, which moves were told, which rounds were played. In a file, or in memory.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fedbo_database::{Failure, Fault, File, Mode};
+use fedbo_space::Point;
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+
+use crate::schema::FORMAT;
+use crate::{Definition, PlayError, PlayedRound};
+
+/// A game's record, open. What is appended is on the disk when the call returns.
+pub struct GameRecord {
+    /// `None` where it is kept in memory.
+    file: Option<File>,
+    path: PathBuf,
+    connection: Mutex<Connection>,
+    definition: Definition,
+}
+
+impl fmt::Debug for GameRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GameRecord {{ {} }}", self.path.display())
+    }
+}
+
+/// What became of a move that was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It is new, and durable now.
+    New,
+    /// The same was told before.
+    Already,
+}
+
+impl GameRecord {
+    /// A record in memory, lost at the end of the process.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn in_memory(definition: Definition) -> Result<Self, PlayError> {
+        let path = PathBuf::from("memory:");
+        let refused = |failure: Failure| in_words(&path, failure);
+        let connection = Connection::open_in_memory().map_err(|error| refused(error.into()))?;
+        FORMAT.lay_out(&connection).map_err(refused)?;
+        Ok(Self {
+            file: None,
+            connection: Mutex::new(connection),
+            definition,
+            path,
+        })
+    }
+
+    /// The record in a file, begun if there is none. It must be of the game that is given.
+    ///
+    /// # Errors
+    /// If the file cannot be used, or holds another game.
+    pub fn open(path: &Path, definition: Definition) -> Result<Self, PlayError> {
+        let (file, connection) = open(path, Mode::Create)?;
+        let mut record = Self {
+            file: Some(file),
+            path: path.to_owned(),
+            connection: Mutex::new(connection),
+            definition,
+        };
+        let text = serde_json::to_string(&record.definition)
+            .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"));
+        let stored = record.write(|tx| {
+            let sql = "INSERT OR IGNORE INTO game (id, definition) VALUES (1, ?)";
+            tx.execute(sql, [&text])?;
+            read_definition(tx)
+        })?;
+        if let Some((key, stored, given)) = record.definition.difference(&stored) {
+            return Err(PlayError::Differs {
+                path: record.path,
+                key,
+                stored,
+                given,
+            });
+        }
+        record.definition = stored;
+        Ok(record)
+    }
+
+    /// The record that a file holds.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn load(path: &Path) -> Result<Self, PlayError> {
+        let (file, connection) = open(path, Mode::Existing)?;
+        let definition = connection
+            .unchecked_transaction()
+            .map_err(Failure::from)
+            .and_then(|tx| read_definition(&tx))
+            .map_err(|failure| in_words(path, failure))?;
+        Ok(Self {
+            file: Some(file),
+            path: path.to_owned(),
+            connection: Mutex::new(connection),
+            definition,
+        })
+    }
+
+    /// What the game is.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// Where the record is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it ends with the process.
+    pub fn is_in_memory(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// The rounds that were played, in order.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn rounds(&self) -> Result<Vec<PlayedRound>, PlayError> {
+        self.read(|tx| {
+            let mut statement = tx.prepare_cached("SELECT played FROM rounds ORDER BY round")?;
+            let texts = statement.query_map([], |row| row.get::<_, String>(0))?;
+            let mut rounds = Vec::new();
+            for text in texts {
+                rounds.push(from_json(&text?, "a round")?);
+            }
+            Ok(rounds)
+        })
+    }
+
+    /// How many rounds were played.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn n_rounds(&self) -> Result<usize, PlayError> {
+        self.read(n_rounds)
+    }
+
+    /// Appends round number `round` (from 0).
+    ///
+    /// # Errors
+    /// [`PlayError::Overtaken`] if it was played already; if it cannot be stored.
+    pub fn append(&self, round: usize, played: &PlayedRound) -> Result<(), PlayError> {
+        let text = serde_json::to_string(played)
+            .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"));
+        let is_next = self.write(|tx| {
+            if n_rounds(tx)? != round {
+                return Ok(false);
+            }
+            let sql = "INSERT INTO rounds (round, played) VALUES (?, ?)";
+            tx.execute(sql, params![as_i64(round), text])?;
+            Ok(true)
+        })?;
+        match is_next {
+            true => Ok(()),
+            false => Err(PlayError::Overtaken {
+                path: self.path.clone(),
+                round: round + 1,
+            }),
+        }
+    }
+
+    /// The move of a player in a round (from 0), if it was told.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn told(&self, round: usize, player: usize) -> Result<Option<Point>, PlayError> {
+        self.read(|tx| told(tx, round, player))
+    }
+
+    /// Keeps a player's move in the next round, which must be `round` (from 0). It must be one of the player's actions.
+    ///
+    /// # Errors
+    /// [`PlayError::Move`] if another move was told, or the round was played meanwhile; if it cannot be stored.
+    pub fn tell(&self, round: usize, player: usize, point: &Point) -> Result<Told, PlayError> {
+        let text = serde_json::to_string(point)
+            .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"));
+        let name = &self.definition.players[player].name;
+        let refused = self.write(|tx| {
+            if let Some(before) = told(tx, round, player)? {
+                return Ok(if before == *point {
+                    Ok(Told::Already)
+                } else {
+                    let before = serde_json::to_string(&before).unwrap_or_default();
+                    Err(format!(
+                        "{name:?} has told its move of round {} already: {before}, which stays",
+                        round + 1
+                    ))
+                });
+            }
+            if n_rounds(tx)? != round {
+                return Ok(Err(format!(
+                    "round {} was played meanwhile; ask for the next one",
+                    round + 1
+                )));
+            }
+            let sql = "INSERT INTO moves (round, player, point) VALUES (?, ?, ?)";
+            tx.execute(sql, params![as_i64(round), as_i64(player), text])?;
+            Ok(Ok(Told::New))
+        })?;
+        refused.map_err(|message| PlayError::Move { message })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        // A transaction that a panic left behind is rolled back by the next one.
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<R>(
+        &self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, PlayError> {
+        self.within(TransactionBehavior::Deferred, act)
+    }
+
+    fn write<R>(
+        &self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, PlayError> {
+        self.within(TransactionBehavior::Immediate, act)
+    }
+
+    fn within<R>(
+        &self,
+        behavior: TransactionBehavior,
+        act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
+    ) -> Result<R, PlayError> {
+        let connection = self.lock();
+        let run = || {
+            let transaction = match &self.file {
+                Some(file) => file.begin(&connection, behavior)?,
+                None => connection.unchecked_transaction()?,
+            };
+            let result = act(&transaction)?;
+            transaction.commit()?;
+            Ok(result)
+        };
+        run().map_err(|failure: Failure| in_words(&self.path, failure))
+    }
+}
+
+fn open(path: &Path, mode: Mode) -> Result<(File, Connection), PlayError> {
+    let located = File::locate(path, mode, &FORMAT);
+    let (file, _) = located.map_err(|fault| of_fault(path, fault))?;
+    let connection = file.open_to_write(mode);
+    let connection = connection.map_err(|failure| in_words(path, failure))?;
+    Ok((file, connection))
+}
+
+fn read_definition(tx: &Transaction<'_>) -> Result<Definition, Failure> {
+    let text: Option<String> = tx
+        .query_row("SELECT definition FROM game", [], |row| row.get(0))
+        .optional()?;
+    let text = text.ok_or_else(|| Failure::Contradiction("it holds no game".to_owned()))?;
+    from_json(&text, "the game")
+}
+
+fn n_rounds(tx: &Transaction<'_>) -> Result<usize, Failure> {
+    let mut statement = tx.prepare_cached("SELECT count(*) FROM rounds")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
+fn told(tx: &Transaction<'_>, round: usize, player: usize) -> Result<Option<Point>, Failure> {
+    let sql = "SELECT point FROM moves WHERE round = ? AND player = ?";
+    let mut statement = tx.prepare_cached(sql)?;
+    let place = params![as_i64(round), as_i64(player)];
+    let text: Option<String> = statement.query_row(place, |row| row.get(0)).optional()?;
+    text.map(|text| from_json(&text, "a move")).transpose()
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T, Failure> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::Contradiction(format!("{what} cannot be read: {error}")))
+}
+
+/// A number as SQLite holds it.
+fn as_i64(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn in_words(path: &Path, failure: Failure) -> PlayError {
+    of_fault(path, failure.into_fault(&FORMAT))
+}
+
+fn of_fault(path: &Path, fault: Fault) -> PlayError {
+    let path = path.to_owned();
+    match fault {
+        Fault::Absent => PlayError::Absent { path },
+        Fault::NotOurs(message) | Fault::Damaged(message) => {
+            PlayError::NotARecord { path, message }
+        }
+        Fault::Version { found, expected } => PlayError::Version {
+            path,
+            found,
+            expected,
+        },
+        Fault::Refused(message) => PlayError::Refused { path, message },
+        Fault::Gone => PlayError::Gone { path },
+    }
+}

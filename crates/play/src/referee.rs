@@ -1,0 +1,493 @@
+//! The referee: asks everybody, has the round played out, and writes it down.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fedbo_games::{Action, Decision, Game, GameError, History, Player, Round};
+use fedbo_objective::{CommandSpec, Failure, Program};
+use fedbo_space::{Parameter, Point};
+use fedbo_streams::{Purpose, Seed};
+use serde_json::{Map, Value};
+
+use crate::course::placeholders;
+use crate::mind::reasoner;
+use crate::payoffs::{action, nonsense, payoffs};
+use crate::{
+    Cause, Course, GameFile, GameRecord, Mover, OnFailure, OnLostPayoffs, PlayError, PlayedRound,
+    Plays, StandIn,
+};
+
+/// Time between two looks for a move that somebody may have told.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Hears how a game goes. Rounds count from 1, players from 0.
+pub trait Watcher {
+    /// The game waits for a player's move.
+    fn awaits(&self, round: usize, player: usize);
+    /// A move that was given here, if one was: asked again and again while the game waits.
+    fn given(&self, player: usize) -> Option<Point>;
+    /// What was given is none of the player's actions.
+    fn refused(&self, player: usize, why: &PlayError);
+    /// A player gave no action, and another one stands in.
+    fn stands_in(&self, round: usize, stand_in: &StandIn);
+    /// A round was played, and is on the disk.
+    fn played(&self, round: usize, played: &PlayedRound);
+}
+
+/// How a run of a game ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It has its rounds.
+    Complete,
+    /// It was asked to stop.
+    Stopped,
+}
+
+/// Plays a game, round by round, and keeps its record.
+///
+/// What reasoning players do is a function of the definition and of the record, so a game that was cut off goes on as it would have
+/// gone on. In a round everybody is asked before anything of it is known to anybody: reasoning players decide, programs are run, moves
+/// are waited for; then the payoffs are played out; then the round is written down as a whole.
+#[derive(Debug)]
+pub struct Referee {
+    record: GameRecord,
+    course: Course,
+    game: Game,
+    minds: Vec<Option<Player>>,
+    history: History,
+    seed: Seed,
+}
+
+/// An action with what it means, and how it came about.
+struct Move {
+    point: Point,
+    seconds: f64,
+    stand_in: Option<StandIn>,
+}
+
+/// Payoffs of which some did not come.
+struct Lost {
+    /// Those that came.
+    paid: Vec<Option<f64>>,
+    cause: Cause,
+}
+
+impl Referee {
+    /// The referee of a game that begins, or goes on with what its record holds.
+    ///
+    /// # Errors
+    /// If the record or a setting cannot be used.
+    pub fn new(record: GameRecord) -> Result<Self, PlayError> {
+        let definition = record.definition().clone();
+        let course = Course::new(definition, record.rounds()?)?;
+        let game = course.game()?;
+        let mut minds = Vec::new();
+        for (player, spec) in course.definition().players.iter().enumerate() {
+            minds.push(match &spec.plays {
+                Plays::Reasoning(mind) => {
+                    let reasoner = reasoner(&game, player, mind, course.definition().seed);
+                    let made = reasoner.and_then(|reasoner| Player::new(&game, player, reasoner));
+                    Some(made.map_err(|cause| PlayError::Mind {
+                        player: spec.name.clone(),
+                        cause,
+                    })?)
+                }
+                Plays::Program | Plays::ByHand => None,
+            });
+        }
+        let mut referee = Self {
+            seed: Seed::new(course.definition().seed),
+            history: History::new(),
+            record,
+            game,
+            minds,
+            course,
+        };
+        for index in 0..referee.course.rounds().len() {
+            let round = referee.round(&referee.course.rounds()[index])?;
+            referee.history.push(&referee.game, round)?;
+        }
+        Ok(referee)
+    }
+
+    /// The game so far.
+    pub fn course(&self) -> &Course {
+        &self.course
+    }
+
+    /// The record.
+    pub fn record(&self) -> &GameRecord {
+        &self.record
+    }
+
+    /// Plays until the game has the file's rounds, or `stop` is set. Every round is on the disk before the next one begins.
+    ///
+    /// # Errors
+    /// If a player or the payoffs fail and the file says that the game stops then, or the record cannot be written.
+    pub fn play(
+        &mut self,
+        file: &GameFile,
+        watcher: &dyn Watcher,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Ended, PlayError> {
+        let spec = file.payoffs.clone().unwrap_or_default();
+        let payoffs = self.program(&spec, stop)?;
+        // Failures in a row: of each player, and of the payoffs.
+        let mut in_a_row = vec![0; self.minds.len() + 1];
+        while self.course.rounds().len() < file.n_rounds {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Ended::Stopped);
+            }
+            match self.play_round(file, &payoffs, &mut in_a_row, watcher, stop)? {
+                Some(played) => watcher.played(self.course.rounds().len(), &played),
+                None => return Ok(Ended::Stopped),
+            }
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// The command that plays out rounds.
+    fn program(&self, spec: &CommandSpec, stop: &Arc<AtomicBool>) -> Result<Program, PlayError> {
+        let players = self.course.definition().players.iter().enumerate();
+        let spaces =
+            players.map(|(i, player)| (player.name.as_str(), self.course.actions(i).space()));
+        let known = placeholders(spaces);
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        Ok(Program::new(spec, &known, Arc::clone(stop))?)
+    }
+
+    /// One round; `None` if it was asked to stop, and then nothing of it is kept but moves that were told.
+    fn play_round(
+        &mut self,
+        file: &GameFile,
+        program: &Program,
+        in_a_row: &mut [usize],
+        watcher: &dyn Watcher,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Option<PlayedRound>, PlayError> {
+        let index = self.course.rounds().len();
+        let mut moves: Vec<Option<Move>> = self.decide()?;
+        // Those whom one waits for come last, when all others have had their say.
+        let (programs, by_hand): (Vec<usize>, Vec<usize>) = (0..moves.len())
+            .filter(|player| moves[*player].is_none())
+            .partition(|player| matches!(file.movers[*player], Mover::Program { .. }));
+        for player in programs.into_iter().chain(by_hand) {
+            let mover = &file.movers[player];
+            let asked = Instant::now();
+            let (point, stand_in) = match self.ask(player, mover, watcher, stop)? {
+                Ok(None) => return Ok(None),
+                Ok(Some(point)) => {
+                    in_a_row[player] = 0;
+                    (point, None)
+                }
+                Err(cause) => {
+                    in_a_row[player] += 1;
+                    let times = in_a_row[player];
+                    let (point, stand_in) = self.stand_in(player, mover, times, file, cause)?;
+                    watcher.stands_in(index + 1, &stand_in);
+                    (point, Some(stand_in))
+                }
+            };
+            moves[player] = Some(Move {
+                point,
+                seconds: asked.elapsed().as_secs_f64(),
+                stand_in,
+            });
+        }
+        let moves: Vec<Move> = moves.into_iter().flatten().collect();
+        let actions: Vec<Point> = moves.iter().map(|each| each.point.clone()).collect();
+        let began = Instant::now();
+        let counter = in_a_row.last_mut();
+        let paid = match self.pay(program, &actions) {
+            Ok(None) => return Ok(None),
+            Ok(Some(paid)) => {
+                if let Some(counter) = counter {
+                    *counter = 0;
+                }
+                (paid, None)
+            }
+            Err(Lost { paid, cause }) => {
+                let times = counter.map_or(1, |counter| {
+                    *counter += 1;
+                    *counter
+                });
+                (paid, Some(self.lose(file, times, cause)?))
+            }
+        };
+        let played = PlayedRound {
+            actions,
+            payoffs: paid.0,
+            move_seconds: moves.iter().map(|each| each.seconds).collect(),
+            payoff_seconds: began.elapsed().as_secs_f64(),
+            stand_ins: moves.into_iter().filter_map(|each| each.stand_in).collect(),
+            lost_because: paid.1,
+        };
+        let round = self.round(&played)?;
+        self.record.append(index, &played)?;
+        self.history.push(&self.game, round)?;
+        self.course.push(played.clone());
+        Ok(Some(played))
+    }
+
+    /// What reasoning players do next, all at the same time.
+    fn decide(&mut self) -> Result<Vec<Option<Move>>, PlayError> {
+        let index = self.course.rounds().len() as u64;
+        let (history, seed) = (&self.history, &self.seed);
+        let decided: Vec<Option<(Result<Decision, GameError>, f64)>> = thread::scope(|scope| {
+            let started: Vec<_> = (0_u64..)
+                .zip(&mut self.minds)
+                .map(|(player, mind)| {
+                    mind.as_mut().map(|mind| {
+                        let mut stream = seed.stream(Purpose::Play, player, index);
+                        scope.spawn(move || {
+                            let began = Instant::now();
+                            let decision = mind.decide(history, &mut stream);
+                            (decision, began.elapsed().as_secs_f64())
+                        })
+                    })
+                })
+                .collect();
+            let joined = started.into_iter().map(|handle| {
+                handle.map(|handle| match handle.join() {
+                    Ok(decided) => decided,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+            });
+            joined.collect()
+        });
+        let mut moves = Vec::with_capacity(decided.len());
+        for (player, decided) in decided.into_iter().enumerate() {
+            let Some((decision, seconds)) = decided else {
+                moves.push(None);
+                continue;
+            };
+            let decision = decision.map_err(|cause| PlayError::Mind {
+                player: self.name(player).to_owned(),
+                cause,
+            })?;
+            let (point, _) = self.course.actions(player).played(decision.action);
+            moves.push(Some(Move {
+                point,
+                seconds,
+                stand_in: None,
+            }));
+        }
+        Ok(moves)
+    }
+
+    /// The move of a player that does not reason here: one that was told already, or one that it gives now. `Ok(None)` if the game is
+    /// to stop, an inner error if no move came.
+    fn ask(
+        &self,
+        player: usize,
+        mover: &Mover,
+        watcher: &dyn Watcher,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Result<Option<Point>, Cause>, PlayError> {
+        let index = self.course.rounds().len();
+        if let Some(told) = self.record.told(index, player)? {
+            return Ok(Ok(Some(self.course.check_move(player, &told)?)));
+        }
+        match mover {
+            Mover::Reasoning => unreachable!("its mind has decided"),
+            Mover::Program { command, .. } => {
+                let program = Program::new(command, &[], Arc::clone(stop))?;
+                let point = match self.run(player, &program) {
+                    Ok(Some(point)) => point,
+                    other => return Ok(other),
+                };
+                self.record.tell(index, player, &point)?;
+                Ok(Ok(Some(point)))
+            }
+            Mover::ByHand { timeout, .. } => self.wait(player, *timeout, watcher, stop),
+        }
+    }
+
+    /// Runs a player's program for its move.
+    fn run(&self, player: usize, program: &Program) -> Result<Option<Point>, Cause> {
+        let state = self.course.state(player).to_string();
+        let environment = [
+            ("FEDBO_PLAYER", self.name(player).to_owned()),
+            ("FEDBO_ROUND", (self.course.rounds().len() + 1).to_string()),
+        ];
+        let Some(printed) = program.print(|_| None, &environment, Some(&state))? else {
+            return Ok(None);
+        };
+        let own = self.course.actions(player);
+        let names: Vec<&str> = own
+            .space()
+            .parameters()
+            .iter()
+            .map(Parameter::name)
+            .collect();
+        let point = action(&printed, &names)?;
+        match self.course.check_move(player, &point) {
+            Ok(point) => Ok(Some(point)),
+            Err(error) => Err(nonsense(&printed, error.to_string())),
+        }
+    }
+
+    /// Waits for a move to be told, here or by another process.
+    fn wait(
+        &self,
+        player: usize,
+        timeout: Option<Duration>,
+        watcher: &dyn Watcher,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Result<Option<Point>, Cause>, PlayError> {
+        let index = self.course.rounds().len();
+        watcher.awaits(index + 1, player);
+        let since = Instant::now();
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Ok(None));
+            }
+            if let Some(point) = watcher.given(player) {
+                match self.course.check_move(player, &point) {
+                    // Another process may have told one in this moment, which stays.
+                    Ok(point) => match self.record.tell(index, player, &point) {
+                        Ok(_) => {}
+                        Err(why @ PlayError::Move { .. }) => watcher.refused(player, &why),
+                        Err(error) => return Err(error),
+                    },
+                    Err(why) => watcher.refused(player, &why),
+                }
+            }
+            if let Some(told) = self.record.told(index, player)? {
+                return Ok(Ok(Some(self.course.check_move(player, &told)?)));
+            }
+            if let Some(timeout) = timeout.filter(|timeout| since.elapsed() >= *timeout) {
+                let seconds = timeout.as_secs_f64();
+                return Ok(Err(Cause::NoMove { seconds }));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// The action that stands in for one that did not come.
+    fn stand_in(
+        &self,
+        player: usize,
+        mover: &Mover,
+        times: usize,
+        file: &GameFile,
+        cause: Cause,
+    ) -> Result<(Point, StandIn), PlayError> {
+        let index = self.course.rounds().len();
+        let name = self.name(player).to_owned();
+        let on_failure = match mover {
+            Mover::Reasoning => OnFailure::Stop,
+            Mover::Program { on_failure, .. } | Mover::ByHand { on_failure, .. } => *on_failure,
+        };
+        if on_failure == OnFailure::Stop {
+            return Err(PlayError::Player {
+                round: index + 1,
+                player: name,
+                cause,
+            });
+        }
+        if times >= file.failures_max {
+            return Err(PlayError::Repeatedly {
+                round: index + 1,
+                what: format!("player {name:?}"),
+                times,
+                cause,
+            });
+        }
+        let last = self.course.rounds().last();
+        let (point, kind) = match (on_failure, last) {
+            (OnFailure::Repeat, Some(last)) => (last.actions[player].clone(), "repeat"),
+            _ => {
+                let mut stream = self.seed.stream(Purpose::Play, player as u64, index as u64);
+                let action = self.game.action_set(player).uniform(&mut stream);
+                (self.course.actions(player).played(action).0, "random")
+            }
+        };
+        let stand_in = StandIn {
+            player,
+            kind: kind.to_owned(),
+            because: cause.to_string(),
+        };
+        Ok((point, stand_in))
+    }
+
+    /// Has a round played out: its payoffs, `None` if the game is to stop, or what of them came and why the rest did not.
+    fn pay(&self, program: &Program, actions: &[Point]) -> Result<Option<Vec<Option<f64>>>, Lost> {
+        let players = &self.course.definition().players;
+        let names: Vec<&str> = players.iter().map(|player| player.name.as_str()).collect();
+        let joint: Map<String, Value> = players
+            .iter()
+            .zip(actions)
+            .map(|(player, point)| (player.name.clone(), serde_json::json!(point)))
+            .collect();
+        let value = |placeholder: &str| {
+            let (name, parameter) = placeholder.split_once('.')?;
+            let player = names.iter().position(|known| *known == name)?;
+            Some(actions[player].get(parameter)?.to_string())
+        };
+        let environment = [
+            ("FEDBO_ACTIONS", Value::Object(joint).to_string()),
+            ("FEDBO_ROUND", (self.course.rounds().len() + 1).to_string()),
+        ];
+        let nothing = vec![None; names.len()];
+        let printed = match program.print(value, &environment, None) {
+            Ok(Some(printed)) => printed,
+            Ok(None) => return Ok(None),
+            Err(failure) => {
+                let (paid, cause) = (nothing, failure.into());
+                return Err(Lost { paid, cause });
+            }
+        };
+        match payoffs(&printed, &names) {
+            Ok(paid) => match paid.iter().position(Option::is_none) {
+                None => Ok(Some(paid)),
+                Some(player) => {
+                    let message = format!("the payoff of {:?} is no finite number", names[player]);
+                    let cause = Failure::Reported { message }.into();
+                    Err(Lost { paid, cause })
+                }
+            },
+            Err(cause) => Err(Lost {
+                paid: nothing,
+                cause,
+            }),
+        }
+    }
+
+    /// Whether a round without its payoffs stands; the reason as it is noted.
+    fn lose(&self, file: &GameFile, times: usize, cause: Cause) -> Result<String, PlayError> {
+        let round = self.course.rounds().len() + 1;
+        match file.on_lost_payoffs {
+            OnLostPayoffs::Stop => Err(PlayError::Payoffs { round, cause }),
+            OnLostPayoffs::GoOn if times >= file.failures_max => Err(PlayError::Repeatedly {
+                round,
+                what: "the payoffs".to_owned(),
+                times,
+                cause,
+            }),
+            OnLostPayoffs::GoOn => Ok(cause.to_string()),
+        }
+    }
+
+    /// A round as reasoning players see it.
+    fn round(&self, played: &PlayedRound) -> Result<Round, PlayError> {
+        let mut actions: Vec<Action> = Vec::with_capacity(played.actions.len());
+        for (player, point) in played.actions.iter().enumerate() {
+            let action = self.course.actions(player).action(point);
+            actions.push(action.map_err(|why| PlayError::NotARecord {
+                path: self.record.path().to_owned(),
+                message: format!("an action of {:?}: {why}", self.name(player)),
+            })?);
+        }
+        Ok(Round {
+            actions,
+            payoffs: played.payoffs.clone(),
+        })
+    }
+
+    fn name(&self, player: usize) -> &str {
+        &self.course.definition().players[player].name
+    }
+}

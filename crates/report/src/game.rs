@@ -1,0 +1,246 @@
+//! Pictures of a repeated game: `payoffs`, what each player gained round by round, and `actions`, what each chose.
+//!
+//! Decides how rounds become pictures. Knows nothing of how players decide: it takes plain data. After Dai 2021 (thesis), Fig. 8.2,
+//! for one game. Start at [`GamePicture`].
+
+mod actions;
+mod dots;
+mod payoffs;
+mod sheet;
+
+use std::path::Path;
+
+use fedbo_space::Kind;
+
+use self::actions::Actions;
+use self::payoffs::Payoffs;
+use crate::error::ReportError;
+use crate::plot::canvas::{Font, register_fonts};
+use crate::plot::render::{Picture, draw_error, write_png, write_svg};
+use crate::plot::style::NAME;
+use crate::study::PlottedValue;
+use crate::study::head::WIDER;
+
+/// Names of the files of the payoffs.
+pub const GAME_PAYOFF_FILES: [&str; 2] = ["payoffs.svg", "payoffs.png"];
+
+/// Names of the files of the actions.
+pub const GAME_ACTION_FILES: [&str; 2] = ["actions.svg", "actions.png"];
+
+/// Magnitude beyond which a number is drawn like the limit: so far an axis can be measured.
+const LARGEST: f64 = 1e300;
+/// Most room for a player's name in the legend, and for its label.
+const NAME_ROOM: f64 = 230.0;
+const LABEL_ROOM: f64 = 190.0;
+
+/// The course of a game, drawn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GamePicture {
+    /// Title above both pictures; empty for none.
+    pub title: String,
+    /// How many rounds, from the first on, were random: as many as were planned, even if the game ended before.
+    pub n_initial: usize,
+    /// The players, in the order of the file.
+    pub players: Vec<PlayerCourse>,
+}
+
+/// What one player did and gained.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlayerCourse {
+    /// Its name, as in the file.
+    pub name: String,
+    /// How it decides: "level 2", "level 0 (gp-mw)", "by hand", "program"; empty for nothing to say.
+    pub label: String,
+    /// Its payoff of each round; none where it was lost. All players have as many.
+    pub payoffs: Vec<Option<f64>>,
+    /// What it chose; the values of each parameter are as many as the payoffs.
+    pub parameters: Vec<ParameterCourse>,
+    /// Whether, in each round, another action stood in for its own, which failed; empty if that never happened.
+    pub substituted: Vec<bool>,
+}
+
+/// What one player chose for one parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParameterCourse {
+    /// The parameter's name.
+    pub name: String,
+    /// What it can be.
+    pub range: Kind,
+    /// Its value in each round.
+    pub values: Vec<PlottedValue>,
+}
+
+impl GamePicture {
+    /// Writes [`GAME_PAYOFF_FILES`] into a folder that exists.
+    ///
+    /// Each round's payoff is a faint dot, and a line is the mean of those after the random rounds; lost payoffs stand in a strip
+    /// below the axis. Players share a panel unless their payoffs differ so much in scale, or lie so far apart, that some would be
+    /// pressed together; then each has a panel of its own. Of very many rounds one in several has dots, as the footnote then says;
+    /// lines and crosses are of all.
+    ///
+    /// # Errors
+    /// [`ReportError::NotFinite`] when a payoff is not finite; [`ReportError::Draw`] when players have different numbers of rounds;
+    /// [`ReportError::Write`] when a file cannot be written.
+    pub fn write_payoffs(&self, folder: &Path) -> Result<(), ReportError> {
+        let payoffs = self.players.iter().flat_map(|player| &player.payoffs);
+        let values = payoffs.flatten().copied();
+        self.write_both(folder, GAME_PAYOFF_FILES, ("payoff", values), || {
+            Payoffs::of(self)
+        })
+    }
+
+    /// Writes [`GAME_ACTION_FILES`] into a folder that exists.
+    ///
+    /// Each parameter of each player has a panel, the first 24 of them; a note says how many are not shown. An action that stood in
+    /// for one that failed is a cross. Of very many rounds one in several has dots, as the footnote then says.
+    ///
+    /// # Errors
+    /// [`ReportError::NotFinite`] when a value is not finite; [`ReportError::Draw`] when a value does not fit its parameter, or
+    /// when there are not as many values as rounds; [`ReportError::Write`] when a file cannot be written.
+    pub fn write_actions(&self, folder: &Path) -> Result<(), ReportError> {
+        let parameters = self.players.iter().flat_map(|player| &player.parameters);
+        let values = parameters.flat_map(|parameter| &parameter.values);
+        let numbers = values.filter_map(|value| match value {
+            PlottedValue::Number(number) => Some(*number),
+            PlottedValue::Choice(_) => None,
+        });
+        self.write_both(folder, GAME_ACTION_FILES, ("action", numbers), || {
+            self.check_values()?;
+            Actions::of(self)
+        })
+    }
+
+    fn write_both<P: Picture>(
+        &self,
+        folder: &Path,
+        files: [&str; 2],
+        (column, numbers): (&'static str, impl Iterator<Item = f64>),
+        picture: impl FnOnce() -> Result<P, String>,
+    ) -> Result<(), ReportError> {
+        let [svg, png] = files.map(|name| folder.join(name));
+        let mut numbers = numbers;
+        if let Some(value) = numbers.find(|number| !number.is_finite()) {
+            return Err(ReportError::NotFinite {
+                path: svg,
+                column,
+                value,
+            });
+        }
+        let picture = register_fonts()
+            .and_then(|()| self.check_lengths())
+            .and_then(|()| picture())
+            .map_err(|message| draw_error(&svg, message))?;
+        write_svg(&picture, &svg)?;
+        write_png(&picture, &png)
+    }
+
+    /// How many rounds were played.
+    fn n_rounds(&self) -> usize {
+        let payoffs = self.players.first().map(|player| &player.payoffs);
+        payoffs.map_or(0, Vec::len)
+    }
+
+    fn check_lengths(&self) -> Result<(), String> {
+        let n_rounds = self.n_rounds();
+        for player in &self.players {
+            let name = &player.name;
+            let n_payoffs = player.payoffs.len();
+            if n_payoffs != n_rounds {
+                return Err(format!(
+                    "the player {name:?} has {n_payoffs} payoffs, and the first player has {n_rounds}"
+                ));
+            }
+            let n_told = player.substituted.len();
+            if n_told != 0 && n_told != n_rounds {
+                return Err(format!(
+                    "of the player {name:?} it is said of {n_told} rounds whether an action was substituted, and there are {n_rounds}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_values(&self) -> Result<(), String> {
+        let n_rounds = self.n_rounds();
+        for player in &self.players {
+            for parameter in &player.parameters {
+                let words = || {
+                    format!(
+                        "the player {:?}, parameter {:?}",
+                        player.name, parameter.name
+                    )
+                };
+                let n_values = parameter.values.len();
+                if n_values != n_rounds {
+                    return Err(format!(
+                        "{}: {n_values} values, and there are {n_rounds} rounds",
+                        words()
+                    ));
+                }
+                let mut values = parameter.values.iter();
+                if let Some(index) = values.position(|value| !parameter.fits(*value)) {
+                    let value = parameter.values[index];
+                    return Err(format!(
+                        "{}: {value:?} of round {} does not fit the parameter",
+                        words(),
+                        index + 1
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How the legend calls each player.
+    fn key_texts(&self) -> Result<Vec<String>, String> {
+        let names = self.short_names(NAME, NAME_ROOM)?;
+        let labelled = |(player, name): (&PlayerCourse, String)| {
+            let label = NAME.shortened(&player.label, LABEL_ROOM / WIDER)?;
+            Ok(match label.as_str() {
+                "" => name,
+                label => format!("{name}: {label}"),
+            })
+        };
+        self.players.iter().zip(names).map(labelled).collect()
+    }
+
+    /// The players' names, none wider than this in any browser.
+    fn short_names(&self, font: Font, width: f64) -> Result<Vec<String>, String> {
+        let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
+        font.shortened_apart(&names, width / WIDER)
+    }
+}
+
+impl PlayerCourse {
+    fn is_substituted(&self, round_idx: usize) -> bool {
+        self.substituted.get(round_idx).copied().unwrap_or(false)
+    }
+}
+
+impl ParameterCourse {
+    /// Whether a value is of the parameter's kind.
+    fn fits(&self, value: PlottedValue) -> bool {
+        match (value, &self.range) {
+            (PlottedValue::Choice(index), Kind::Categorical { choices }) => index < choices.len(),
+            (PlottedValue::Number(_), Kind::Float { .. } | Kind::Int { .. }) => true,
+            _ => false,
+        }
+    }
+}
+
+/// The number of a round, from 1, as its axis has it.
+fn round_number(round_idx: usize) -> f64 {
+    round_idx as f64 + 1.0
+}
+
+fn within_magnitude(value: f64) -> f64 {
+    value.clamp(-LARGEST, LARGEST)
+}
+
+/// A count with its noun.
+fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Marks of single rounds: how large, how pale, and how many of them a file holds.
+
+use std::collections::BTreeSet;
+
+use plotters::backend::DrawingBackend;
+use plotters::style::{Color, RGBColor};
+
+use crate::plot::canvas::Canvas;
+use crate::plot::style::{Marker, WHITE};
+
+/// At most about so many dots are drawn: a file stays at one or two megabytes.
+const N_DOTS_MAX: usize = 20_000;
+/// At most about so many crosses.
+const N_CROSSES_MAX: usize = 4000;
+/// Crosses nearer than this cannot be told apart.
+const CLOSE: f64 = 0.7;
+/// By how much the distance grows until few enough are left, and how far at most.
+const WIDENED: f64 = 1.25;
+const FAR: f64 = 100.0;
+/// Marks of more rounds than this have no white rim.
+const N_RIMMED: usize = 200;
+
+/// The mark of one round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Dot {
+    /// Its place in the picture.
+    pub(super) at: (f64, f64),
+    /// Whose it is.
+    pub(super) player_idx: usize,
+}
+
+/// Of how many rounds one has dots, where each has so many of them: 1 unless there would be too many.
+pub(super) fn rounds_per_dot(n_rounds: usize, n_of_round: usize) -> usize {
+    let n_dots = n_rounds.saturating_mul(n_of_round);
+    n_dots.div_ceil(N_DOTS_MAX).max(1)
+}
+
+/// The rounds that have dots: one of each `every`, at places that follow no period, so that shares and ranges stay as they are.
+pub(super) fn rounds_with_dots(n_rounds: usize, every: usize) -> impl Iterator<Item = usize> {
+    (0..n_rounds).step_by(every).map(move |first| {
+        let n_left = every.min(n_rounds - first);
+        first + scattered(first / every) % n_left
+    })
+}
+
+/// Where in its row, from −0.5 to 0.5, a round's mark stands: rows with many marks look full, without a pattern.
+pub(super) fn spread_of(round_idx: usize) -> f64 {
+    (scattered(round_idx) % 1000) as f64 / 999.0 - 0.5
+}
+
+/// A number that looks random and is always the same (multiply and shift, as in the finalizer of MurmurHash3).
+fn scattered(index: usize) -> usize {
+    let mixed = index.wrapping_add(1).wrapping_mul(0x9E37_79B9);
+    let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA6B);
+    mixed ^ (mixed >> 13)
+}
+
+/// The crosses without those that stand almost on another of the same player, where there are too many.
+///
+/// Crosses are not left out by rounds, as one of a few may matter. The picture is cut into squares of which each keeps its first
+/// cross; the squares are as large as needed.
+pub(super) fn thinned(crosses: Vec<Dot>) -> Vec<Dot> {
+    let mut kept = crosses;
+    let mut cell = CLOSE;
+    while kept.len() > N_CROSSES_MAX && cell < FAR {
+        let mut taken = BTreeSet::new();
+        let square = |length: f64| (length / cell).floor().to_bits();
+        kept.retain(|dot| taken.insert((dot.player_idx, square(dot.at.0), square(dot.at.1))));
+        cell *= WIDENED;
+    }
+    kept
+}
+
+/// Radius of the marks of so many rounds.
+pub(super) fn dot_size(n_rounds: usize, largest: f64) -> f64 {
+    (largest * (60.0 / n_rounds.max(1) as f64).powf(0.3)).clamp(1.0, largest)
+}
+
+/// Draws a disc; with a white rim, which keeps it apart from others, where rounds are few.
+pub(super) fn draw_dot<DB: DrawingBackend>(
+    at: (f64, f64),
+    (size, n_rounds): (f64, usize),
+    color: RGBColor,
+    canvas: &Canvas<'_, DB>,
+) -> Result<(), String> {
+    if n_rounds <= N_RIMMED {
+        canvas.disc(at, size * 1.2, WHITE)?;
+    }
+    canvas.disc(at, size, color)
+}
+
+/// Draws a cross: what failed. Without a rim, as it may be crowded.
+pub(super) fn draw_cross<DB: DrawingBackend>(
+    (x, y): (f64, f64),
+    size: f64,
+    color: RGBColor,
+    canvas: &Canvas<'_, DB>,
+) -> Result<(), String> {
+    let outline = Marker::Cross.outline().into_iter();
+    let corners: Vec<(f64, f64)> = outline
+        .map(|(dx, dy)| (x + dx * size, y + dy * size))
+        .collect();
+    canvas.polygon(&corners, color.mix(1.0))
+}
+
+/// A colour on the way to white: `percent` of it is left. Opaque, so that both kinds of files look the same.
+pub(super) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
+    let mix = |channel: u8| {
+        let mixed = (u16::from(channel) * percent + 255 * (100 - percent)) / 100;
+        u8::try_from(mixed).unwrap_or(u8::MAX)
+    };
+    RGBColor(mix(r), mix(g), mix(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dot(player_idx: usize, x: f64, y: f64) -> Dot {
+        Dot {
+            at: (x, y),
+            player_idx,
+        }
+    }
+
+    #[test]
+    fn one_of_each_few_rounds_has_dots_and_no_period_is_hidden() {
+        assert_eq!((rounds_per_dot(0, 2), rounds_per_dot(10_000, 2)), (1, 1));
+        assert_eq!(
+            (rounds_per_dot(10_001, 2), rounds_per_dot(10_000, 16)),
+            (2, 8)
+        );
+        assert!(rounds_with_dots(9, 1).eq(0..9));
+        for (n_rounds, every) in [(10_000, 2), (9999, 4), (10_001, 7)] {
+            let rounds: Vec<usize> = rounds_with_dots(n_rounds, every).collect();
+            assert_eq!(rounds.len(), n_rounds.div_ceil(every));
+            for (index, round) in rounds.iter().enumerate() {
+                assert!(*round < n_rounds && round / every == index, "{round}");
+            }
+            // A player who does something in every second, third, … round is seen to do so as often as it does.
+            for period in 2..=8 {
+                let n_hits = rounds.iter().filter(|round| **round % period == 0).count();
+                let share = n_hits as f64 / rounds.len() as f64 * period as f64;
+                assert!((share - 1.0).abs() < 0.2, "{every}, {period}: {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn marks_are_spread_over_the_whole_row() {
+        let places = (0..1000).map(spread_of);
+        let mut of_tenths = [0; 10];
+        for place in places {
+            assert!((-0.5..=0.5).contains(&place), "{place}");
+            let tenth = (1..10).filter(|tenth| place + 0.5 >= f64::from(*tenth) / 10.0);
+            of_tenths[tenth.count()] += 1;
+        }
+        assert!(
+            of_tenths.iter().all(|n| (60..=140).contains(n)),
+            "{of_tenths:?}"
+        );
+    }
+
+    #[test]
+    fn only_crosses_of_one_player_in_one_square_are_left_out() {
+        let few = vec![dot(0, 10.0, 10.0), dot(0, 10.1, 10.1), dot(1, 10.1, 10.1)];
+        assert_eq!(thinned(few.clone()), few, "few enough");
+        let many: Vec<Dot> = few.iter().cycle().take(9000).copied().collect();
+        assert_eq!(thinned(many), [few[0], few[2]]);
+    }
+
+    #[test]
+    fn a_hundred_thousand_crosses_become_few_enough_and_still_reach_everywhere() {
+        let dots = (0..100_000_u32).map(|index| {
+            let share = f64::from(index) / 1e5;
+            dot(0, 560.0 * share, 330.0 * (share * 61_803.4).fract())
+        });
+        let dots = thinned(dots.collect());
+        assert!(dots.len() <= N_CROSSES_MAX && dots.len() > N_CROSSES_MAX / 3);
+        for column in 0..28 {
+            let (from, to) = (20.0 * f64::from(column), 20.0 * f64::from(column + 1));
+            let of_column = dots.iter().filter(|dot| (from..to).contains(&dot.at.0));
+            let ys: Vec<f64> = of_column.map(|dot| dot.at.1).collect();
+            let low = ys.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = ys.iter().copied().fold(0.0, f64::max);
+            assert!(
+                low < 15.0 && high > 315.0,
+                "column {column}: {low} to {high}"
+            );
+        }
+    }
+
+    #[test]
+    fn many_rounds_have_smaller_marks() {
+        assert!((dot_size(1, 3.0) - 3.0).abs() < 1e-12 && (dot_size(60, 3.0) - 3.0).abs() < 1e-12);
+        assert!(dot_size(300, 3.0) < 2.0 && dot_size(300, 3.0) > 1.5);
+        assert!((dot_size(10_000, 3.0) - 1.0).abs() < 1e-12);
+    }
+}
