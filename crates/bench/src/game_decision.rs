@@ -7,18 +7,25 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::{Limits, Timing, columns, measure};
 
+/// How many play, and what each may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) n_players: usize,
+    /// Actions of each player.
+    pub(crate) n_actions: usize,
+}
+
 /// Rows for levels 0 to 3 and every number of rounds: with all but the last round seen before, which may take no longer than
-/// `seconds_most` at level 2, and from the record alone. Two players with `n_actions` actions each, the synthetic games' kernel
-/// and their noise.
+/// `seconds_most` (if there is a limit) at level 2, and from the record alone. The synthetic games' kernel and their noise.
 pub(crate) fn rows(
-    n_actions: usize,
+    size: Size,
     rounds: &[usize],
-    seconds_most: f64,
+    seconds_most: Option<f64>,
     limits: &Limits,
 ) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for &n_rounds in rounds {
-        let bench = Bench::new(n_actions, n_rounds)?;
+        let bench = Bench::new(size, n_rounds)?;
         for level in 0..=3 {
             let fresh = bench.player(level)?;
             let mut along = fresh.clone();
@@ -29,10 +36,13 @@ pub(crate) fn rows(
                     Ok(player.decide(&bench.history, stream)?.action)
                 };
                 let (timing, _) = measure(limits, setup, decide)?;
-                let mut row = row(what, level, n_actions, n_rounds, &timing);
-                if level == 2 && what == "one round more" {
-                    row.insert("seconds_most".into(), json!(seconds_most));
-                    row.insert("held".into(), json!(timing.median() <= seconds_most));
+                let mut row = row(what, level, size, n_rounds, &timing);
+                if level == 2
+                    && what == "one round more"
+                    && let Some(most) = seconds_most
+                {
+                    row.insert("seconds_most".into(), json!(most));
+                    row.insert("held".into(), json!(timing.median() <= most));
                 }
                 rows.push(Value::Object(row));
             }
@@ -51,30 +61,34 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(n_actions: usize, n_rounds: usize) -> Result<Self> {
-        let sets = vec![ActionSet::grid(n_actions), ActionSet::grid(n_actions)];
+    fn new(size: Size, n_rounds: usize) -> Result<Self> {
+        let sets = vec![ActionSet::grid(size.n_actions); size.n_players];
         let game = Game::new(sets, 1)?;
-        let basics = [0, 1].map(|player| {
+        let basics = (0..size.n_players).map(|player| {
             let mut basics = Basics::as_in_authors_code(&game, player);
             basics.payoff_model.hyperparameters.noise_variance = 1e-8;
             basics
         });
+        let basics = basics.collect();
         let (mut history, mut before) = (History::new(), History::new());
         let mut stream = Seed::new(1).stream(Purpose::Problem, 0, 0);
         for _ in 0..n_rounds {
             before.clone_from(&history);
-            let actions = [stream.below(n_actions), stream.below(n_actions)].map(Action::Index);
+            let actions = (0..size.n_players).map(|_| Action::Index(stream.below(size.n_actions)));
+            let actions: Vec<Action> = actions.collect();
             let x = game.joint(&actions).unwrap_or_default();
-            let payoff = |shift: f64| Some((9.0 * x[0] + shift).sin() * (7.0 * x[1]).cos());
+            let of_others: f64 = x[1..].iter().map(|each| (7.0 * each).cos()).product();
+            let payoff = |shift: f64| Some((9.0 * x[0] + shift).sin() * of_others);
+            let shifts = (0_u32..).map(|player| 2.0 * f64::from(player));
             let round = Round {
-                payoffs: vec![payoff(0.0), payoff(2.0)],
-                actions: actions.to_vec(),
+                payoffs: shifts.map(payoff).take(size.n_players).collect(),
+                actions,
             };
             history.push(&game, round)?;
         }
         Ok(Self {
             game,
-            basics: basics.to_vec(),
+            basics,
             history,
             before,
         })
@@ -90,15 +104,10 @@ impl Bench {
     }
 }
 
-fn row(
-    what: &str,
-    level: usize,
-    n_actions: usize,
-    t: usize,
-    timing: &Timing,
-) -> Map<String, Value> {
+fn row(what: &str, level: usize, size: Size, t: usize, timing: &Timing) -> Map<String, Value> {
     let mut row = columns(json!({
-        "peer": "fedbo", "what": what, "level": level, "actions": n_actions, "t": t,
+        "peer": "fedbo", "what": what, "level": level, "players": size.n_players,
+        "actions": size.n_actions, "t": t,
     }));
     row.extend(timing.columns());
     row
@@ -115,8 +124,12 @@ mod tests {
             min_reps: 1,
             max_reps: 1,
         };
+        let size = Size {
+            n_players: 2,
+            n_actions: 7,
+        };
         for (seconds_most, held) in [(1e3, true), (0.0, false)] {
-            let rows = rows(7, &[12], seconds_most, &limits).unwrap();
+            let rows = rows(size, &[12], Some(seconds_most), &limits).unwrap();
             let levels: Vec<u64> = rows
                 .iter()
                 .filter_map(|row| row["level"].as_u64())
@@ -131,8 +144,15 @@ mod tests {
     /// Both kinds of rows decide the same.
     #[test]
     fn a_player_that_played_along_decides_as_one_made_anew() {
-        let bench = Bench::new(8, 15).unwrap();
-        for level in 0..=3 {
+        let sizes = [(2, 8), (3, 4)];
+        for ((n_players, n_actions), level) in
+            sizes.into_iter().flat_map(|s| (0..=3).map(move |l| (s, l)))
+        {
+            let size = Size {
+                n_players,
+                n_actions,
+            };
+            let bench = Bench::new(size, 15).unwrap();
             let mut along = bench.player(level).unwrap();
             along.decide(&bench.before, &mut bench.stream(0)).unwrap();
             let along = along.decide(&bench.history, &mut bench.stream(1)).unwrap();

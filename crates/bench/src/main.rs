@@ -157,17 +157,20 @@ enum Bench {
         #[command(flatten)]
         effort: Effort,
     },
-    /// A decision of a player that reasons about another one, two players with as many actions
+    /// A decision of a player that reasons about the others, who have as many actions
     GameDecision {
+        /// Number of players
+        #[arg(long, default_value_t = 2)]
+        players: usize,
         /// Actions of each player
         #[arg(long, default_value_t = 100)]
         actions: usize,
         /// Rounds played before
         #[arg(long, value_delimiter = ',', default_value = "50,150,500")]
         rounds: Vec<usize>,
-        /// Seconds that level 2 may take in the course of a game
-        #[arg(long, default_value_t = 0.02)]
-        most: f64,
+        /// Seconds that level 2 may take in the course of a game; no limit if it is left out
+        #[arg(long)]
+        most: Option<f64>,
         #[command(flatten)]
         effort: Effort,
     },
@@ -314,14 +317,21 @@ fn main() -> Result<()> {
             meta_scaling::rows(&tasks, observations, largest_joint, &effort.limits())?,
         ),
         Bench::GameDecision {
+            players,
             actions,
             rounds,
             most,
             effort,
-        } => (
-            "game_decision",
-            game_decision::rows(actions, &rounds, most, &effort.limits())?,
-        ),
+        } => {
+            let size = game_decision::Size {
+                n_players: players,
+                n_actions: actions,
+            };
+            (
+                "game_decision",
+                game_decision::rows(size, &rounds, most, &effort.limits())?,
+            )
+        }
         Bench::StoppingProblem {
             epochs,
             paths,

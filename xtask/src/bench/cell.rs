@@ -167,8 +167,16 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
     let name = "stopping_problem";
     cells.push(alone(Kind::StoppingProblem, name, &[name]));
     let rounds = if quick { "50,150" } else { "50,150,500" };
-    let decisions = ["game_decision", "--rounds", rounds];
-    cells.push(alone(Kind::GameDecision, "game_decision", &decisions));
+    let name = "game_decision";
+    let decisions = [name, "--rounds", rounds, "--most", "0.02"];
+    cells.push(alone(Kind::GameDecision, name, &decisions));
+    let sizes = [("2", "30"), ("2", "300"), ("3", "21"), ("4", "10")];
+    for (players, actions) in sizes {
+        let name = format!("game_decision/{players}x{actions}");
+        let size = ["--players", players, "--actions", actions];
+        let arguments = [&["game_decision", "--rounds", "150"], size.as_slice()].concat();
+        cells.push(alone(Kind::GameDecision, &name, &arguments));
+    }
     cells.push(alone(Kind::Aggregation, "aggregation", &["aggregation"]));
     cells.push(alone(
         Kind::PrivateRound,

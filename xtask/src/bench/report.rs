@@ -391,9 +391,10 @@ fn stopping_problem(rows: &[&Row]) {
 /// One line a level and number of rounds: the next decision of a player that played along, and that of one made anew.
 fn game_decision(rows: &[&Row]) {
     println!(
-        "\ngame_decision: median wall seconds for one decision of R2-B2, two players with as many actions each"
+        "\ngame_decision: median wall seconds for one decision of R2-B2, players with as many actions each"
     );
     let head = [
+        "players",
         "actions",
         "rounds",
         "level",
@@ -407,7 +408,7 @@ fn game_decision(rows: &[&Row]) {
         .filter(|row| text(row, "what") == "one round more")
     {
         let same = |row: &Row| {
-            ["actions", "t", "level"]
+            ["players", "actions", "t", "level"]
                 .iter()
                 .all(|key| row.get(*key) == along.get(*key))
         };
@@ -422,6 +423,7 @@ fn game_decision(rows: &[&Row]) {
             format!("{} at most: {word}", time(most))
         });
         table.row([
+            shown("players"),
             shown("actions"),
             shown("t"),
             shown("level"),
