@@ -13,24 +13,39 @@ pub enum Metric {
     Best,
     /// Simple regret: distance of the best so far from the known optimum. Smaller is better in either direction.
     Regret,
+    /// The mean of the values after the initial ones, T⁻¹ Σ_t v_t, in the direction of the study: for games, in which every round
+    /// counts.
+    Mean,
+    /// The mean of the regrets after the initial ones, where a row's regret is that of its own round. Smaller is better in either
+    /// direction.
+    #[serde(rename = "mean-regret")]
+    MeanRegret,
 }
 
 impl Metric {
-    /// The metric's value in this row, if the row has one.
+    /// The number of this row that the metric is made of, if the row has one: the metric itself, or what a mean is taken of
+    /// ([`is_mean`](Self::is_mean)).
     #[must_use]
     pub fn of(self, row: &Row) -> Option<f64> {
         match self {
             Self::Best => row.best,
-            Self::Regret => row.regret,
+            Self::Regret | Self::MeanRegret => row.regret,
+            Self::Mean => row.value,
         }
+    }
+
+    /// Whether the metric after an iteration is the mean over iterations 1, 2, … up to it.
+    #[must_use]
+    pub fn is_mean(self) -> bool {
+        matches!(self, Self::Mean | Self::MeanRegret)
     }
 
     /// How much better `arm` is than `control`: positive when it improves on it.
     #[must_use]
     pub fn improvement(self, direction: Direction, arm_minus_control: f64) -> f64 {
         match self {
-            Self::Best => direction.to_maximize(arm_minus_control),
-            Self::Regret => -arm_minus_control,
+            Self::Best | Self::Mean => direction.to_maximize(arm_minus_control),
+            Self::Regret | Self::MeanRegret => -arm_minus_control,
         }
     }
 }
@@ -45,5 +60,23 @@ mod tests {
         assert!(Metric::Best.improvement(Direction::Minimize, 1.0) < 0.0);
         assert!(Metric::Regret.improvement(Direction::Maximize, 1.0) < 0.0);
         assert!(Metric::Regret.improvement(Direction::Minimize, 1.0) < 0.0);
+        assert!(Metric::MeanRegret.improvement(Direction::Maximize, 1.0) < 0.0);
+        assert!(Metric::Mean.improvement(Direction::Maximize, 1.0) > 0.0);
+        assert!(Metric::Mean.improvement(Direction::Minimize, 1.0) < 0.0);
+    }
+
+    #[test]
+    fn names_in_a_summary_stay() {
+        let names = [
+            Metric::Best,
+            Metric::Regret,
+            Metric::Mean,
+            Metric::MeanRegret,
+        ]
+        .map(|metric| serde_json::to_string(&metric).unwrap());
+        assert_eq!(
+            names,
+            ["\"best\"", "\"regret\"", "\"mean\"", "\"mean-regret\""]
+        );
     }
 }

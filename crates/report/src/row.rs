@@ -43,7 +43,8 @@ pub struct Row {
     pub value: Option<f64>,
     /// Best value of this unit so far; none until a trial succeeds.
     pub best: Option<f64>,
-    /// Simple regret after this trial, where the optimum is known.
+    /// Simple regret after this trial, where the optimum is known; of a round of a game the distance of its own payoff from the
+    /// largest.
     pub regret: Option<f64>,
     /// Seconds spent on proposing the query.
     pub ask_seconds: f64,

@@ -116,6 +116,8 @@ fn table(summary: &Summary, form: Form) -> Table {
     let metric = match summary.metric {
         Metric::Best => "final best",
         Metric::Regret => "final regret",
+        Metric::Mean => "mean value",
+        Metric::MeanRegret => "mean regret",
     };
     let mut header = vec!["arm".to_owned(), "n".to_owned(), metric.to_owned()];
     header.extend(

@@ -32,6 +32,19 @@ impl Trace {
             .flatten()
     }
 
+    /// In place of the number of each iteration the mean of the numbers of iterations 1, 2, … up to it; those before have none.
+    fn average(&mut self) {
+        let (mut sum, mut n) = (0.0, 0.0);
+        self.points.retain(|iteration, value| {
+            if *iteration > 0 {
+                sum += *value;
+                n += 1.0;
+                *value = sum / n;
+            }
+            *iteration > 0
+        });
+    }
+
     /// The metric at the unit's end.
     pub(super) fn last(&self) -> Option<f64> {
         self.last_iteration.and_then(|last| self.at(last))
@@ -65,6 +78,9 @@ pub(super) fn traces<'a>(rows: &'a [Row], arm: &str, metric: Metric) -> BTreeMap
         if let Some(value) = metric.of(row) {
             trace.points.insert(row.iteration, value);
         }
+    }
+    if metric.is_mean() {
+        traces.values_mut().for_each(Trace::average);
     }
     traces
 }
@@ -113,6 +129,30 @@ pub(super) mod tests {
         );
         assert_eq!(trace.last(), Some(5.0));
         assert_eq!(trace.last_iteration(), Some(4));
+    }
+
+    /// Values 9 (initial), 2, 5, none, 4 and regrets 1 − v: means by hand.
+    #[test]
+    fn a_mean_is_over_what_came_after_the_initial_rows_whatever_their_order() {
+        let rows = [
+            row("a", "a", 0, 0, Some(9.0)),
+            row("a", "a", 0, 2, Some(5.0)),
+            row("a", "a", 0, 1, Some(2.0)),
+            row("a", "a", 0, 3, None),
+            row("a", "a", 0, 4, Some(4.0)),
+        ];
+        for (metric, means) in [
+            (Metric::Mean, [2.0, 3.5, 3.5, 11.0 / 3.0]),
+            (Metric::MeanRegret, [-1.0, -2.5, -2.5, -8.0 / 3.0]),
+        ] {
+            let traces = traces(&rows, "a", metric);
+            let trace = &traces[&("test", "a", 0)];
+            assert_eq!(trace.at(0), None);
+            for (iteration, mean) in (1..).zip(means) {
+                assert!((trace.at(iteration).unwrap() - mean).abs() < 1e-12);
+            }
+            assert_eq!(trace.last(), trace.at(4));
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod fts_landmine;
 mod fts_synthetic;
 mod fts_vs_meta;
 mod fts_wine;
+mod games;
 mod grid;
 mod jobs;
 mod landmine_fields;
@@ -214,6 +215,27 @@ pub fn catalogue() -> &'static [Experiment] {
             needs_data: false,
             default_runs: bos::policy::DEFAULT_RUNS,
             run: bos::policy::run,
+        },
+        Experiment {
+            name: "games-synthetic",
+            about: "Thesis Fig. 8.2, E.1-E.5: R2-B2 in synthetic games, levels against levels, models, level-0 strategies, wrong beliefs, three agents",
+            needs_data: true,
+            default_runs: games::synthetic::DEFAULT_RUNS,
+            run: games::synthetic::run,
+        },
+        Experiment {
+            name: "games-adversarial",
+            about: "Thesis Table 8.1, Fig. 8.3, E.6, E.8: attack and defence of a classifier of digits, levels against levels",
+            needs_data: false,
+            default_runs: games::adversarial::DEFAULT_RUNS,
+            run: games::adversarial::run,
+        },
+        Experiment {
+            name: "games-predator-prey",
+            about: "Thesis Fig. 8.5: two predators and a prey search for policies, a game of three with 55 dimensions",
+            needs_data: false,
+            default_runs: games::predator_prey::DEFAULT_RUNS,
+            run: games::predator_prey::run,
         },
         Experiment {
             name: "single-party",

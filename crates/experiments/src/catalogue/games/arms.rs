@@ -1,0 +1,160 @@
+//! Who plays at which level, and what each believes of the others.
+
+use fedbo_games::{Basics, Expectation, Game, GameError, Level0Strategy, Reasoner};
+use fedbo_streams::Seed;
+
+/// Makes the players of a game from it and the seed of the run.
+type Seats = dyn Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync;
+
+/// A way to fill the seats of a game.
+pub(super) struct Arm {
+    /// Levels in the order of players, as "2 v 1".
+    pub(super) name: String,
+    /// One reasoner a player.
+    pub(super) seats: Box<Seats>,
+}
+
+impl Arm {
+    /// Any players.
+    pub(super) fn new(
+        name: impl Into<String>,
+        seats: impl Fn(&Game) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::seeded(name, move |game, _| seats(game))
+    }
+
+    /// Any players, who may differ from run to run.
+    pub(super) fn seeded(
+        name: impl Into<String>,
+        seats: impl Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            seats: Box::new(seats),
+        }
+    }
+
+    /// Players at these levels ([`seats`]); its name is [`arm_name`].
+    pub(super) fn levels(
+        levels: &'static [usize],
+        expectation: Expectation,
+        basics: impl Fn(&Game) -> Vec<Basics> + Send + Sync + 'static,
+    ) -> Self {
+        Self::seeded_levels(levels, expectation, move |game, _| basics(game))
+    }
+
+    /// The same, with what players bring differing from run to run.
+    pub(super) fn seeded_levels(
+        levels: &'static [usize],
+        expectation: Expectation,
+        basics: impl Fn(&Game, Seed) -> Vec<Basics> + Send + Sync + 'static,
+    ) -> Self {
+        let name = arm_name(levels, expectation);
+        Self::seeded(name, move |game, seed| {
+            seats(levels, expectation, &basics(game, seed))
+        })
+    }
+
+    /// The first player acts uniformly at random, the others are at level 0: a control.
+    pub(super) fn uniform(basics: impl Fn(&Game) -> Vec<Basics> + Send + Sync + 'static) -> Self {
+        Self::new(UNIFORM, move |game| {
+            let mut basics = basics(game);
+            if let Some(first) = basics.first_mut() {
+                first.level0_strategy = Level0Strategy::RandomSearch;
+            }
+            Ok(basics.into_iter().map(Reasoner::level0).collect())
+        })
+    }
+}
+
+/// The name of [`Arm::uniform`] for two players.
+pub(super) const UNIFORM: &str = "uniform v 0";
+
+/// As in the thesis's legends: "2 v 1", "1 v 0 lite".
+pub(super) fn arm_name(levels: &[usize], expectation: Expectation) -> String {
+    let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
+    let lite = match expectation {
+        Expectation::Lite => " lite",
+        Expectation::Exact | Expectation::Samples(_) => "",
+    };
+    levels.join(" v ") + lite
+}
+
+/// Reasoners at these levels. One at level k believes of the others what is true as far as a level allows: one at a higher level
+/// than k − 1 is believed to be at k − 1. Where nobody is at k − 1 or above, all are believed to be.
+///
+/// So in "2 v 1 v 0" the first knows both, in "2 v 0" it is wrong, and in "1 v 2" the first is.
+///
+/// # Errors
+/// If there are too many beliefs.
+pub(super) fn seats(
+    levels: &[usize],
+    expectation: Expectation,
+    basics: &[Basics],
+) -> Result<Vec<Reasoner>, GameError> {
+    let seat = |player: usize| {
+        let level = levels[player];
+        let below = level.saturating_sub(1);
+        let believed: Vec<usize> = levels.iter().map(|other| below.min(*other)).collect();
+        let mut others = (0..levels.len()).filter(|other| *other != player);
+        if others.any(|other| believed[other] == below) {
+            Reasoner::among(player, level, &believed, basics, expectation)
+        } else {
+            Reasoner::at_level(player, level, basics, expectation)
+        }
+    };
+    (0..levels.len()).map(seat).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_games::{ActionSet, Reasoning};
+
+    use super::*;
+
+    /// Levels that player `player` believes of the others, in their order.
+    fn believed(seats: &[Reasoner], player: usize) -> Vec<usize> {
+        match &seats[player].reasoning {
+            Reasoning::Level0 => Vec::new(),
+            Reasoning::BestResponse { beliefs, .. } => beliefs
+                .iter()
+                .map(|belief| belief.reasoner.level())
+                .collect(),
+        }
+    }
+
+    /// What each believes in the arms of Fig. 8.2, E.2 and E.5, by hand.
+    #[test]
+    fn beliefs_are_true_as_far_as_a_level_allows() {
+        let cases: [(&[usize], &[&[usize]]); 8] = [
+            (&[0, 0], &[&[], &[]]),
+            (&[1, 0], &[&[0], &[]]),
+            (&[3, 2], &[&[2], &[1]]),
+            (&[2, 0], &[&[1], &[]]), // wrong: the other is at 0
+            (&[2, 1, 0], &[&[1, 0], &[0, 0], &[]]),
+            (&[2, 1, 1], &[&[1, 1], &[0, 0], &[0, 0]]),
+            (&[0, 2, 1], &[&[], &[0, 1], &[0, 0]]),
+            (&[1, 2, 1], &[&[0, 0], &[1, 1], &[0, 0]]),
+        ];
+        for (levels, expected) in cases {
+            let sets = vec![ActionSet::grid(3); levels.len()];
+            let game = Game::new(sets, 1).unwrap();
+            let basics: Vec<Basics> = (0..levels.len())
+                .map(|player| Basics::as_in_authors_code(&game, player))
+                .collect();
+            let seats = seats(levels, Expectation::Exact, &basics).unwrap();
+            for (player, level) in levels.iter().enumerate() {
+                assert_eq!(seats[player].level(), *level, "{levels:?}");
+                assert_eq!(believed(&seats, player), expected[player], "{levels:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn arms_are_named_as_in_the_thesis() {
+        let name = |levels: &[usize], how| arm_name(levels, how);
+        assert_eq!(name(&[2, 1], Expectation::Exact), "2 v 1");
+        assert_eq!(name(&[1, 0], Expectation::Lite), "1 v 0 lite");
+        assert_eq!(name(&[0, 2, 1], Expectation::Samples(9)), "0 v 2 v 1");
+    }
+}

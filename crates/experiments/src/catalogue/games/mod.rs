@@ -1,0 +1,272 @@
+//! Repeated games (thesis chapter 8): players who reason at different levels, round by round.
+//!
+//! A [`Plan`] is a declared experiment, a [`Configuration`] a kind of game with its [`Arm`]s, an [`Arena`] one game. A [`Match`] is one
+//! run of one arm; [`Outcome`] is what all of them left.
+
+pub(super) mod adversarial;
+mod arms;
+mod outcome;
+mod play;
+pub(super) mod predator_prey;
+pub(super) mod synthetic;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+use fedbo_games::{Action, Game, PayoffTable};
+use fedbo_report::{
+    Clusters, Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest,
+    check_folder,
+};
+use fedbo_space::Direction;
+use fedbo_streams::{Purpose, Seed};
+
+use self::arms::Arm;
+use self::outcome::Outcome;
+use self::play::Match;
+use super::jobs::{Job, conclude, run_jobs};
+use super::{Finding, Progress, RunOptions};
+use crate::session::Ended;
+use crate::tally::Unit;
+
+/// One game, whose payoffs the experiment knows.
+trait Arena: Send + Sync {
+    /// Action sets and initial rounds.
+    fn game(&self) -> &Game;
+
+    /// What the players get for their actions in a round. What happens by chance depends on `seed`, that of the run, and on the
+    /// round alone, never on the arm: so arms are compared under the same luck.
+    ///
+    /// # Errors
+    /// If there are no payoffs for these actions.
+    fn play(&self, actions: &[Action], seed: Seed, round: usize) -> anyhow::Result<Played>;
+
+    /// The largest payoff that a player can get, where it is known: regret is the distance from it.
+    fn largest(&self, _player: usize) -> Option<f64> {
+        None
+    }
+
+    /// A player's payoffs for all joint actions, where they are a table.
+    fn table(&self, _player: usize) -> Option<&PayoffTable> {
+        None
+    }
+}
+
+/// What came of a round.
+#[derive(Clone, Debug)]
+struct Played {
+    /// What the players are told, one entry a player, with noise.
+    observed: Vec<Option<f64>>,
+    /// The payoffs without noise, or the best that is known of them: the column `value`.
+    payoffs: Vec<f64>,
+    /// What else is worth a column, in the order of the plan's `columns`.
+    cells: Vec<String>,
+}
+
+/// A player whose payoffs are rows of results.
+#[derive(Clone, Debug)]
+struct Shown {
+    /// The `experiment` column. Where a configuration shows several players, each has one of its own, for arms are summarised by it.
+    experiment: String,
+    /// The `agent` column.
+    agent: String,
+    /// Its number, from 0.
+    player: usize,
+    /// Pairs (arm, control) of which differences are taken.
+    pairs: Vec<(String, String)>,
+}
+
+/// A kind of game with the arms that play it.
+struct Configuration {
+    /// Its name in notes; the `experiment` column is that of [`Shown`].
+    name: String,
+    /// Run r plays in number r modulo their number, so that r divided by it is the start.
+    arenas: Vec<Box<dyn Arena>>,
+    /// Rounds after the initial ones.
+    n_rounds: usize,
+    /// Who plays how.
+    arms: Vec<Arm>,
+    /// Whose payoffs are shown.
+    shown: Vec<Shown>,
+    /// Further numbers of a whole match, by name; they are in [`Outcome`].
+    measure: Option<Measure>,
+}
+
+/// What is measured at the end of a match.
+type Measure = Box<dyn Fn(&Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> + Send + Sync>;
+
+/// What is said beside the tables, made of all that was played.
+type Notes = Box<dyn Fn(&[Configuration], &Outcome) -> Vec<String>>;
+
+/// A picture of some configurations, beside that of all of them.
+struct PartPicture {
+    /// Its files are `FILE.svg` and `FILE.png`.
+    file: &'static str,
+    /// Above it.
+    title: String,
+    /// Which `experiment`s, one panel each, in the order of the file.
+    experiments: Vec<String>,
+    /// Which arms; all if empty.
+    arms: Vec<String>,
+}
+
+/// A declared experiment with games.
+struct Plan {
+    /// Its name on the command line.
+    name: &'static str,
+    /// Above the picture.
+    title: String,
+    /// Of the picture's vertical axis.
+    y_label: String,
+    /// [`Metric::MeanRegret`] where the largest payoff is known, else [`Metric::Mean`].
+    metric: Metric,
+    /// Rounds after which arms are compared besides the last.
+    checkpoints: Vec<i64>,
+    /// What counts as one value in standard errors.
+    clusters: Clusters,
+    /// Names of the cells of [`Played`].
+    columns: Vec<String>,
+    /// The kinds of game.
+    configurations: Vec<Configuration>,
+    /// Further pictures.
+    pictures: Vec<PartPicture>,
+    /// What is said beside the tables of a run that came to its end.
+    notes: Notes,
+}
+
+impl Plan {
+    /// Plays all matches, and writes results, summary and pictures.
+    ///
+    /// # Errors
+    /// If the folder cannot be written or a match cannot be played.
+    fn run(
+        self,
+        options: &RunOptions,
+        runs: u32,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Finding> {
+        check_folder(&options.out, options.overwrite)?;
+        let writer = ResultsWriter::create(&options.out, &self.columns, options.overwrite)?;
+        let measures = Mutex::new(BTreeMap::new());
+        let root = Seed::new(options.seed);
+        let mut jobs = Vec::new();
+        for (index, configuration) in self.configurations.iter().enumerate() {
+            for run in 0..runs {
+                for (place, arm) in configuration.arms.iter().enumerate() {
+                    let unit = Unit {
+                        experiment: configuration.name.clone(),
+                        arm: arm.name.clone(),
+                        agent: String::new(),
+                        run,
+                    };
+                    let (measures, columns) = (&measures, &self.columns);
+                    jobs.push(Job::new(unit, move |unit, stop| {
+                        let arena = configuration.arena(unit.run);
+                        let seed = root.child(Purpose::Run, u64::from(unit.run));
+                        let n_rounds = configuration.n_rounds;
+                        let Some(played) = Match::play(arena, arm, n_rounds, seed, stop)? else {
+                            return Ok((Vec::new(), Ended::Interrupted));
+                        };
+                        if let Some(measure) = &configuration.measure {
+                            let found = measure(&played)?.into_iter().collect();
+                            let mut book = measures.lock().unwrap_or_else(PoisonError::into_inner);
+                            book.insert((index, place, unit.run), found);
+                        }
+                        let rows = played.rows(unit, &configuration.shown, columns);
+                        Ok((rows, Ended::Complete))
+                    }));
+                }
+            }
+        }
+        progress.stage(self.name, jobs.len());
+        let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+        drop(jobs);
+        let measures = measures.into_inner();
+        let measures = measures.unwrap_or_else(PoisonError::into_inner);
+        let outcome = Outcome::new(rows, self.metric, measures);
+        let mut notes = Vec::new();
+        if ended == Ended::Complete {
+            notes = (self.notes)(&self.configurations, &outcome);
+            for picture in &self.pictures {
+                self.draw_part(picture, &outcome.rows, options)?;
+            }
+            let files = self.pictures.iter().map(|picture| picture.file);
+            let files: Vec<&str> = files.collect();
+            if !files.is_empty() {
+                let files = files.join(", ");
+                notes.push(format!(
+                    "Further pictures there, as .svg and .png: {files}."
+                ));
+            }
+        }
+        let request = SummaryRequest {
+            experiment: self.name.into(),
+            seed: options.seed,
+            direction: Direction::Maximize,
+            metric: self.metric,
+            checkpoints: self.checkpoints.clone(),
+            pairs: Vec::new(),
+            clusters: self.clusters,
+            private: None,
+            privacy: BTreeMap::new(),
+            wall_seconds: BTreeMap::new(),
+            figure: Some(self.figure(&self.title)),
+        };
+        let pairs_of = |name: &str| {
+            let shown = self.configurations.iter().flat_map(|each| &each.shown);
+            let mut found = shown.filter(|shown| shown.experiment == name);
+            found
+                .next()
+                .map_or_else(Vec::new, |shown| shown.pairs.clone())
+        };
+        let summary = conclude(&outcome.rows, ended, request, pairs_of, &options.out)?;
+        Ok(Finding {
+            summary,
+            ended,
+            notes,
+        })
+    }
+
+    fn figure(&self, title: &str) -> FigureSpec {
+        let n_panels = self.configurations.iter().map(|each| each.shown.len());
+        FigureSpec {
+            title: title.into(),
+            x_label: "round, initial ones not counted".into(),
+            y_label: self.y_label.clone(),
+            scale: Scale::Linear,
+            panel_by: match n_panels.sum::<usize>() {
+                1 => PanelBy::None,
+                _ => PanelBy::Experiment,
+            },
+            shared_y: false,
+            references: Vec::new(),
+        }
+    }
+
+    fn draw_part(
+        &self,
+        picture: &PartPicture,
+        rows: &[Row],
+        options: &RunOptions,
+    ) -> anyhow::Result<()> {
+        let of_part = rows.iter().filter(|row| {
+            let is_arm = picture.arms.is_empty() || picture.arms.contains(&row.arm);
+            is_arm && picture.experiments.contains(&row.experiment)
+        });
+        let of_part: Vec<Row> = of_part.cloned().collect();
+        let figure = Figure::from_rows(&of_part, self.metric, &self.figure(&picture.title));
+        figure.write_svg(&options.out.join(format!("{}.svg", picture.file)))?;
+        figure.write_png(&options.out.join(format!("{}.png", picture.file)))?;
+        Ok(())
+    }
+}
+
+impl Configuration {
+    /// The game of a run.
+    fn arena(&self, run: u32) -> &dyn Arena {
+        self.arenas[run as usize % self.arenas.len()].as_ref()
+    }
+}

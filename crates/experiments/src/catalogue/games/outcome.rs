@@ -1,0 +1,186 @@
+//! What all matches of an experiment left, for the tables beside the summary.
+
+use std::collections::BTreeMap;
+
+use fedbo_report::{Estimate, Metric, Row};
+
+/// Numbers of one match by name.
+pub(super) type Measures = BTreeMap<&'static str, f64>;
+
+/// The column `experiment` and the arm.
+type ArmKey = (String, String);
+
+/// Rows and measures of all matches.
+pub(super) struct Outcome {
+    /// All rows, in the order of the file.
+    pub(super) rows: Vec<Row>,
+    /// By configuration, arm and run.
+    pub(super) measures: BTreeMap<(usize, usize, u32), Measures>,
+    /// The metric's number in rounds 1, 2, … of each run.
+    courses: BTreeMap<ArmKey, BTreeMap<u32, Vec<f64>>>,
+}
+
+impl Outcome {
+    /// Of all rows; of these the metric's number counts in rounds after the initial ones.
+    pub(super) fn new(
+        rows: Vec<Row>,
+        metric: Metric,
+        measures: BTreeMap<(usize, usize, u32), Measures>,
+    ) -> Self {
+        let mut courses: BTreeMap<ArmKey, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.iteration > 0) {
+            let runs = courses
+                .entry((row.experiment.clone(), row.arm.clone()))
+                .or_default();
+            let course = runs.entry(row.run).or_default();
+            course.extend(metric.of(row));
+        }
+        Self {
+            rows,
+            measures,
+            courses,
+        }
+    }
+
+    /// The mean over the first `n_rounds` rounds after the initial ones, in each run of an arm.
+    pub(super) fn means(&self, experiment: &str, arm: &str, n_rounds: usize) -> BTreeMap<u32, f64> {
+        let Some(runs) = self.courses.get(&(experiment.into(), arm.into())) else {
+            return BTreeMap::new();
+        };
+        let mean = |(run, course): (&u32, &Vec<f64>)| {
+            let course = &course[..n_rounds.min(course.len())];
+            (!course.is_empty()).then(|| (*run, course.iter().sum::<f64>() / course.len() as f64))
+        };
+        runs.iter().filter_map(mean).collect()
+    }
+
+    /// A measure in each run of an arm: their places in the plan.
+    pub(super) fn measure(
+        &self,
+        configuration: usize,
+        arm: usize,
+        name: &str,
+    ) -> BTreeMap<u32, f64> {
+        let of_arm = self
+            .measures
+            .range((configuration, arm, 0)..=(configuration, arm, u32::MAX));
+        of_arm
+            .filter_map(|((_, _, run), measures)| Some((*run, *measures.get(name)?)))
+            .collect()
+    }
+}
+
+/// arm − control in the runs that both have.
+pub(super) fn paired(arm: &BTreeMap<u32, f64>, control: &BTreeMap<u32, f64>) -> BTreeMap<u32, f64> {
+    let both = arm
+        .iter()
+        .filter_map(|(run, value)| Some((*run, value - control.get(run)?)));
+    both.collect()
+}
+
+/// Mean and standard error over runs.
+pub(super) fn over_runs(values: &BTreeMap<u32, f64>) -> Option<Estimate> {
+    let values: Vec<f64> = values.values().copied().collect();
+    Estimate::of(&values)
+}
+
+/// Mean and standard error over games, of which runs r, r + n, … play one.
+pub(super) fn over_games(values: &BTreeMap<u32, f64>, n_games: u32) -> Option<Estimate> {
+    let mut games: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+    for (run, value) in values {
+        let (sum, n) = games.entry(run % n_games.max(1)).or_default();
+        *sum += value;
+        *n += 1.0;
+    }
+    let means: Vec<f64> = games.into_values().map(|(sum, n)| sum / n).collect();
+    Estimate::of(&means)
+}
+
+/// "0.482 ± 0.006".
+pub(super) fn shown(estimate: Option<Estimate>) -> String {
+    let text = match estimate {
+        Some(Estimate {
+            mean,
+            standard_error: Some(error),
+            ..
+        }) => format!("{mean:.3} ± {error:.3}"),
+        Some(Estimate { mean, .. }) => format!("{mean:.3}"),
+        None => "–".into(),
+    };
+    text.replace('-', "−")
+}
+
+/// "+0.012 ± 0.006 *", with a star beyond two standard errors of at least three values, as in the verdicts of a summary.
+pub(super) fn shown_difference(estimate: Option<Estimate>) -> String {
+    let text = match estimate {
+        Some(Estimate {
+            mean,
+            standard_error: Some(error),
+            n,
+        }) => {
+            let counts = n >= 3 && mean.abs() > 2.0 * error;
+            let mark = if counts { " *" } else { "" };
+            format!("{mean:+.3} ± {error:.3}{mark}")
+        }
+        Some(Estimate { mean, .. }) => format!("{mean:+.3}"),
+        None => "–".into(),
+    };
+    text.replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(arm: &str, run: u32, iteration: i64, regret: f64) -> Row {
+        Row {
+            experiment: "e".into(),
+            arm: arm.into(),
+            agent: "agent 1".into(),
+            run,
+            iteration,
+            source: "level 0".into(),
+            parameters: Vec::new(),
+            value: Some(1.0 - regret),
+            best: None,
+            regret: Some(regret),
+            ask_seconds: 0.0,
+            status: Row::ok_status(),
+        }
+    }
+
+    /// By hand: runs 0 and 2 play one game, run 1 the other.
+    #[test]
+    fn means_differences_and_errors_are_those_by_hand() {
+        let mut rows = Vec::new();
+        for (run, regret) in [(0, 0.2), (1, 0.4), (2, 0.6)] {
+            rows.push(row("a", run, 0, 9.0)); // initial
+            rows.push(row("a", run, 1, regret));
+            rows.push(row("a", run, 2, 3.0 * regret));
+            rows.push(row("b", run, 1, 0.1));
+        }
+        let outcome = Outcome::new(rows, Metric::MeanRegret, BTreeMap::new());
+        let means = outcome.means("e", "a", 2);
+        for (run, mean) in [(0, 0.4), (1, 0.8), (2, 1.2)] {
+            assert!((means[&run] - mean).abs() < 1e-12);
+        }
+        let first = outcome.means("e", "a", 1);
+        assert!((first[&2] - 0.6).abs() < 1e-12);
+        assert!(outcome.means("e", "c", 2).is_empty());
+        let differences = paired(&first, &outcome.means("e", "b", 2));
+        let by_run = over_runs(&differences).unwrap();
+        assert!((by_run.mean - 0.3).abs() < 1e-12 && by_run.n == 3);
+        // Games: (0.1 + 0.5)/2 = 0.3 and 0.3.
+        let by_game = over_games(&differences, 2).unwrap();
+        assert!((by_game.mean - 0.3).abs() < 1e-12 && by_game.n == 2);
+        assert!(by_game.standard_error.unwrap() < 1e-12);
+        // s² = 0.04, so the error is 0.2/√3 = 0.115.
+        assert_eq!(shown(Some(by_run)), "0.300 ± 0.115");
+        assert_eq!(shown_difference(Some(by_run)), "+0.300 ± 0.115 *");
+        let lower = Estimate {
+            mean: -0.2,
+            ..by_run
+        };
+        assert_eq!(shown_difference(Some(lower)), "−0.200 ± 0.115");
+    }
+}

@@ -1,0 +1,357 @@
+//! Synthetic games on grids (thesis section 8.4.1, appendix E.6.1: Fig. 8.2, E.1 to E.5).
+
+mod measures;
+mod model;
+mod notes;
+mod three_agents;
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use fedbo_games::{Expectation, Game, Level0Strategy, Reasoner};
+use fedbo_report::{Clusters, Metric};
+use fedbo_streams::{Purpose, Seed};
+
+use self::model::{Level0, Model};
+use self::three_agents::Trio;
+use super::arms::{Arm, UNIFORM, arm_name, seats};
+use super::tables::{
+    GridDraws, Kind, N_ACTIONS, N_GAMES, NOISE_STD, TableGame, Values, range, read_authors,
+};
+use super::{Arena, Configuration, PartPicture, Plan, Shown};
+use crate::catalogue::{Finding, Progress, RunOptions};
+
+/// Ten games, five starts each.
+pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 50;
+/// Rounds after the initial one.
+const N_ROUNDS: usize = 150;
+
+/// A wrong belief about the other's level-0 strategy (Fig. E.1).
+const WRONG_LAW: &str = "1 v 0 wrong law";
+/// Levels and expectations of Fig. 8.2.
+const LEVELS: [(&[usize], Expectation); 5] = [
+    (&[0, 0], Expectation::Exact),
+    (&[1, 0], Expectation::Exact),
+    (&[1, 0], Expectation::Lite),
+    (&[2, 1], Expectation::Exact),
+    (&[3, 2], Expectation::Exact),
+];
+/// Agent 1 believes agent 2 at a higher level than it is (Fig. E.2).
+const TOO_HIGH: [&[usize]; 2] = [&[2, 0], &[3, 0]];
+/// The configuration for which the theorems hold.
+const THEOREMS: &str = "general-sum, theorems";
+
+/// Fig. 8.2 and its relatives.
+pub(in crate::catalogue) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<Finding> {
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    let data = options.data.as_deref().context(
+        "games-synthetic needs the data folder that holds r2b2-synthetic/game0_f1.csv (--data DIR)",
+    )?;
+    let plan = Plan {
+        name: "games-synthetic",
+        title: "Mean regret of agent 1, ten games and five starts each".into(),
+        y_label: "mean regret of agent 1".into(),
+        metric: Metric::MeanRegret,
+        checkpoints: vec![50],
+        clusters: Clusters::Units,
+        columns: Vec::new(),
+        configurations: configurations(&read_authors(data)?, Seed::new(options.seed))?,
+        pictures: pictures(),
+        notes: Box::new(notes::notes),
+    };
+    plan.run(options, runs, progress, stop)
+}
+
+fn configurations(authors: &[[Values; 2]], seed: Seed) -> anyhow::Result<Vec<Configuration>> {
+    let mut all = Vec::new();
+    for model in Model::ALL {
+        for kind in Kind::ALL {
+            let mut two = Two::new(name(kind, model.name()), model, Level0::GpMw, true);
+            two.has_wrong_beliefs = model == Model::Authors;
+            all.push(two.configuration(kind, authors)?);
+        }
+    }
+    for level0 in [Level0::RandomSearch, Level0::Exp3] {
+        for kind in Kind::ALL {
+            let two = Two::new(name(kind, level0.name()), Model::Authors, level0, false);
+            all.push(two.configuration(kind, authors)?);
+        }
+    }
+    let fresh = fresh_pairs(seed)?;
+    for model in [Model::Authors, Model::Standardized] {
+        for kind in Kind::ALL {
+            let two = Two::new(name(kind, fresh_name(model)), model, Level0::GpMw, false);
+            all.push(two.configuration(kind, &fresh)?);
+        }
+    }
+    for model in Trio::MODELS {
+        for trio in Trio::ALL {
+            all.push(trio.configuration(model, seed)?);
+        }
+    }
+    all.push(theorems(seed)?);
+    Ok(all)
+}
+
+fn name(kind: Kind, suffix: &str) -> String {
+    format!("{}, {suffix}", kind.name())
+}
+
+fn fresh_name(model: Model) -> &'static str {
+    match model {
+        Model::Standardized => "fresh, standardized",
+        _ => "fresh draws",
+    }
+}
+
+/// Two agents.
+struct Two {
+    name: String,
+    model: Model,
+    level0: Level0,
+    has_uniform: bool,
+    has_wrong_beliefs: bool,
+}
+
+impl Two {
+    fn new(name: String, model: Model, level0: Level0, has_uniform: bool) -> Self {
+        Self {
+            name,
+            model,
+            level0,
+            has_uniform,
+            has_wrong_beliefs: false,
+        }
+    }
+
+    fn configuration(&self, kind: Kind, pairs: &[[Values; 2]]) -> anyhow::Result<Configuration> {
+        let (model, level0) = (self.model, self.level0);
+        let basics = move |game: &Game, seed| model.basics(game, level0, seed);
+        let unseeded = move |game: &Game| model.basics(game, Level0::GpMw, Seed::new(0));
+        let mut arms = Vec::new();
+        if self.has_uniform {
+            arms.push(Arm::uniform(unseeded));
+        }
+        for (levels, expectation) in LEVELS {
+            arms.push(Arm::seeded_levels(levels, expectation, basics));
+        }
+        let mut against = against_base(&LEVELS[1..]);
+        against.extend(further_pairs());
+        if self.has_uniform {
+            against.push(pair(&base(), UNIFORM));
+        }
+        if self.has_wrong_beliefs {
+            arms.push(wrong_law(unseeded));
+            for levels in TOO_HIGH {
+                arms.push(Arm::levels(levels, Expectation::Exact, unseeded));
+            }
+            let one = arm_name(&[1, 0], Expectation::Exact);
+            for arm in &arms[arms.len() - 1 - TOO_HIGH.len()..] {
+                against.push(pair(&arm.name, &base()));
+                against.push(pair(&arm.name, &one));
+            }
+        }
+        let games = pairs.iter().map(|pair| -> anyhow::Result<_> {
+            let game = TableGame::new(kind.payoffs(pair), N_ACTIONS, 1, NOISE_STD)?;
+            Ok(Box::new(game) as Box<dyn Arena>)
+        });
+        Ok(Configuration {
+            name: self.name.clone(),
+            arenas: games.collect::<anyhow::Result<_>>()?,
+            n_rounds: N_ROUNDS,
+            arms,
+            shown: shown(&self.name, "agent 1", against),
+            measure: Some(Box::new(measures::external_regret)),
+        })
+    }
+}
+
+/// Agent 1 at level 1 takes agent 2, which plays GP-MW, for one that acts uniformly at random.
+fn wrong_law(basics: impl Fn(&Game) -> Vec<fedbo_games::Basics> + Send + Sync + 'static) -> Arm {
+    Arm::new(WRONG_LAW, move |game| {
+        let truth = basics(game);
+        let mut believed = truth.clone();
+        believed[1].level0_strategy = Level0Strategy::RandomSearch;
+        let first = Reasoner::at_level(0, 1, &believed, Expectation::Exact)?;
+        let both = seats(&[1, 0], Expectation::Exact, &truth)?;
+        Ok(both
+            .into_iter()
+            .enumerate()
+            .map(|(player, seat)| if player == 0 { first.clone() } else { seat })
+            .collect())
+    })
+}
+
+/// Level 0 against level 0.
+fn base() -> String {
+    arm_name(&[0, 0], Expectation::Exact)
+}
+
+fn pair(arm: &str, control: &str) -> (String, String) {
+    (arm.into(), control.into())
+}
+
+/// Each of these against level 0.
+fn against_base(levels: &[(&[usize], Expectation)]) -> Vec<(String, String)> {
+    let each = levels
+        .iter()
+        .map(|(levels, expectation)| pair(&arm_name(levels, *expectation), &base()));
+    each.collect()
+}
+
+/// What else the thesis compares in Fig. 8.2: Lite with R2-B2, level 2 and 3 with level 1, 3 with 2.
+fn further_pairs() -> Vec<(String, String)> {
+    [
+        ("1 v 0", "1 v 0 lite"),
+        ("2 v 1", "1 v 0"),
+        ("3 v 2", "1 v 0"),
+        ("3 v 2", "2 v 1"),
+    ]
+    .map(|(arm, control)| pair(arm, control))
+    .into()
+}
+
+fn shown(name: &str, agent: &str, pairs: Vec<(String, String)>) -> Vec<Shown> {
+    vec![Shown {
+        experiment: name.into(),
+        agent: agent.into(),
+        player: 0,
+        pairs,
+    }]
+}
+
+/// Ten pairs of functions drawn as the authors drew theirs.
+fn fresh_pairs(seed: Seed) -> anyhow::Result<Vec<[Values; 2]>> {
+    let draws = GridDraws::new(N_ACTIONS, 2)?;
+    let unit = |game: usize, agent| {
+        let mut stream = seed.stream(Purpose::Problem, game as u64, agent);
+        draws.unit(&mut stream)
+    };
+    Ok((0..N_GAMES)
+        .map(|game| [unit(game, 0), unit(game, 1)])
+        .collect())
+}
+
+/// Games for which Theorems 8.1 to 8.3 hold as they stand: draws that are not moved, known hyperparameters and noise, the
+/// theorem's widths and rate, no initial round.
+fn theorems(seed: Seed) -> anyhow::Result<Configuration> {
+    let draws = GridDraws::new(N_ACTIONS, 2)?;
+    let mut arenas: Vec<Box<dyn Arena>> = Vec::new();
+    for game in 0..N_GAMES {
+        let mut payoffs = Vec::with_capacity(2);
+        for agent in 5..7 {
+            let mut stream = seed.stream(Purpose::Problem, game as u64, agent);
+            let drawn = draws.draw(&mut stream);
+            let values: Values = drawn.iter().map(|f| f / model::RANGE).collect();
+            let (low, high) = range(&values);
+            anyhow::ensure!(low >= -0.5 && high <= 0.5, "a draw from {low} to {high}");
+            payoffs.push(values);
+        }
+        let noise_std = model::THEOREMS_NOISE_STD;
+        arenas.push(Box::new(TableGame::new(payoffs, N_ACTIONS, 0, noise_std)?));
+    }
+    let basics = |game: &Game| Model::Theorems.basics(game, Level0::GpMw, Seed::new(0));
+    let arms = LEVELS.map(|(levels, expectation)| Arm::levels(levels, expectation, basics));
+    Ok(Configuration {
+        name: THEOREMS.into(),
+        arenas,
+        n_rounds: N_ROUNDS,
+        arms: arms.into(),
+        shown: shown(THEOREMS, "agent 1", against_base(&LEVELS[1..])),
+        measure: Some(Box::new(measures::regret_and_bound)),
+    })
+}
+
+/// One picture a figure of the thesis.
+fn pictures() -> Vec<PartPicture> {
+    let of = |suffix: &str| Kind::ALL.map(|kind| name(kind, suffix));
+    let main: Vec<String> = LEVELS
+        .iter()
+        .map(|(levels, expectation)| arm_name(levels, *expectation))
+        .collect();
+    let uniform: Vec<String> = [UNIFORM.to_owned()]
+        .into_iter()
+        .chain(main.clone())
+        .collect();
+    let wrong = ["0 v 0", "1 v 0", WRONG_LAW, "2 v 0", "3 v 0"].map(String::from);
+    let picture = |file, title: &str, experiments: Vec<String>, arms: &[String]| PartPicture {
+        file,
+        title: title.into(),
+        experiments,
+        arms: arms.to_vec(),
+    };
+    let models = Model::ALL.map(|model| of(model.name())).concat();
+    let level0 = [Level0::RandomSearch, Level0::Exp3].map(|level0| of(level0.name()));
+    let fresh = [Model::Authors, Model::Standardized].map(|model| of(fresh_name(model)));
+    let three = Trio::MODELS.map(|model| Trio::ALL.map(|trio| trio.name(model)));
+    vec![
+        picture(
+            "levels",
+            "Levels of agent 1 v levels of agent 2, three models of the payoffs (Fig. 8.2)",
+            models,
+            &uniform,
+        ),
+        picture(
+            "wrong-beliefs",
+            "Agent 1 is wrong about agent 2, which is at level 0 (Fig. E.1, E.2)",
+            of(Model::Authors.name()).into(),
+            &wrong,
+        ),
+        picture(
+            "level-0-strategies",
+            "Random search and EXP3 at level 0 (Fig. E.3, E.4)",
+            level0.concat(),
+            &main,
+        ),
+        picture("fresh-draws", "Ten other games", fresh.concat(), &main),
+        picture(
+            "three-agents",
+            "Three agents (Fig. E.5)",
+            three.concat(),
+            &[],
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::{over_games, paired};
+    use super::super::play::Match;
+    use super::*;
+
+    /// Thesis section 8.4.1 on ten games of our own: level 2 against 1 has less regret than level 0 against 0 in all three kinds of
+    /// game, by more than two standard errors over games, with payoffs standardized and the true noise.
+    #[test]
+    fn one_level_above_the_other_is_better_than_level_0() {
+        let pairs = fresh_pairs(Seed::new(11)).unwrap();
+        let stop = AtomicBool::new(false);
+        for kind in Kind::ALL {
+            let two = Two::new("test".into(), Model::Standardized, Level0::GpMw, false);
+            let configuration = two.configuration(kind, &pairs).unwrap();
+            let regrets = |name: &str| {
+                let mut arms = configuration.arms.iter();
+                let arm = arms.find(|arm| arm.name == name).unwrap();
+                let of_run = |run: u32| {
+                    let arena = configuration.arena(run);
+                    let seed = Seed::new(7).child(Purpose::Run, u64::from(run));
+                    let played = Match::play(arena, arm, N_ROUNDS, seed, &stop);
+                    let played = played.unwrap().unwrap();
+                    let payoffs = played.after_initial().map(|(_, each)| each.payoffs[0]);
+                    (run, 1.0 - payoffs.sum::<f64>() / N_ROUNDS as f64)
+                };
+                (0..10).map(of_run).collect()
+            };
+            let difference = paired(&regrets("2 v 1"), &regrets("0 v 0"));
+            let estimate = over_games(&difference, 10).unwrap();
+            assert!(
+                estimate.mean < -2.0 * estimate.standard_error.unwrap(),
+                "{}: {estimate:?}",
+                kind.name()
+            );
+        }
+    }
+}

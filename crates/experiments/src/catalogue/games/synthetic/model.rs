@@ -1,0 +1,117 @@
+//! What agents know of their payoffs, and what they do at level 0.
+
+use fedbo_games::{
+    Basics, Exp3Settings, Game, GpMwSettings, Level0Strategy, MwRate, Repeats, Ucb, UcbWidth,
+};
+use fedbo_gp::{Family, Kernel};
+use fedbo_streams::{Purpose, Seed};
+
+use super::super::tables::{LENGTHSCALE, NOISE_STD};
+use super::N_ROUNDS;
+
+/// By what draws are divided so that payoffs lie in [−½, ½]: 4.5 deviations on either side.
+pub(super) const RANGE: f64 = 9.0;
+/// Noise where the theorems hold: a quarter of the payoffs' deviation of 1/9.
+pub(super) const THEOREMS_NOISE_STD: f64 = 0.25 / RANGE;
+/// δ of the theorems.
+pub(super) const FAILURE_PROB: f64 = 0.1;
+
+/// What agents take for the process of their payoffs; kernel and length scale are those of the draws in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Model {
+    /// Noise variance 1, payoffs raw, deviations with noise.
+    Authors,
+    /// The same with the true noise variance, 1e-8.
+    TrueNoise,
+    /// The true noise, payoffs standardized, deviations of the payoff function alone.
+    Standardized,
+    /// Known hyperparameters, β_t of Theorem 8.1, η for the number of rounds.
+    Theorems,
+}
+
+impl Model {
+    /// Those of the authors' games.
+    pub(super) const ALL: [Self; 3] = [Self::Authors, Self::TrueNoise, Self::Standardized];
+
+    /// In names of configurations.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Authors => "authors' code",
+            Self::TrueNoise => "true noise",
+            Self::Standardized => "standardized",
+            Self::Theorems => "theorems",
+        }
+    }
+
+    /// What each player of a game brings; the features of EXP3 depend on the run's seed.
+    pub(super) fn basics(self, game: &Game, level0: Level0, seed: Seed) -> Vec<Basics> {
+        let of = |player| {
+            let mut basics = Basics::as_in_authors_code(game, player);
+            self.set(&mut basics, game);
+            match level0 {
+                Level0::GpMw => {}
+                Level0::RandomSearch => basics.level0_strategy = Level0Strategy::RandomSearch,
+                Level0::Exp3 => {
+                    let mut stream = seed.stream(Purpose::SharedFeatures, player as u64, 0);
+                    let drawn = u64::from(stream.bits());
+                    let dim = game.action_set(player).dim();
+                    let settings = Exp3Settings::as_in_authors_code(LENGTHSCALE, dim, drawn);
+                    basics.level0_strategy = Level0Strategy::Exp3(settings);
+                }
+            }
+            basics
+        };
+        (0..game.n_players()).map(of).collect()
+    }
+
+    fn set(self, basics: &mut Basics, game: &Game) {
+        let model = &mut basics.payoff_model;
+        match self {
+            Self::Authors => {}
+            Self::TrueNoise => model.hyperparameters.noise_variance = NOISE_STD * NOISE_STD,
+            Self::Standardized => {
+                model.hyperparameters.noise_variance = NOISE_STD * NOISE_STD;
+                model.standardize = true;
+                basics.ucb.with_noise = false;
+            }
+            Self::Theorems => {
+                let variance = RANGE.powi(-2);
+                let family = Family::SquaredExponential;
+                let kernel = Kernel::isotropic(family, game.dim(), LENGTHSCALE, variance);
+                model.hyperparameters.kernel =
+                    kernel.unwrap_or_else(|error| unreachable!("a positive variance: {error}"));
+                model.hyperparameters.noise_variance = THEOREMS_NOISE_STD * THEOREMS_NOISE_STD;
+                model.repeats = Repeats::Kept;
+                basics.ucb = Ucb::new(UcbWidth::Theorem {
+                    failure_prob: FAILURE_PROB,
+                });
+                basics.level0_strategy = Level0Strategy::GpMw(GpMwSettings {
+                    mw_rate: MwRate::Horizon(N_ROUNDS),
+                    payoff_bounds: Some((-0.5, 0.5)),
+                });
+            }
+        }
+    }
+}
+
+/// What agents do at level 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level0 {
+    /// Multiplicative weights.
+    GpMw,
+    /// Uniformly at random.
+    RandomSearch,
+    /// As in the authors' code.
+    Exp3,
+}
+
+impl Level0 {
+    /// In names of configurations.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::GpMw => "GP-MW",
+            Self::RandomSearch => "random search",
+            Self::Exp3 => "EXP3",
+        }
+    }
+}
