@@ -56,7 +56,7 @@ impl GameDisplay {
                 let width: usize = space.parameters().iter().map(width).sum();
                 let name = shown(&spec.name).into_owned();
                 Shown {
-                    actions: Some(width.clamp(name.chars().count(), ACTION_CHARS)),
+                    actions: Some(width.max(name.chars().count()).min(ACTION_CHARS)),
                     is_random_first: matches!(spec.plays, Plays::Reasoning(_)),
                     name,
                     space,
@@ -87,7 +87,7 @@ impl GameDisplay {
             let name = &player.name;
             match player.actions {
                 Some(width) => {
-                    line += &format!("  {}", left(name, width));
+                    line += &format!("  {}", left(&cut(name, width), width));
                     line += &right("payoff", PAYOFF_CHARS);
                 }
                 None => line += &right(&cut(name, PAYOFF_CHARS - 1), PAYOFF_CHARS + 2),
@@ -103,7 +103,7 @@ impl GameDisplay {
         let after = rounds.get(self.n_initial..).unwrap_or_default();
         for (index, player) in self.players.iter().enumerate() {
             let payoff = match played.payoffs[index] {
-                Some(payoff) => text::number(payoff),
+                Some(payoff) => payoff_text(payoff),
                 None => "lost".to_owned(),
             };
             match player.actions {
@@ -113,7 +113,7 @@ impl GameDisplay {
                 }
                 None => line += &right(&payoff, PAYOFF_CHARS + 2),
             }
-            let mean = mean(after, index).map_or_else(|| "-".to_owned(), text::number);
+            let mean = mean(after, index).map_or_else(|| "-".to_owned(), payoff_text);
             line += &right(&mean, PAYOFF_CHARS);
         }
         if number <= self.n_initial && self.players.iter().any(|player| player.is_random_first) {
@@ -154,7 +154,8 @@ impl Watcher for GameDisplay {
         console::note(&match self.listen() {
             true => format!("round {round} of {n_rounds}, {name}: your move? {example}"),
             false => format!(
-                "round {round} of {n_rounds} waits for {name}: fedbo game tell {word} {name} {example}"
+                "round {round} of {n_rounds} waits for {name}: fedbo game tell {word} {} {example}",
+                text::quoted(name)
             ),
         });
     }
@@ -257,6 +258,11 @@ fn cut(text: &str, width: usize) -> String {
     }
     let kept: String = text.chars().take(width.saturating_sub(1)).collect();
     kept + "…"
+}
+
+/// A payoff; nobody earns a negative nothing.
+fn payoff_text(value: f64) -> String {
+    text::number(value + 0.0)
 }
 
 fn left(text: &str, width: usize) -> String {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedbo_objective::{CommandObjective, CommandSpec};
-use fedbo_space::Space;
+use fedbo_objective::{CommandSpec, Program};
+use fedbo_space::{Parameter, Space};
 
 use super::check::Check;
 use super::toml_file::{FileError, spelled};
@@ -59,6 +59,21 @@ impl Check<'_> {
         given: CommandKeys<'_>,
         space: &Space,
     ) -> Result<CommandSpec, FileError> {
+        let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
+        self.program(table, owner, given, &names)
+    }
+
+    /// The same for a command whose placeholders are these.
+    ///
+    /// # Errors
+    /// As for [`Check::command`].
+    pub fn program(
+        &self,
+        table: &[&str],
+        owner: &str,
+        given: CommandKeys<'_>,
+        placeholders: &[&str],
+    ) -> Result<CommandSpec, FileError> {
         let at = |key| [table, &[key]].concat();
         let timeout = self.timeout(&at("timeout_s"), given.timeout_s)?;
         let folder = self.file.folder();
@@ -68,7 +83,7 @@ impl Check<'_> {
             directory: Some(directory.unwrap_or_else(|| folder.to_owned())),
             timeout,
         };
-        let checked = CommandObjective::new(&spec, space, Arc::new(AtomicBool::new(false)));
+        let checked = Program::new(&spec, placeholders, Arc::new(AtomicBool::new(false)));
         checked.map(|_| spec).map_err(|error| {
             let text = error.to_string();
             let text = text.strip_prefix("objective.").unwrap_or(&text);

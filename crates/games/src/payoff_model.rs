@@ -11,6 +11,9 @@ use crate::{Game, GameError, Ucb};
 /// Numbers that are kept for the joint actions of a game at most (128 MiB); beyond, they are computed when they are needed.
 const MOST_KEPT: usize = 1 << 24;
 
+/// Payoffs, in steps between two fits, from which on the steps double.
+const FITS_A_DOUBLING: usize = 40;
+
 /// Joint actions whose bounds are computed together.
 const BLOCK: usize = 4096;
 
@@ -39,12 +42,24 @@ pub enum Repeats {
 /// Hyperparameters by maximum evidence, noise included, each time from the first ones and random starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learning {
-    /// After every so many payoffs; 10 in the experiments of thesis appendix E.6.2.1.
+    /// After every so many payoffs; 10 in the experiments of thesis appendix E.6.2.1. From 40 times as many payoffs on, after twice as
+    /// many, and so on with each doubling: a fit costs the cube of their number.
     pub every: usize,
     /// The fit.
     pub options: FitOptions,
     /// Its random starts.
     pub seed: u64,
+}
+
+impl Learning {
+    /// Whether hyperparameters are learned after so many payoffs.
+    fn is_due(&self, n_observed: usize) -> bool {
+        let mut step = self.every;
+        while n_observed / FITS_A_DOUBLING >= step {
+            step *= 2;
+        }
+        n_observed.is_multiple_of(step)
+    }
 }
 
 /// A player's payoffs so far, and the process conditioned on them.
@@ -179,7 +194,7 @@ impl PayoffModel {
         let Some(learning) = &self.settings.learning else {
             return Ok(false);
         };
-        if !self.n_observed.is_multiple_of(learning.every) || y.len() < 2 {
+        if !learning.is_due(self.n_observed) || y.len() < 2 {
             return Ok(false);
         }
         let seed = Seed::new(learning.seed);
@@ -270,5 +285,26 @@ impl PayoffModel {
     /// β_t^{1/2} for this player.
     pub(crate) fn factor(&self, game: &Game, ucb: &Ucb, t: usize, of: BoundOf) -> f64 {
         ucb.factor(game, self.player, t, of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fits_grow_rarer_as_payoffs_grow_many() {
+        let learning = Learning {
+            every: 10,
+            options: FitOptions::default(),
+            seed: 0,
+        };
+        let due: Vec<usize> = (1..=1700).filter(|n| learning.is_due(*n)).collect();
+        let early: Vec<usize> = (1..=40).map(|k| 10 * k).collect();
+        assert_eq!(due[..40], early);
+        assert_eq!(due[40..42], [420, 440]);
+        let gaps: Vec<usize> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.is_sorted(), "{gaps:?}");
+        assert_eq!((due.len(), gaps.last()), (81, Some(&80)));
     }
 }

@@ -131,7 +131,7 @@ impl Course {
         let space: Map<String, Value> = own
             .space
             .iter()
-            .map(|(name, spec)| (name.clone(), json!(spec)))
+            .map(|(name, spec)| (name.clone(), without_nulls(json!(spec))))
             .collect();
         let rounds: Vec<Value> = (1..)
             .zip(&self.rounds)
@@ -162,6 +162,14 @@ impl Course {
             .collect();
         json!({ "round": number, "actions": actions, "payoffs": payoffs })
     }
+}
+
+/// An object without the keys that say nothing.
+fn without_nulls(mut value: Value) -> Value {
+    if let Value::Object(object) = &mut value {
+        object.retain(|_, each| !each.is_null());
+    }
+    value
 }
 
 /// The names that may stand in braces in the command of the payoffs: PLAYER.PARAMETER.

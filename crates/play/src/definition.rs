@@ -117,6 +117,22 @@ impl Level0Spec {
             Self::Exp3 { .. } => "exp3",
         }
     }
+
+    /// All of it, in a few words.
+    fn shown(&self) -> String {
+        match self {
+            Self::Random => self.name().to_owned(),
+            Self::Fixed(weights) => json(weights),
+            Self::GpMw { range } | Self::Exp3 { range } => {
+                format!(
+                    "{} with payoffs from {} to {}",
+                    self.name(),
+                    range.0,
+                    range.1
+                )
+            }
+        }
+    }
 }
 
 /// A model of a player's payoffs over joint actions.
@@ -148,6 +164,17 @@ impl ModelSpec {
             Family::Matern52 => "matern-5/2",
             Family::Matern32 => "matern-3/2",
             Family::SquaredExponential => "squared-exponential",
+        }
+    }
+
+    /// Where its hyperparameters come from.
+    fn shown(&self) -> String {
+        match &self.given {
+            None => "learned".to_owned(),
+            Some((lengthscales, outputscale, noise)) => format!(
+                "length scales {}, signal variance {outputscale}, noise variance {noise}",
+                json(lengthscales)
+            ),
         }
     }
 }
@@ -182,39 +209,204 @@ impl Definition {
 
     /// What the stored definition says otherwise than this one, if it does: the key, what is stored, what this one says.
     pub fn difference(&self, stored: &Self) -> Option<(String, String, String)> {
-        let (own, theirs) = (self.keys(), stored.keys());
-        if own.len() != theirs.len() {
-            let names = |definition: &Self| {
-                let names: Vec<&str> = definition.players.iter().map(|p| p.name.as_str()).collect();
-                names.join(", ")
-            };
-            return Some(("the players".to_owned(), names(stored), names(self)));
-        }
-        let pairs = theirs.into_iter().zip(own);
-        pairs
-            .filter(|(stored, new)| stored != new)
-            .map(|((key, stored), (_, new))| (key, stored, new))
-            .next()
+        // Keys of a part stand behind the one that says which parts there are: up to the first difference they are the same.
+        let pairs = stored.keys().into_iter().zip(self.keys());
+        let differing = pairs.map(|((key, stored), (_, given))| (key, stored, given));
+        let first = differing
+            .into_iter()
+            .find(|(_, stored, given)| stored != given);
+        first.or_else(|| {
+            let whole = || ("[game]".to_owned(), json(stored), json(self));
+            (self != stored).then(whole)
+        })
     }
 
     /// What it says, key by key as they stand in a file.
     fn keys(&self) -> Vec<(String, String)> {
+        let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
         let mut keys = vec![
-            ("game.name".to_owned(), self.name.clone()),
+            ("game.name".to_owned(), json(&self.name)),
             ("game.seed".to_owned(), self.seed.to_string()),
             ("game.initial".to_owned(), self.n_initial.to_string()),
+            ("players".to_owned(), names.join(", ")),
         ];
         for player in &self.players {
-            let at = format!("[players.{}]", player.name);
-            keys.push((format!("{at} space"), json(&player.space)));
-            keys.push((format!("{at} grid"), json(&player.grid)));
-            keys.push((at, json(&player.plays)));
+            let at = format!("players.{}", player.name);
+            let parameters: Vec<&str> =
+                player.space.iter().map(|(name, _)| name.as_str()).collect();
+            keys.push((format!("{at}.space"), parameters.join(", ")));
+            for (name, spec) in &player.space {
+                keys.push((format!("{at}.space.{name}"), json_of_given(spec)));
+            }
+            let grid = player
+                .grid
+                .map_or_else(|| "nothing".to_owned(), |grid| grid.to_string());
+            keys.push((format!("{at}.grid"), grid));
+            match &player.plays {
+                Plays::Reasoning(mind) => mind.keys(&at, &names, &mut keys),
+                Plays::Program => {
+                    keys.push((format!("{at}.level"), "nothing, but command".to_owned()))
+                }
+                Plays::ByHand => {
+                    keys.push((format!("{at}.level"), "nothing, but by_hand".to_owned()))
+                }
+            }
         }
         keys
+    }
+}
+
+impl MindSpec {
+    /// What it says, key by key; `at` is where it stands.
+    fn keys(&self, at: &str, names: &[&str], keys: &mut Vec<(String, String)>) {
+        let mut push = |key: &str, value| keys.push((format!("{at}.{key}"), value));
+        push("level", self.level().to_string());
+        push("level0", self.level0.shown());
+        push("ucb_multiplier", self.ucb_multiplier.to_string());
+        push("surrogate.kernel", json(&self.model.kernel));
+        push("surrogate.standardize", self.model.standardize.to_string());
+        push("surrogate", self.model.shown());
+        let Reasoning::Response { samples, believes } = &self.reasoning else {
+            return;
+        };
+        let expectation = match samples {
+            0 => "exact".to_owned(),
+            1 => "lite".to_owned(),
+            n => n.to_string(),
+        };
+        push("expectation", expectation);
+        for (other, mind) in believes {
+            let name = names.get(*other).copied().unwrap_or_default();
+            mind.keys(&format!("{at}.believes.{name}"), names, keys);
+        }
     }
 }
 
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value)
         .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
+}
+
+/// The same without what is not given.
+fn json_of_given<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::Object(mut map)) => {
+            map.retain(|_, value| !value.is_null());
+            json(&map)
+        }
+        _ => json(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition() -> Definition {
+        let model = || ModelSpec {
+            kernel: "matern-5/2".to_owned(),
+            standardize: true,
+            given: None,
+        };
+        let level0 = || MindSpec {
+            level0: Level0Spec::Random,
+            model: model(),
+            ucb_multiplier: 4.0,
+            reasoning: Reasoning::Level0,
+        };
+        let player = |name: &str, plays| PlayerSpec {
+            name: name.to_owned(),
+            space: vec![("x".to_owned(), ParameterSpec::float(0.0, 1.0))],
+            grid: None,
+            plays,
+        };
+        let mut level1 = level0();
+        level1.reasoning = Reasoning::Response {
+            samples: 500,
+            believes: vec![(1, level0())],
+        };
+        Definition {
+            name: "duel".to_owned(),
+            seed: 0,
+            n_initial: 5,
+            players: vec![
+                player("shop", Plays::Reasoning(level1)),
+                player("rival", Plays::ByHand),
+            ],
+        }
+    }
+
+    /// Each change is named by the key that a file would write, with what is stored and what is given.
+    #[test]
+    fn a_difference_is_named_by_its_key() {
+        type Change = fn(&mut Definition);
+        fn mind(definition: &mut Definition) -> &mut MindSpec {
+            match &mut definition.players[0].plays {
+                Plays::Reasoning(mind) => mind,
+                _ => unreachable!(),
+            }
+        }
+        fn belief(definition: &mut Definition) -> &mut MindSpec {
+            match &mut mind(definition).reasoning {
+                Reasoning::Response { believes, .. } => &mut believes[0].1,
+                Reasoning::Level0 => unreachable!(),
+            }
+        }
+        let changes: [(Change, [&str; 3]); 12] = [
+            (|d| d.seed = 1, ["game.seed", "0", "1"]),
+            (|d| d.n_initial = 0, ["game.initial", "5", "0"]),
+            (
+                |d| d.players[1].name = "market".into(),
+                ["players", "shop, rival", "shop, market"],
+            ),
+            (
+                |d| d.players.truncate(1),
+                ["players", "shop, rival", "shop"],
+            ),
+            (
+                |d| d.players[0].grid = Some(9),
+                ["players.shop.grid", "nothing", "9"],
+            ),
+            (
+                |d| d.players[0].space[0].0 = "y".into(),
+                ["players.shop.space", "x", "y"],
+            ),
+            (
+                |d| d.players[0].space[0].1 = ParameterSpec::float(0.0, 2.0),
+                ["players.shop.space.x", "1.0", "2.0"],
+            ),
+            (
+                |d| mind(d).reasoning = Reasoning::Level0,
+                ["players.shop.level", "1", "0"],
+            ),
+            (
+                |d| belief(d).level0 = Level0Spec::GpMw { range: (0.0, 2.0) },
+                ["players.shop.believes.rival.level0", "random", "gp-mw"],
+            ),
+            (
+                |d| belief(d).ucb_multiplier = 1.0,
+                ["players.shop.believes.rival.ucb_multiplier", "4", "1"],
+            ),
+            (
+                |d| mind(d).model.given = Some((vec![0.5, 0.5], 1.0, 0.01)),
+                ["players.shop.surrogate", "learned", "0.01"],
+            ),
+            (
+                |d| d.players[1].plays = Plays::Program,
+                ["players.rival.level", "by_hand", "command"],
+            ),
+        ];
+        let stored = definition();
+        assert_eq!(stored.difference(&stored), None);
+        for (change, [key, before, after]) in changes {
+            let mut given = definition();
+            change(&mut given);
+            let found = given.difference(&stored).unwrap();
+            assert_eq!(found.0, key);
+            assert!(
+                found.1.contains(before) && found.2.contains(after),
+                "{found:?}"
+            );
+        }
+    }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use fedbo_games::GameError;
 use fedbo_objective::{CommandError, Failure};
 
+use crate::payoffs::PAYOFF_MAX;
+
 /// Why a player gave no action, or a round has no payoffs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -21,6 +23,12 @@ pub enum Cause {
         expected: String,
         /// The end of its standard error, with words that lead to it; empty if there was none.
         stderr: String,
+    },
+    /// The program says that it has no payoff for a player.
+    #[error("the payoff of {player:?} is no finite number within ±{PAYOFF_MAX:e}")]
+    LostPayoff {
+        /// The first of them.
+        player: String,
     },
     /// Nobody told a move in time.
     #[error("no move was told within {seconds} s")]

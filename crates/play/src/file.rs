@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_config::{Check, CommandKeys, FileError, SurrogateTable, TomlFile, WordOrNumbers};
-use fedbo_objective::{CommandSpec, Program};
+use fedbo_objective::CommandSpec;
 use fedbo_space::ParameterSpec;
 use fedbo_storage::Address;
 use serde::Deserialize;
@@ -117,8 +115,7 @@ impl GameFile {
 
     /// Whether a file is one of games: it has a table `[game]`.
     pub fn is_one(path: &Path) -> bool {
-        TomlFile::read(path)
-            .is_ok_and(|file| file.keys_in_order(&[]).iter().any(|key| key == "game"))
+        TomlFile::read(path).is_ok_and(|file| !file.keys_in_order(&["game"]).is_empty())
     }
 
     fn of(file: &TomlFile, with_commands: bool) -> Result<Self, FileError> {
@@ -325,36 +322,8 @@ impl GameToml {
             directory: table.directory.as_deref(),
             timeout_s: table.timeout_s,
         };
-        program(check, &["payoffs"], keys, &known)
-    }
-}
-
-/// A command whose placeholders are among `known`, checked against what is installed.
-fn program(
-    check: Check<'_>,
-    table: &[&str],
-    keys: CommandKeys<'_>,
-    known: &[String],
-) -> Result<CommandSpec, FileError> {
-    let at = |key| [table, &[key]].concat();
-    let folder = check.file.folder();
-    let spec = CommandSpec {
-        argv: keys.command.to_vec(),
-        directory: Some(
-            keys.directory
-                .map_or_else(|| folder.to_owned(), |own| folder.join(own)),
-        ),
-        timeout: check.timeout(&at("timeout_s"), keys.timeout_s)?,
-    };
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    match Program::new(&spec, &known, Arc::new(AtomicBool::new(false))) {
-        Ok(_) => Ok(spec),
-        Err(error) => {
-            let text = error.to_string();
-            let text = text.strip_prefix("objective.").unwrap_or(&text);
-            let message = format!("{}.{text}", table.join("."));
-            Err(check.file.error(&at("command"), message))
-        }
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        check.program(&["payoffs"], "", keys, &known)
     }
 }
 
@@ -435,7 +404,7 @@ impl PlayerTable {
             timeout_s: self.timeout_s,
         };
         let command = match with_commands {
-            true => program(check, &["players", name], keys, &[])?,
+            true => check.program(&["players", name], "", keys, &[])?,
             false => CommandSpec::default(),
         };
         Ok(Mover::Program {
@@ -476,7 +445,10 @@ fn storage(check: Check<'_>, game: &GameTable) -> Result<Option<PathBuf>, FileEr
     match given.parse::<Address>().map_err(|_| refused())? {
         Address::Memory => Ok(None),
         address @ Address::Sqlite(_) => match address.relative_to(check.file.folder()) {
-            Address::Sqlite(path) => Ok(Some(path)),
+            Address::Sqlite(path) => match path.strip_prefix(".") {
+                Ok(plain) if !plain.as_os_str().is_empty() => Ok(Some(plain.to_owned())),
+                _ => Ok(Some(path)),
+            },
             Address::Memory | Address::Postgres(_) => Err(refused()),
         },
         Address::Postgres(_) => Err(refused()),

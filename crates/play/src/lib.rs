@@ -23,5 +23,5 @@ pub use definition::{Definition, Level0Spec, MindSpec, ModelSpec, PlayerSpec, Pl
 pub use error::{Cause, PlayError};
 pub use file::{GameFile, ROUNDS_MAX};
 pub use movers::{Mover, OnFailure, OnLostPayoffs};
-pub use record::{GameRecord, Told};
+pub use record::{GameRecord, Told, ToldMove};
 pub use referee::{Ended, Referee, Watcher};

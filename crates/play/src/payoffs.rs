@@ -9,8 +9,11 @@ use crate::Cause;
 /// Characters of a line that a message shows.
 const SHOWN_CHARS: usize = 200;
 
+/// The largest payoff, plus or minus: squares of larger ones are no numbers any more.
+pub(crate) const PAYOFF_MAX: f64 = 1e100;
+
 /// The payoffs that a line says, one a player: a JSON object by name, or numbers in the order of players. `None` where the program says
-/// that a payoff is lost (null, NaN).
+/// that a payoff is lost (null, NaN, infinity or near it).
 ///
 /// # Errors
 /// If the line says nothing of the kind.
@@ -65,11 +68,7 @@ pub(crate) fn nonsense(printed: &Printed, expected: String) -> Cause {
 
 fn by_name(line: &str, names: &[&str]) -> Option<Vec<Option<f64>>> {
     // Python's json writes NaN and Infinity, which JSON does not have.
-    let plain = line
-        .replace("-Infinity", "null")
-        .replace("Infinity", "null")
-        .replace("NaN", "null");
-    let object: Map<String, Value> = [line, &plain]
+    let object: Map<String, Value> = [line, &with_nulls(line)]
         .iter()
         .find_map(|text| serde_json::from_str(text).ok())?;
     if object.len() != names.len() {
@@ -77,9 +76,27 @@ fn by_name(line: &str, names: &[&str]) -> Option<Vec<Option<f64>>> {
     }
     let payoff = |name: &&str| match object.get(*name)? {
         Value::Null => Some(None),
-        value => value.as_f64().map(Some),
+        value => value.as_f64().map(usable),
     };
     names.iter().map(payoff).collect()
+}
+
+/// JSON with null in place of NaN and infinities, wherever they are not within a string.
+fn with_nulls(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    for (index, part) in line.split('"').enumerate() {
+        if index > 0 {
+            text.push('"');
+        }
+        // Between two quotes stands a name; one with a quote in it is not found, and the line is refused.
+        if index % 2 == 1 {
+            text.push_str(part);
+            continue;
+        }
+        let part = part.replace("-Infinity", "null");
+        text += &part.replace("Infinity", "null").replace("NaN", "null");
+    }
+    text
 }
 
 fn in_order(line: &str, n: usize) -> Option<Vec<Option<f64>>> {
@@ -92,9 +109,13 @@ fn in_order(line: &str, n: usize) -> Option<Vec<Option<f64>>> {
     }
     let payoff = |word: &str| {
         let number: f64 = word.parse().ok()?;
-        Some(number.is_finite().then_some(number))
+        Some(usable(number))
     };
     words.into_iter().map(payoff).collect()
+}
+
+fn usable(payoff: f64) -> Option<f64> {
+    (payoff.abs() <= PAYOFF_MAX).then_some(payoff)
 }
 
 #[cfg(test)]
@@ -127,9 +148,22 @@ mod tests {
             r#"{"shop": 1.5, "rival": -Infinity}"#,
             "1.5 nan",
             "1.5 inf",
+            "1.5 -1e308",
+            r#"{"shop": 1.5, "rival": 2e100}"#,
         ] {
             let found = payoffs(&printed(line), &names).unwrap();
             assert_eq!(found, [Some(1.5), None], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_look_like_no_number() {
+        let names = ["NaNcy", "Infinity"];
+        for (line, expected) in [
+            (r#"{"NaNcy": NaN, "Infinity": 2}"#, [None, Some(2.0)]),
+            (r#"{"NaNcy": 1, "Infinity": -Infinity}"#, [Some(1.0), None]),
+        ] {
+            assert_eq!(payoffs(&printed(line), &names).unwrap(), expected, "{line}");
         }
     }
 

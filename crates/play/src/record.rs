@@ -9,7 +9,7 @@ use fedbo_space::Point;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::schema::FORMAT;
-use crate::{Definition, PlayError, PlayedRound};
+use crate::{Definition, PlayError, PlayedRound, StandIn};
 
 /// A game's record, open. What is appended is on the disk when the call returns.
 pub struct GameRecord {
@@ -35,6 +35,15 @@ pub enum Told {
     Already,
 }
 
+/// A move in a round that is being played.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToldMove {
+    /// The action.
+    pub point: Point,
+    /// Why it is not the player's own, if it is not.
+    pub stand_in: Option<StandIn>,
+}
+
 impl GameRecord {
     /// A record in memory, lost at the end of the process.
     ///
@@ -58,7 +67,7 @@ impl GameRecord {
     /// # Errors
     /// If the file cannot be used, or holds another game.
     pub fn open(path: &Path, definition: Definition) -> Result<Self, PlayError> {
-        let (file, connection) = open(path, Mode::Create)?;
+        let (file, connection) = open(path)?;
         let mut record = Self {
             file: Some(file),
             path: path.to_owned(),
@@ -70,7 +79,8 @@ impl GameRecord {
         let stored = record.write(|tx| {
             let sql = "INSERT OR IGNORE INTO game (id, definition) VALUES (1, ?)";
             tx.execute(sql, [&text])?;
-            read_definition(tx)
+            let stored = read_definition(tx)?;
+            stored.ok_or_else(|| Failure::Contradiction("it holds no game".to_owned()))
         })?;
         if let Some((key, stored, given)) = record.definition.difference(&stored) {
             return Err(PlayError::Differs {
@@ -84,17 +94,25 @@ impl GameRecord {
         Ok(record)
     }
 
-    /// The record that a file holds.
+    /// The record that a file holds, to look at: nothing can be appended, and the file may be read-only.
     ///
     /// # Errors
     /// If there is none.
     pub fn load(path: &Path) -> Result<Self, PlayError> {
-        let (file, connection) = open(path, Mode::Existing)?;
+        let located = File::locate(path, Mode::Existing, &FORMAT);
+        let (file, _) = located.map_err(|fault| of_fault(path, fault))?;
+        let connection = file
+            .open_to_verify()
+            .map_err(|failure| in_words(path, failure))?;
         let definition = connection
             .unchecked_transaction()
             .map_err(Failure::from)
             .and_then(|tx| read_definition(&tx))
             .map_err(|failure| in_words(path, failure))?;
+        // A process was killed between laying the file out and its first line.
+        let definition = definition.ok_or_else(|| PlayError::Absent {
+            path: path.to_owned(),
+        })?;
         Ok(Self {
             file: Some(file),
             path: path.to_owned(),
@@ -166,11 +184,11 @@ impl GameRecord {
         }
     }
 
-    /// The move of a player in a round (from 0), if it was told.
+    /// The move of a player in a round (from 0), if it was told, or another one stands in.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn told(&self, round: usize, player: usize) -> Result<Option<Point>, PlayError> {
+    pub fn told(&self, round: usize, player: usize) -> Result<Option<ToldMove>, PlayError> {
         self.read(|tx| told(tx, round, player))
     }
 
@@ -184,14 +202,16 @@ impl GameRecord {
         let name = &self.definition.players[player].name;
         let refused = self.write(|tx| {
             if let Some(before) = told(tx, round, player)? {
-                return Ok(if before == *point {
-                    Ok(Told::Already)
-                } else {
-                    let before = serde_json::to_string(&before).unwrap_or_default();
-                    Err(format!(
-                        "{name:?} has told its move of round {} already: {before}, which stays",
-                        round + 1
-                    ))
+                let text = serde_json::to_string(&before.point).unwrap_or_default();
+                let round = round + 1;
+                return Ok(match before.stand_in {
+                    None if before.point == *point => Ok(Told::Already),
+                    None => Err(format!(
+                        "{name:?} has told its move of round {round} already: {text}, which stays"
+                    )),
+                    Some(_) => Err(format!(
+                        "no move of {name:?} came in time for round {round}: {text} stands in for it"
+                    )),
                 });
             }
             if n_rounds(tx)? != round {
@@ -200,11 +220,45 @@ impl GameRecord {
                     round + 1
                 )));
             }
-            let sql = "INSERT INTO moves (round, player, point) VALUES (?, ?, ?)";
-            tx.execute(sql, params![as_i64(round), as_i64(player), text])?;
+            insert(tx, round, player, &text, None)?;
             Ok(Ok(Told::New))
         })?;
         refused.map_err(|message| PlayError::Move { message })
+    }
+
+    /// Keeps the move of a player in the next round, which must be `round` (from 0), unless there is one already. The move that
+    /// stands.
+    ///
+    /// # Errors
+    /// [`PlayError::Overtaken`] if the round was played meanwhile; if it cannot be stored.
+    pub(crate) fn keep(
+        &self,
+        round: usize,
+        player: usize,
+        given: ToldMove,
+    ) -> Result<ToldMove, PlayError> {
+        let text = |value: serde_json::Result<String>| {
+            value.unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
+        };
+        let point = text(serde_json::to_string(&given.point));
+        let stand_in = given
+            .stand_in
+            .as_ref()
+            .map(|why| text(serde_json::to_string(why)));
+        let kept = self.write(|tx| {
+            if let Some(before) = told(tx, round, player)? {
+                return Ok(Some(before));
+            }
+            if n_rounds(tx)? != round {
+                return Ok(None);
+            }
+            insert(tx, round, player, &point, stand_in.as_deref())?;
+            Ok(Some(given))
+        })?;
+        kept.ok_or_else(|| PlayError::Overtaken {
+            path: self.path.clone(),
+            round: round + 1,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
@@ -247,20 +301,19 @@ impl GameRecord {
     }
 }
 
-fn open(path: &Path, mode: Mode) -> Result<(File, Connection), PlayError> {
-    let located = File::locate(path, mode, &FORMAT);
+fn open(path: &Path) -> Result<(File, Connection), PlayError> {
+    let located = File::locate(path, Mode::Create, &FORMAT);
     let (file, _) = located.map_err(|fault| of_fault(path, fault))?;
-    let connection = file.open_to_write(mode);
+    let connection = file.open_to_write(Mode::Create);
     let connection = connection.map_err(|failure| in_words(path, failure))?;
     Ok((file, connection))
 }
 
-fn read_definition(tx: &Transaction<'_>) -> Result<Definition, Failure> {
+fn read_definition(tx: &Transaction<'_>) -> Result<Option<Definition>, Failure> {
     let text: Option<String> = tx
         .query_row("SELECT definition FROM game", [], |row| row.get(0))
         .optional()?;
-    let text = text.ok_or_else(|| Failure::Contradiction("it holds no game".to_owned()))?;
-    from_json(&text, "the game")
+    text.map(|text| from_json(&text, "the game")).transpose()
 }
 
 fn n_rounds(tx: &Transaction<'_>) -> Result<usize, Failure> {
@@ -268,12 +321,31 @@ fn n_rounds(tx: &Transaction<'_>) -> Result<usize, Failure> {
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
-fn told(tx: &Transaction<'_>, round: usize, player: usize) -> Result<Option<Point>, Failure> {
-    let sql = "SELECT point FROM moves WHERE round = ? AND player = ?";
+fn told(tx: &Transaction<'_>, round: usize, player: usize) -> Result<Option<ToldMove>, Failure> {
+    let sql = "SELECT point, stand_in FROM moves WHERE round = ? AND player = ?";
     let mut statement = tx.prepare_cached(sql)?;
     let place = params![as_i64(round), as_i64(player)];
-    let text: Option<String> = statement.query_row(place, |row| row.get(0)).optional()?;
-    text.map(|text| from_json(&text, "a move")).transpose()
+    let texts = statement.query_row(place, |row| Ok((row.get(0)?, row.get(1)?)));
+    let Some((point, stand_in)): Option<(String, Option<String>)> = texts.optional()? else {
+        return Ok(None);
+    };
+    let stand_in = stand_in.map(|text| from_json(&text, "a stand-in"));
+    Ok(Some(ToldMove {
+        point: from_json(&point, "a move")?,
+        stand_in: stand_in.transpose()?,
+    }))
+}
+
+fn insert(
+    tx: &Transaction<'_>,
+    round: usize,
+    player: usize,
+    point: &str,
+    stand_in: Option<&str>,
+) -> Result<(), Failure> {
+    let sql = "INSERT INTO moves (round, player, point, stand_in) VALUES (?, ?, ?, ?)";
+    tx.execute(sql, params![as_i64(round), as_i64(player), point, stand_in])?;
+    Ok(())
 }
 
 fn from_json<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T, Failure> {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fedbo_games::{Action, Decision, Game, GameError, History, Player, Round};
-use fedbo_objective::{CommandSpec, Failure, Program};
+use fedbo_objective::{CommandSpec, Program};
 use fedbo_space::{Parameter, Point};
 use fedbo_streams::{Purpose, Seed};
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ use crate::mind::reasoner;
 use crate::payoffs::{action, nonsense, payoffs};
 use crate::{
     Cause, Course, GameFile, GameRecord, Mover, OnFailure, OnLostPayoffs, PlayError, PlayedRound,
-    Plays, StandIn,
+    Plays, StandIn, ToldMove,
 };
 
 /// Time between two looks for a move that somebody may have told.
@@ -176,24 +176,28 @@ impl Referee {
         for player in programs.into_iter().chain(by_hand) {
             let mover = &file.movers[player];
             let asked = Instant::now();
-            let (point, stand_in) = match self.ask(player, mover, watcher, stop)? {
+            let told = match self.ask(player, mover, watcher, stop)? {
                 Ok(None) => return Ok(None),
-                Ok(Some(point)) => {
-                    in_a_row[player] = 0;
-                    (point, None)
-                }
+                Ok(Some(told)) => told,
                 Err(cause) => {
-                    in_a_row[player] += 1;
-                    let times = in_a_row[player];
-                    let (point, stand_in) = self.stand_in(player, mover, times, file, cause)?;
-                    watcher.stands_in(index + 1, &stand_in);
-                    (point, Some(stand_in))
+                    let times = in_a_row[player] + 1;
+                    let given = self.stand_in(player, mover, times, file, cause)?;
+                    // From now on nobody can tell another one; one that came in this very moment is taken.
+                    let kept = self.record.keep(index, player, given)?;
+                    if let Some(stand_in) = &kept.stand_in {
+                        watcher.stands_in(index + 1, stand_in);
+                    }
+                    kept
                 }
             };
+            match told.stand_in {
+                Some(_) => in_a_row[player] += 1,
+                None => in_a_row[player] = 0,
+            }
             moves[player] = Some(Move {
-                point,
+                point: self.course.check_move(player, &told.point)?,
                 seconds: asked.elapsed().as_secs_f64(),
-                stand_in,
+                stand_in: told.stand_in,
             });
         }
         let moves: Vec<Move> = moves.into_iter().flatten().collect();
@@ -277,7 +281,7 @@ impl Referee {
         Ok(moves)
     }
 
-    /// The move of a player that does not reason here: one that was told already, or one that it gives now. `Ok(None)` if the game is
+    /// The move of a player that does not reason here: one that stands already, or one that it gives now. `Ok(None)` if the game is
     /// to stop, an inner error if no move came.
     fn ask(
         &self,
@@ -285,10 +289,10 @@ impl Referee {
         mover: &Mover,
         watcher: &dyn Watcher,
         stop: &Arc<AtomicBool>,
-    ) -> Result<Result<Option<Point>, Cause>, PlayError> {
+    ) -> Result<Result<Option<ToldMove>, Cause>, PlayError> {
         let index = self.course.rounds().len();
         if let Some(told) = self.record.told(index, player)? {
-            return Ok(Ok(Some(self.course.check_move(player, &told)?)));
+            return Ok(Ok(Some(told)));
         }
         match mover {
             Mover::Reasoning => unreachable!("its mind has decided"),
@@ -296,10 +300,14 @@ impl Referee {
                 let program = Program::new(command, &[], Arc::clone(stop))?;
                 let point = match self.run(player, &program) {
                     Ok(Some(point)) => point,
-                    other => return Ok(other),
+                    Ok(None) => return Ok(Ok(None)),
+                    Err(cause) => return Ok(Err(cause)),
                 };
-                self.record.tell(index, player, &point)?;
-                Ok(Ok(Some(point)))
+                let stand_in = None;
+                let kept = self
+                    .record
+                    .keep(index, player, ToldMove { point, stand_in })?;
+                Ok(Ok(Some(kept)))
             }
             Mover::ByHand { timeout, .. } => self.wait(player, *timeout, watcher, stop),
         }
@@ -336,7 +344,7 @@ impl Referee {
         timeout: Option<Duration>,
         watcher: &dyn Watcher,
         stop: &Arc<AtomicBool>,
-    ) -> Result<Result<Option<Point>, Cause>, PlayError> {
+    ) -> Result<Result<Option<ToldMove>, Cause>, PlayError> {
         let index = self.course.rounds().len();
         watcher.awaits(index + 1, player);
         let since = Instant::now();
@@ -356,7 +364,7 @@ impl Referee {
                 }
             }
             if let Some(told) = self.record.told(index, player)? {
-                return Ok(Ok(Some(self.course.check_move(player, &told)?)));
+                return Ok(Ok(Some(told)));
             }
             if let Some(timeout) = timeout.filter(|timeout| since.elapsed() >= *timeout) {
                 let seconds = timeout.as_secs_f64();
@@ -374,7 +382,7 @@ impl Referee {
         times: usize,
         file: &GameFile,
         cause: Cause,
-    ) -> Result<(Point, StandIn), PlayError> {
+    ) -> Result<ToldMove, PlayError> {
         let index = self.course.rounds().len();
         let name = self.name(player).to_owned();
         let on_failure = match mover {
@@ -410,7 +418,10 @@ impl Referee {
             kind: kind.to_owned(),
             because: cause.to_string(),
         };
-        Ok((point, stand_in))
+        Ok(ToldMove {
+            point,
+            stand_in: Some(stand_in),
+        })
     }
 
     /// Has a round played out: its payoffs, `None` if the game is to stop, or what of them came and why the rest did not.
@@ -444,8 +455,8 @@ impl Referee {
             Ok(paid) => match paid.iter().position(Option::is_none) {
                 None => Ok(Some(paid)),
                 Some(player) => {
-                    let message = format!("the payoff of {:?} is no finite number", names[player]);
-                    let cause = Failure::Reported { message }.into();
+                    let player = names[player].to_owned();
+                    let cause = Cause::LostPayoff { player };
                     Err(Lost { paid, cause })
                 }
             },

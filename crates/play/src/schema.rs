@@ -11,8 +11,8 @@ pub(crate) const FORMAT: Format = Format {
     verify: None,
 };
 
-/// Rounds count from 0 here. Moves are those that programs and people have told, a round and player each; what reasoning players do
-/// follows from the rest. Everything is only appended: triggers refuse what this program itself must never do by mistake.
+/// Rounds count from 0 here. Moves are those that programs and people have told, or those that stand in for them, a
+/// round and player each; what reasoning players do follows from the rest. Everything is only appended: triggers refuse what this program itself must never do by mistake.
 const STEP_1: &str = "
 CREATE TABLE game (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -25,6 +25,7 @@ CREATE TABLE moves (
     round INTEGER NOT NULL CHECK (round >= 0),
     player INTEGER NOT NULL CHECK (player >= 0),
     point TEXT NOT NULL,
+    stand_in TEXT, -- why another action stands in for the player's own, as JSON; null where it is its own
     PRIMARY KEY (round, player)
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER moves_are_not_updated BEFORE UPDATE ON moves BEGIN SELECT RAISE(ABORT, 'a move stands'); END;

@@ -9,12 +9,18 @@ use serde::Deserialize;
 
 use crate::{Actions, Level0Spec, MindSpec, ModelSpec, Reasoning};
 
+/// The highest level of a file; people rarely go beyond 2, and JSON is read only so deep.
+const LEVEL_MAX: usize = 16;
 /// Draws of an expectation where it cannot be taken exactly (500 and 1,000 in appendix E.6.2.1).
 const SAMPLES: usize = 500;
 /// Most draws of an expectation.
 const SAMPLES_MAX: usize = 1_000_000;
 /// Joint actions of the others up to which an expectation is exact unless the file says otherwise.
 const EXACT_MAX: usize = 10_000;
+/// Joint actions of all, one's own included, up to which it is exact unless the file says otherwise.
+const EXACT_CELLS_MAX: usize = 1 << 20;
+/// Joint actions of the others up to which an expectation can be exact: as many as a reasoning player lists.
+const EXACT_MOST: usize = 1 << 18;
 /// β_t unless the file says otherwise: two standard deviations.
 const UCB_MULTIPLIER: f64 = 4.0;
 
@@ -84,8 +90,8 @@ impl Minds<'_> {
     ) -> Result<MindSpec, FileError> {
         self.n_minds += 1;
         let at = |key| [path, &[key]].concat();
-        if level > Reasoner::MOST_LEVEL {
-            let expected = format!("a whole number from 0 to {}", Reasoner::MOST_LEVEL);
+        if level > LEVEL_MAX {
+            let expected = format!("a whole number from 0 to {LEVEL_MAX}");
             return Err(self.check.file.value_error(&at("level"), expected));
         }
         if self.n_minds > Reasoner::MOST {
@@ -189,7 +195,7 @@ impl Minds<'_> {
             );
             return Err(self.check.file.error(&at, message));
         }
-        let samples = self.samples(player, table, path)?;
+        let samples = self.samples(player, table, &believes, path)?;
         Ok(Reasoning::Response { samples, believes })
     }
 
@@ -225,16 +231,26 @@ impl Minds<'_> {
     }
 
     /// Draws of the expectation over the others: 0 for the exact one.
-    fn samples(&self, player: usize, table: &MindTable, path: &[&str]) -> Result<usize, FileError> {
+    fn samples(
+        &self,
+        player: usize,
+        table: &MindTable,
+        believes: &[(usize, MindSpec)],
+        path: &[&str],
+    ) -> Result<usize, FileError> {
         let others = || {
             self.players
                 .iter()
                 .enumerate()
                 .filter(|(i, _)| *i != player)
         };
-        let n_joint = others()
-            .map(|(_, other)| other.actions.n_actions())
-            .try_fold(1_usize, |n, k| n.checked_mul(k?));
+        let mut n_actions = others().map(|(_, other)| other.actions.n_actions());
+        let n_joint = n_actions.try_fold(1_usize, |n, k| Some(n.saturating_mul(k?)));
+        // Those who are believed to reason do one thing.
+        let mixing = believes.iter().filter(|(_, mind)| mind.level() == 0);
+        let n_of_mixing = mixing
+            .filter_map(|(other, _)| self.players[*other].actions.n_actions())
+            .fold(1_usize, usize::saturating_mul);
         let own = self.players[player].mind;
         let (given, at) = match (&table.expectation, own) {
             (Some(given), _) => (Some(given), [path, &["expectation"]].concat()),
@@ -245,7 +261,9 @@ impl Minds<'_> {
             (None, None) => (None, Vec::new()),
         };
         let Some(given) = given else {
-            let is_exact = n_joint.is_some_and(|n| n <= EXACT_MAX);
+            let n_own = self.players[player].actions.n_actions().unwrap_or(1);
+            let is_exact = n_joint
+                .is_some_and(|n| n <= EXACT_MAX && n.saturating_mul(n_own) <= EXACT_CELLS_MAX);
             return Ok(if is_exact { 0 } else { SAMPLES });
         };
         let expected =
@@ -253,7 +271,15 @@ impl Minds<'_> {
         match given {
             WordOrNumbers::Word(word) if word == "lite" => Ok(1),
             WordOrNumbers::Word(word) if word == "exact" => match n_joint {
-                Some(_) => Ok(0),
+                Some(_) if n_of_mixing <= EXACT_MOST => Ok(0),
+                Some(_) => {
+                    let message = format!(
+                        "{} = \"exact\" is for up to {EXACT_MOST} joint actions of the others, and here are {n_of_mixing}; set \
+                         coarser grids, or expectation = {SAMPLES} draws",
+                        at.join(".")
+                    );
+                    Err(self.check.file.error(&at, message))
+                }
                 None => {
                     let other = others().find(|(_, other)| other.actions.n_actions().is_none());
                     let name = other.map_or("", |(_, other)| other.name);

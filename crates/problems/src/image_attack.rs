@@ -172,6 +172,39 @@ impl ImageAttack {
         Ok(n_successes as f64 / n_pairs.max(1) as f64)
     }
 
+    /// Whether neither side wins by one action: of `n_actions` random attacks none succeeds against all of as many random defences,
+    /// and no defence thwarts all the attacks. Then the best action depends on what the other does. The same `seed` draws the same
+    /// actions for all images.
+    ///
+    /// # Errors
+    /// If there is no such image.
+    pub fn is_contested(
+        &self,
+        image: usize,
+        n_actions: usize,
+        seed: Seed,
+    ) -> Result<bool, Failure> {
+        let mut stream = seed.stream(Purpose::Problem, 1, 0);
+        let mut actions = || {
+            let mut action = || (0..self.n_code).map(|_| stream.uniform()).collect();
+            (0..n_actions).map(|_| action()).collect::<Vec<Vec<f64>>>()
+        };
+        let (attacks, defences) = (actions(), actions());
+        let mut can_be_won = vec![false; n_actions]; // by the attacker, against each defence
+        for attack in &attacks {
+            let mut can_be_lost = false;
+            for (defence, can_be_won) in defences.iter().zip(&mut can_be_won) {
+                let succeeds = self.play(image, attack, defence)?.success();
+                *can_be_won |= succeeds;
+                can_be_lost |= !succeeds;
+            }
+            if !can_be_lost {
+                return Ok(false);
+            }
+        }
+        Ok(can_be_won.iter().all(|can| *can))
+    }
+
     fn image(&self, index: usize) -> Result<&Digit, Failure> {
         self.images.get(index).ok_or_else(|| Failure::BadPoint {
             message: format!("there is no image {index}, there are {}", self.images.len()),

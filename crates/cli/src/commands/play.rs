@@ -21,7 +21,7 @@ use crate::text::{self, counted, quoted};
 /// fedbo game tell.
 #[derive(clap::Args)]
 pub(crate) struct Play {
-    /// The game's file, for instance examples/pricing/game.toml
+    /// The game's file, for instance examples/pricing.toml
     file: PathBuf,
     /// Rounds that the game is to have in all, those of earlier runs included [default: the file's rounds]
     #[arg(long, value_name = "N", value_parser = parse_rounds)]
@@ -47,11 +47,19 @@ impl Play {
             Some(out) => out.clone(),
             None => PathBuf::from("results").join(&file.definition.name),
         };
+        // A file that is refused leaves nothing behind: what there is already is looked at before anything is created.
+        let open = |path| GameRecord::open(path, file.definition.clone());
+        let known = match &file.storage {
+            Some(path) if path.exists() => Some(open(path)?),
+            Some(_) => None,
+            None => Some(self.in_memory(&file)?),
+        };
         let _held = FolderLock::acquire(&folder)?;
         check_results(&folder, &file)?;
-        let record = match &file.storage {
-            Some(path) => GameRecord::open(path, file.definition.clone())?,
-            None => self.in_memory(&file)?,
+        let record = match (known, &file.storage) {
+            (None, Some(path)) => open(path)?,
+            (Some(known), _) => known,
+            (None, None) => self.in_memory(&file)?,
         };
         let stop = interrupt::stop_flag(
             "stopping: the round that is being played is left out (once more to exit at once)",
@@ -61,10 +69,17 @@ impl Play {
         if !self.quiet {
             console::note(&beginning(&file, &referee));
         }
-        let display = GameDisplay::new(referee.course(), file.n_rounds, &word, self.quiet);
+        // Who tells a move needs to know of rounds that the file does not.
+        let told_to = match self.rounds {
+            Some(rounds) => format!("{word} --rounds {rounds}"),
+            None => word.clone(),
+        };
+        let display = GameDisplay::new(referee.course(), file.n_rounds, &told_to, self.quiet);
         let played = referee.play(&file, &display, &stop);
         if !referee.course().rounds().is_empty() {
             write_all(&folder, referee.course())?;
+        }
+        if self.json || !referee.course().rounds().is_empty() {
             self.conclude(&file, &referee, &folder, played.as_ref().ok().copied())?;
         }
         let kept = counted(referee.course().rounds().len() as u64, "round");
@@ -212,11 +227,13 @@ fn beginning(file: &GameFile, referee: &Referee) -> String {
     let players = players.join(" v ");
     match played {
         0 => format!(
-            "{name}: {}: {players}; {} at random",
+            "{name}: {}: {players}{}",
             counted(wanted as u64, "round"),
             match definition.n_initial {
-                1 => "the first one".to_owned(),
-                n => format!("the first {n}"),
+                _ if !file.movers.contains(&Mover::Reasoning) => String::new(),
+                0 => String::new(),
+                1 => "; the first one at random".to_owned(),
+                n => format!("; the first {n} at random"),
             }
         ),
         _ if played >= wanted => {
@@ -246,7 +263,7 @@ fn columns(standings: &[Standing]) -> Vec<Column> {
     ]
 }
 
-fn parse_rounds(text: &str) -> Result<usize, String> {
+pub(in crate::commands) fn parse_rounds(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(rounds @ 1..=ROUNDS_MAX) => Ok(rounds),
         _ => Err(format!("expected a number from 1 to {ROUNDS_MAX}")),

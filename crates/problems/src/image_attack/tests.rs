@@ -242,6 +242,33 @@ fn an_outcome_is_a_function_of_image_and_actions() {
     }
 }
 
+/// Against the whole table of outcomes of 12 attacks and 12 defences: an image is contested where no row is all successes and no
+/// column all failures. All three kinds occur.
+#[test]
+fn contested_images_are_those_where_no_action_always_wins() {
+    let seed = Seed::new(5);
+    let mut stream = seed.stream(Purpose::Problem, 1, 0);
+    let mut actions = || [(); 12].map(|()| [stream.uniform(), stream.uniform()]);
+    let (attacks, defences) = (actions(), actions());
+    let mut n = [0; 3];
+    for image in 0..80 {
+        let succeeds = |a: &[f64; 2], d: &[f64; 2]| GAME.play(image, a, d).unwrap().success();
+        let attack_wins = attacks
+            .iter()
+            .any(|a| defences.iter().all(|d| succeeds(a, d)));
+        let defence_wins = defences
+            .iter()
+            .any(|d| !attacks.iter().any(|a| succeeds(a, d)));
+        let expected = !attack_wins && !defence_wins;
+        assert_eq!(GAME.is_contested(image, 12, seed), Ok(expected), "{image}");
+        n[usize::from(attack_wins)] += usize::from(!expected);
+        n[2] += usize::from(expected);
+    }
+    assert!(n.iter().all(|n| *n > 4), "{n:?}");
+    assert!(GAME.is_contested(GAME.n_images(), 12, seed).is_err());
+    assert_eq!(GAME.is_contested(0, 0, seed), Ok(true));
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let refused = |outcome: Result<AttackOutcome, Failure>| match outcome {

@@ -8,6 +8,7 @@ use fedbo_play::{GameRecord, PlayError};
 
 use super::Kept;
 use super::record::table_of;
+use crate::commands::play::parse_rounds;
 use crate::console;
 use crate::exit::Exit;
 use crate::interrupt;
@@ -30,6 +31,9 @@ pub(crate) struct Ask {
     /// Wait until the player has a move to tell, or the game is complete
     #[arg(long)]
     wait: bool,
+    /// Rounds that the game is to have in all, if fedbo play runs with --rounds [default: the file's rounds]
+    #[arg(long, value_name = "N", value_parser = parse_rounds)]
+    rounds: Option<usize>,
     /// Print a JSON object: round (null when the game is complete), told, space, rounds
     #[arg(long)]
     json: bool,
@@ -40,14 +44,14 @@ impl Ask {
         let kept = Kept::new(&self.file)?;
         let player = kept.by_hand(&self.player)?;
         let record = kept.record()?;
-        let n_wanted = kept.file.n_rounds;
+        let n_wanted = self.rounds.unwrap_or(kept.file.n_rounds);
         if self.wait && !await_turn(&record, player, n_wanted)? {
             return Ok(Exit::Interrupted);
         }
         let course = kept.course(&record)?;
         let n_rounds = course.rounds().len();
         let is_complete = n_rounds >= n_wanted;
-        let told = record.told(n_rounds, player)?;
+        let told = record.told(n_rounds, player)?.map(|told| told.point);
         if self.json {
             let mut state = course.state(player);
             if is_complete {
@@ -64,7 +68,12 @@ impl Ask {
         let name = text::shown(&self.player);
         let word = quoted(&self.file.display().to_string());
         console::result(&match told {
-            _ if is_complete => format!("the game has its {n_wanted} rounds"),
+            _ if is_complete => {
+                format!(
+                    "the game has its {}",
+                    text::counted(n_rounds as u64, "round")
+                )
+            }
             Some(point) => format!(
                 "{name} has told its move of round {}: {}; the others are awaited",
                 n_rounds + 1,
@@ -77,8 +86,9 @@ impl Ask {
                     .map(|parameter| format!("{}=({})", parameter.name(), parameter.kind()))
                     .collect();
                 format!(
-                    "round {} of {n_wanted}: fedbo game tell {word} {name} {}",
+                    "round {} of {n_wanted}: fedbo game tell {word} {} {}",
                     n_rounds + 1,
+                    quoted(&self.player),
                     values.join(" ")
                 )
             }

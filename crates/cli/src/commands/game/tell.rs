@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use fedbo_play::Told;
 
 use super::Kept;
+use crate::commands::play::parse_rounds;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::game_display::parse_move;
@@ -21,11 +22,18 @@ pub(crate) struct Tell {
     /// The player
     player: String,
     /// A value for each parameter, for instance: price=3.5 pack=2
-    #[arg(value_name = "NAME=VALUE", required = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "NAME=VALUE",
+        required = true,
+        allow_negative_numbers = true
+    )]
     values: Vec<String>,
     /// The round that is meant, from 1; refused if another one is being played
     #[arg(long, value_name = "N")]
     round: Option<usize>,
+    /// Rounds that the game is to have in all, if fedbo play runs with --rounds [default: the file's rounds]
+    #[arg(long, value_name = "N", value_parser = parse_rounds)]
+    rounds: Option<usize>,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -42,9 +50,10 @@ impl Tell {
         let point = course.check_move(player, &parse_move(space, words).map_err(BadInput)?)?;
         let index = course.rounds().len();
         let round = index + 1;
-        if index >= kept.file.n_rounds {
+        if index >= self.rounds.unwrap_or(kept.file.n_rounds) {
             return Err(BadInput(format!(
-                "the game has its {index} rounds; raise rounds in the file to go on"
+                "the game has its {}; raise rounds in the file to go on, or say --rounds as fedbo play does",
+                text::counted(index as u64, "round")
             ))
             .into());
         }

@@ -250,11 +250,12 @@ fn configuration(
 
 /// Level 2 against level 1 on a grid, by the number of draws of an expectation (Fig. E.8).
 fn sampled(problem: &Arc<ImageAttack>, images: &[usize]) -> anyhow::Result<Configuration> {
-    let exact = arm_name(&[2, 1], Expectation::Exact);
+    let levels = arm_name(&[2, 1], Expectation::Exact);
+    let exact = format!("{levels}, exact");
     let mut arms = vec![sampled_arm(exact.clone(), Expectation::Exact)];
     let mut pairs = Vec::new();
     for n in SAMPLES {
-        let name = format!("{exact}, {n} draws");
+        let name = format!("{levels}, {n} draws");
         pairs.push((exact.clone(), name.clone()));
         arms.push(sampled_arm(name, Expectation::Samples(n)));
     }

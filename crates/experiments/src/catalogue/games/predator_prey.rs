@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use fedbo_games::{Action, ActionSet, Basics, Expectation, Game, Search};
+use fedbo_games::{Action, ActionSet, Basics, Expectation, Game, Reasoner, Search};
 use fedbo_optim::{LbfgsbOptions, MultiStart};
 use fedbo_problems::PredatorPrey;
 use fedbo_report::{Clusters, Metric};
@@ -17,7 +17,7 @@ use super::play::Match;
 use super::{Arena, Configuration, PartPicture, Plan, Played, Shown};
 use crate::catalogue::{Finding, Progress, RunOptions};
 
-/// Twice the thesis's ten.
+/// Twice the thesis's ten: in ten games of another seed predators gained 0.022 ± 0.011 in 2 v 0 v 1, which is not clear.
 pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 20;
 /// Rounds after the initial ones.
 const N_ROUNDS: usize = 150;
@@ -34,12 +34,17 @@ const PREY: usize = 2;
 const LEVELS: [&[usize]; 4] = [&[0, 0, 0], &[0, 0, 1], &[2, 0, 1], &[2, 2, 1]];
 /// Of these, the arms of the second configuration.
 const N_FREE_ARMS: usize = 2;
+/// Both predators at level 2, each of whom believes the other to be at level 0; in "2 v 2 v 1" it is believed to be at level 1. The
+/// thesis leaves open which it is.
+const OTHER_AT_0: &str = "2 v 2 v 1, other at 0";
 /// What the thesis compares in Fig. 8.5: arm and control.
-const CLAIMS: [(&str, &str); 4] = [
+const CLAIMS: [(&str, &str); 6] = [
     ("0 v 0 v 1", "0 v 0 v 0"),
     ("2 v 0 v 1", "0 v 0 v 1"),
     ("2 v 2 v 1", "2 v 0 v 1"),
     ("2 v 2 v 1", "0 v 0 v 1"),
+    (OTHER_AT_0, "2 v 0 v 1"),
+    (OTHER_AT_0, "0 v 0 v 1"),
 ];
 
 /// Measures: the share of steps in which the prey is inside, and that of rounds in which it never leaves.
@@ -65,8 +70,8 @@ pub(in crate::catalogue) fn run(
         clusters: Clusters::Units,
         columns: vec!["inside".into()],
         configurations: vec![
-            configuration(ONE_LENGTH, &LEVELS, true)?,
-            configuration(MANY_LENGTHS, &LEVELS[..N_FREE_ARMS], false)?,
+            one_length()?,
+            configuration(MANY_LENGTHS, &LEVELS[..N_FREE_ARMS], false, Vec::new())?,
         ],
         pictures: vec![PartPicture {
             file: "returns",
@@ -87,10 +92,23 @@ fn panel(who: &str, configuration: &str) -> String {
     format!("{who}, {configuration}")
 }
 
+/// All arms.
+fn one_length() -> anyhow::Result<Configuration> {
+    let expectation = Expectation::Samples(N_SAMPLES);
+    let arm = Arm::seeded(OTHER_AT_0, move |game, seed| {
+        let (basics, believed) = (basics(game, seed, true), [0, 0, 1]);
+        let seat =
+            |(player, level)| Reasoner::among(player, level, &believed, &basics, expectation);
+        [2, 2, 1].into_iter().enumerate().map(seat).collect()
+    });
+    configuration(ONE_LENGTH, &LEVELS, true, vec![arm])
+}
+
 fn configuration(
     name: &str,
     levels: &[&'static [usize]],
     is_isotropic: bool,
+    more: Vec<Arm>,
 ) -> anyhow::Result<Configuration> {
     let arm = |levels: &&'static [usize]| {
         let expectation = Expectation::Samples(N_SAMPLES);
@@ -98,7 +116,7 @@ fn configuration(
             basics(game, seed, is_isotropic)
         })
     };
-    let arms: Vec<Arm> = levels.iter().map(arm).collect();
+    let arms: Vec<Arm> = levels.iter().map(arm).chain(more).collect();
     let is_played = |name: &str| arms.iter().any(|arm| arm.name == name);
     let pairs = CLAIMS
         .iter()
@@ -237,21 +255,22 @@ fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
     vec![text, differences, READING.into()]
 }
 
-const READING: &str = "Level 0 is random search, that is uniform play. A predator at level 2 believes the prey to be at level 1, which it is, \
-and the other predator at the level it has, but at level 1 where that is 2. The thesis does not say how many draws its expectations \
-take, to what returns are clipped, and what it means by closeness (see the problem's docstring): shapes can be compared, heights \
-cannot.";
+const READING: &str = "Level 0 is random search, that is uniform play. A predator at level 2 believes the prey to be at level 1, which it is. \
+In 2 v 2 v 1 it believes the other predator, which is at level 2, to be at level 1, in the last arm at level 0; the thesis does not say \
+which. With a length scale for each of the 55 dimensions, as the thesis's code has in its other experiments, 155 payoffs are explained by \
+a few short ones, and the prey's exploration along these takes it outside again. The thesis says neither how many draws its \
+expectations take, nor to what returns are clipped, nor what it means by closeness (see the problem's docstring): shapes can be \
+compared, heights cannot.";
 
 #[cfg(test)]
 mod tests {
-    use super::super::arms::arm_name;
     use super::*;
 
     /// Section 8.4.3 in three games of 60 rounds: a prey at level 1 stays inside more often than one at level 0 and earns more, and
     /// so do the predators. Initial rounds are the same.
     #[test]
     fn a_prey_at_level_1_learns_to_stay_inside() {
-        let configuration = configuration(ONE_LENGTH, &LEVELS[..2], true).unwrap();
+        let configuration = configuration(ONE_LENGTH, &LEVELS[..2], true, Vec::new()).unwrap();
         let stop = AtomicBool::new(false);
         let mut gains = [0.0; 3];
         for run in 0..3 {
@@ -279,13 +298,15 @@ mod tests {
 
     #[test]
     fn claims_are_about_arms_that_are_played() {
-        let names = LEVELS.map(|levels| arm_name(levels, Expectation::Samples(N_SAMPLES)));
-        for (arm, control) in CLAIMS {
-            assert!(
-                names.iter().any(|name| name == arm) && names.iter().any(|name| name == control)
-            );
-        }
-        let few = configuration(MANY_LENGTHS, &LEVELS[..N_FREE_ARMS], false).unwrap();
+        let all = one_length().unwrap();
+        let is_played = |name: &str| all.arms.iter().any(|arm| arm.name == name);
+        assert!(
+            CLAIMS
+                .iter()
+                .all(|(arm, control)| is_played(arm) && is_played(control))
+        );
+        assert_eq!(all.shown[0].pairs.len(), CLAIMS.len());
+        let few = configuration(MANY_LENGTHS, &LEVELS[..N_FREE_ARMS], false, Vec::new()).unwrap();
         assert_eq!(few.shown[0].pairs.len(), 1);
     }
 }

@@ -1,0 +1,359 @@
+//! Files, records and disks that are not as they were.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+
+use crate::common::{LOSS, Ran, Sandbox, study, wait_until};
+use crate::duel::{PAYOFFS, RIVAL, duel, play, record, results_of, rounds, sandbox};
+
+#[test]
+fn what_a_game_is_may_not_change_and_the_key_is_named() {
+    let begun = sandbox(&[]);
+    begun
+        .fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"])
+        .expect(0, &[]);
+    let before = record(&begun);
+    let rival = "[players.rival]\ncommand = [\"sh\", \"rival.sh\"]";
+    for (from, to, says) in [
+        ("seed = 3", "seed = 4", "game.seed = 3, the file says 4"),
+        (
+            "initial = 2",
+            "initial = 3",
+            "game.initial = 2, the file says 3",
+        ),
+        (
+            "\"duel\"",
+            "\"dual\"",
+            "game.name = \"duel\", the file says \"dual\"",
+        ),
+        (
+            "grid = 11",
+            "grid = 12",
+            "players.shop.grid = 11, the file says 12",
+        ),
+        (
+            "grid = 11\n",
+            "",
+            "players.shop.grid = 11, the file says nothing",
+        ),
+        (
+            "level = 1",
+            "level = 0",
+            "players.shop.level = 1, the file says 0",
+        ),
+        (
+            "level = 1",
+            "level = 2",
+            "players.shop.level = 1, the file says 2",
+        ),
+        (
+            "level = 1",
+            "level = 1\nexpectation = \"lite\"",
+            "players.shop.expectation = exact, the file says lite",
+        ),
+        (
+            "level = 1",
+            "level = 1\nucb_multiplier = 2.0",
+            "players.shop.ucb_multiplier = 4, the file says 2",
+        ),
+        (
+            "level = 1",
+            "level = 1\nbelieves.rival.level0 = \"random\"",
+            "players.shop.believes.rival.level0 = gp-mw with payoffs from -2 to 2, the file says random",
+        ),
+        (
+            "range = [-2.0, 2.0]",
+            "range = [-2.0, 3.0]",
+            "players.shop.level0 = gp-mw with payoffs from -2 to 2, the file says gp-mw with payoffs from -2 to 3",
+        ),
+        (
+            "high = 1.0",
+            "high = 2.0",
+            "players.shop.space.price = {\"high\":1.0,\"low\":0.0,\"type\":\"float\"}, the file says {\"high\":2.0",
+        ),
+        (
+            rival,
+            "[players.rival]\nby_hand = true",
+            "players.rival.level = nothing, but command, the file says nothing, but by_hand",
+        ),
+        (
+            rival,
+            "[players.rival]\nlevel = 0",
+            "players.rival.level = nothing, but command, the file says 0",
+        ),
+    ] {
+        begun.write("duel.toml", &duel(&[(from, to)]));
+        for arguments in [
+            &["play", "duel.toml"][..],
+            &["play", "duel.toml", "--out", "new"],
+        ] {
+            let ran = begun.fedbo(arguments);
+            ran.expect(
+                2,
+                &[
+                    "duel.db: the game that it holds says ",
+                    says,
+                    "name another storage, or put the file back",
+                ],
+            );
+            assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+        }
+        assert!(!begun.path("new").exists(), "{to}");
+        assert!(!begun.path("results/dual").exists(), "{to}");
+    }
+    begun.write("duel.toml", &duel(&[]).replace("rival", "other"));
+    begun
+        .fedbo(&["play", "duel.toml"])
+        .expect(2, &["players = shop, rival, the file says shop, other"]);
+    begun.write("duel.toml", &duel(&[]));
+    assert_eq!(record(&begun), before);
+}
+
+#[test]
+fn how_it_is_played_may_change() {
+    let begun = sandbox(&[]);
+    begun
+        .fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"])
+        .expect(0, &[]);
+    begun.write("other.sh", &format!("cat > /dev/null; {RIVAL}"));
+    let changed = duel(&[
+        ("rounds = 6", "rounds = 7\nfailures_max = 2"),
+        ("timeout_s = 20", "timeout_s = 30.5\non_failure = \"go-on\""),
+        ("\"payoffs.sh\"", "\"-e\", \"payoffs.sh\""),
+        (
+            "\"rival.sh\"]",
+            "\"other.sh\"]\ntimeout_s = 9\non_failure = \"repeat\"",
+        ),
+    ]);
+    begun.write("duel.toml", &changed);
+    play(&begun).expect(0, &[]);
+    let whole = sandbox(&[("rounds = 6", "rounds = 7")]);
+    play(&whole).expect(0, &[]);
+    assert_eq!(record(&begun), record(&whole));
+}
+
+#[test]
+fn what_is_no_record_is_left_alone() {
+    let other = sandbox(&[]);
+    other.fedbo(&["game", "record", "duel.toml"]).expect(
+        2,
+        &["duel.db: no game is kept there yet; begin it with fedbo play"],
+    );
+    assert!(!other.path("duel.db").exists());
+    for bytes in ["", "no database", &"x".repeat(9000)] {
+        std::fs::write(other.path("duel.db"), bytes).expect("a writable folder");
+        for command in [&["play", "duel.toml"][..], &["game", "record", "duel.toml"]] {
+            let ran = other.fedbo(command);
+            if bytes.is_empty() {
+                continue; // an empty file is one that a game may be begun in
+            }
+            ran.expect(2, &["duel.db: "]);
+            let kept = std::fs::read_to_string(other.path("duel.db")).expect("it was there");
+            assert_eq!(kept, *bytes);
+        }
+        std::fs::remove_file(other.path("duel.db")).expect("it was there");
+    }
+    // A study's.
+    other.write("s.toml", &study(3, "sobol", LOSS));
+    other.fedbo(&["tune", "s.toml"]).expect(0, &[]);
+    let before = other.fedbo(&["export", "s.toml"]).stdout;
+    std::fs::rename(other.path("study.db"), other.path("duel.db")).expect("our own file");
+    for command in [&["play", "duel.toml"][..], &["game", "record", "duel.toml"]] {
+        other
+            .fedbo(command)
+            .expect(2, &["duel.db: ", "another program"]);
+    }
+    std::fs::rename(other.path("duel.db"), other.path("study.db")).expect("our own file");
+    assert_eq!(other.fedbo(&["export", "s.toml"]).stdout, before);
+    // And a game's is no study's.
+    play(&other).expect(0, &[]);
+    let text = study(3, "sobol", LOSS).replace("study.db", "duel.db");
+    other.write("s.toml", &text);
+    other.fedbo(&["tune", "s.toml"]).expect(2, &["duel.db"]);
+    assert_eq!(rounds(&other).len(), 6);
+    // A folder, and a place that is not there.
+    std::fs::create_dir(other.path("folder.db")).expect("a writable folder");
+    other.write(
+        "duel.toml",
+        &duel(&[("sqlite:duel.db", "sqlite:folder.db")]),
+    );
+    let ran = play(&other);
+    assert!(matches!(ran.code, Some(2 | 4)), "{}", ran.stderr);
+    other.write(
+        "duel.toml",
+        &duel(&[("sqlite:duel.db", "sqlite:nowhere/duel.db")]),
+    );
+    play(&other).expect(
+        2,
+        &["nowhere/duel.db: there is no folder nowhere; create it first"],
+    );
+}
+
+#[test]
+fn results_of_something_else_are_not_overwritten() {
+    let other = sandbox(&[]);
+    play(&other).expect(0, &[]);
+    let file = duel(&[("\"duel\"", "\"dual\""), ("duel.db", "dual.db")]);
+    other.write("dual.toml", &file);
+    let ran = other.fedbo(&["play", "dual.toml", "--out", "results/duel"]);
+    ran.expect(
+        2,
+        &["results/duel holds the results of something else; name another folder with --out"],
+    );
+    assert!(!other.path("dual.db").exists());
+    assert_eq!(results_of(&other, "shop").len(), 6);
+    // Results that were lost are written again from the record.
+    std::fs::remove_dir_all(other.path("results")).expect("it was there");
+    play(&other).expect(0, &[]);
+    assert_eq!(results_of(&other, "shop").len(), 6);
+}
+
+/// `fedbo` without the rights of root, which nothing is read-only for.
+fn without_privileges(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    let mut command = sandbox.command(arguments);
+    if rustix::process::geteuid().is_root() {
+        let program = std::env::temp_dir().join(format!("fedbo-play-{}", std::process::id()));
+        let copied = std::process::Command::new("install")
+            .args(["-m", "755", env!("CARGO_BIN_EXE_fedbo")])
+            .arg(&program)
+            .status();
+        assert!(copied.expect("install starts").success());
+        let mut other = std::process::Command::new(&program);
+        other
+            .args(command.get_args())
+            .current_dir(sandbox.folder.path())
+            .uid(65534)
+            .gid(65534);
+        let ran = other.output().expect("it starts");
+        std::fs::remove_file(program).expect("it was there");
+        return ran.into();
+    }
+    command.output().expect("it starts").into()
+}
+
+#[test]
+fn a_read_only_game_can_be_looked_at_and_nothing_else() {
+    let kept = sandbox(&[]);
+    kept.fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"])
+        .expect(0, &[]);
+    let before = record(&kept);
+    let allow = |path: &std::path::Path, mode: u32| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path, permissions).expect("our own file");
+    };
+    for name in kept.names() {
+        let mode = if name == "results" { 0o555 } else { 0o444 };
+        allow(&kept.path(&name), mode);
+    }
+    allow(&kept.path("results/duel"), 0o555);
+    allow(kept.folder.path(), 0o555);
+    for arguments in [
+        &["play", "duel.toml"][..],
+        &["play", "duel.toml", "--out", "new"],
+    ] {
+        let ran = without_privileges(&kept, arguments);
+        ran.expect(4, &["error: "]);
+    }
+    let ran = without_privileges(&kept, &["game", "record", "duel.toml", "--json"]);
+    assert_eq!(ran.expect(0, &[]).stdout, before);
+    allow(kept.folder.path(), 0o755);
+    allow(&kept.path("results"), 0o755);
+    allow(&kept.path("results/duel"), 0o755);
+    assert_eq!(record(&kept), before);
+}
+
+/// `fedbo` behind a shell that lets writes beyond a limit fail, as a full disk does, instead of ending the program.
+fn limited(sandbox: &Sandbox, limit: &str, arguments: &[&str]) -> Ran {
+    let command = sandbox.command(arguments);
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .arg("-c")
+        .arg(format!("trap '' XFSZ; {limit} exec \"$0\" \"$@\""))
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(std::process::Stdio::null())
+        .current_dir(sandbox.folder.path());
+    shell.output().expect("the shell starts").into()
+}
+
+#[test]
+fn a_disk_that_is_full_keeps_what_was_played() {
+    let whole = sandbox(&[("rounds = 6", "rounds = 12")]);
+    play(&whole).expect(0, &[]);
+    let cut = sandbox(&[("rounds = 6", "rounds = 12")]);
+    // The disk is full while the payoffs of round 8 are awaited.
+    let full = "if [ $FEDBO_ROUND = 8 ] && [ ! -e full ]; then touch full; prlimit --pid $PPID --fsize=1000:; fi";
+    cut.write("payoffs.sh", &format!("{full}\n{PAYOFFS}"));
+    let ran = limited(&cut, "", &["play", "duel.toml"]);
+    ran.expect(4, &["error: "]);
+    assert_eq!(rounds(&cut).len(), 7);
+    play(&cut).expect(0, &[]);
+    assert_eq!(record(&cut), record(&whole));
+    // Full from the beginning.
+    let never = sandbox(&[]);
+    limited(&never, "ulimit -f 0;", &["play", "duel.toml"]).expect(4, &["error: "]);
+    play(&never).expect(0, &[]);
+}
+
+#[test]
+fn a_record_that_is_deleted_meanwhile_is_missed() {
+    let cut = sandbox(&[]);
+    cut.write(
+        "payoffs.sh",
+        &format!(
+            "if [ $FEDBO_ROUND = 3 ] && [ ! -e gone ]; then rm duel.db; touch gone; fi\n{PAYOFFS}"
+        ),
+    );
+    play(&cut).expect(
+        4,
+        &["duel.db: the file is no longer where it was when the game began to use it"],
+    );
+    assert!(!cut.path("duel.db").exists());
+    // The same of one that is told to.
+    let hand = sandbox(&[("command = [\"sh\", \"rival.sh\"]", "by_hand = true")]);
+    let child = hand.start(&["play", "duel.toml", "--quiet"]);
+    wait_until(|| hand.path("duel.db").exists());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::fs::remove_file(hand.path("duel.db")).expect("it was there");
+    crate::common::finished(child).expect(4, &["no longer where it was"]);
+}
+
+/// What a kill leaves that comes between a record's layout and its first line.
+#[test]
+fn a_record_without_a_game_is_one_that_is_not_begun() {
+    let cut = sandbox(&[]);
+    cut.fedbo(&["play", "duel.toml", "--rounds", "1"])
+        .expect(0, &[]);
+    let connection = rusqlite::Connection::open(cut.path("duel.db")).expect("SQLite");
+    connection
+        .execute_batch("DROP TRIGGER games_stay; DROP TRIGGER rounds_are_not_deleted; DROP TRIGGER moves_are_not_deleted;
+            DELETE FROM game; DELETE FROM rounds; DELETE FROM moves")
+        .expect("our own file");
+    drop(connection);
+    cut.fedbo(&["game", "record", "duel.toml"])
+        .expect(2, &["no game is kept there yet; begin it with fedbo play"]);
+    play(&cut).expect(0, &[]);
+    assert_eq!(rounds(&cut).len(), 6);
+}
+
+/// Nothing that was written is changed afterwards, whoever tries.
+#[test]
+fn a_record_refuses_to_be_rewritten() {
+    let kept = sandbox(&[]);
+    play(&kept).expect(0, &[]);
+    let before = record(&kept);
+    let connection = rusqlite::Connection::open(kept.path("duel.db")).expect("SQLite");
+    for statement in [
+        "UPDATE game SET definition = '{}'",
+        "DELETE FROM game",
+        "UPDATE rounds SET played = '{}'",
+        "DELETE FROM rounds WHERE round = 5",
+        "INSERT INTO rounds (round, played) VALUES (7, '{}')",
+        "UPDATE moves SET point = '{}'",
+        "DELETE FROM moves",
+    ] {
+        assert!(connection.execute_batch(statement).is_err(), "{statement}");
+    }
+    drop(connection);
+    assert_eq!(record(&kept), before);
+}
