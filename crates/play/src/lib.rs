@@ -5,6 +5,7 @@
 //! (`fedbo-games`) or of terminals. Rounds count from 1 for people, players are named. Start at [`GameFile`] and [`Referee`].
 
 mod actions;
+mod asking;
 mod course;
 mod definition;
 mod error;

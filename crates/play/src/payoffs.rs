@@ -1,10 +1,10 @@
 //! What programs print: the payoffs of a round, a player's action.
 
-use fedbo_objective::Printed;
+use fedbo_objective::{Printed, Program};
 use fedbo_space::Point;
 use serde_json::{Map, Value};
 
-use crate::Cause;
+use crate::{Cause, Course};
 
 /// Characters of a line that a message shows.
 const SHOWN_CHARS: usize = 200;
@@ -12,12 +12,66 @@ const SHOWN_CHARS: usize = 200;
 /// The largest payoff, plus or minus: squares of larger ones are no numbers any more.
 pub(crate) const PAYOFF_MAX: f64 = 1e100;
 
+/// Payoffs of which some did not come.
+pub(crate) struct Lost {
+    /// Those that came.
+    pub(crate) paid: Vec<Option<f64>>,
+    pub(crate) cause: Cause,
+}
+
+/// Has a round played out: its payoffs, `None` if the game is to stop, or what of them came and why the rest did not.
+pub(crate) fn pay(
+    course: &Course,
+    program: &Program,
+    actions: &[Point],
+) -> Result<Option<Vec<Option<f64>>>, Lost> {
+    let players = &course.definition().players;
+    let names: Vec<&str> = players.iter().map(|player| player.name.as_str()).collect();
+    let joint: Map<String, Value> = players
+        .iter()
+        .zip(actions)
+        .map(|(player, point)| (player.name.clone(), serde_json::json!(point)))
+        .collect();
+    let value = |placeholder: &str| {
+        let (name, parameter) = placeholder.split_once('.')?;
+        let player = names.iter().position(|known| *known == name)?;
+        Some(actions[player].get(parameter)?.to_string())
+    };
+    let environment = [
+        ("FEDBO_ACTIONS", Value::Object(joint).to_string()),
+        ("FEDBO_ROUND", (course.rounds().len() + 1).to_string()),
+    ];
+    let nothing = vec![None; names.len()];
+    let printed = match program.print(value, &environment, None) {
+        Ok(Some(printed)) => printed,
+        Ok(None) => return Ok(None),
+        Err(failure) => {
+            let (paid, cause) = (nothing, failure.into());
+            return Err(Lost { paid, cause });
+        }
+    };
+    match payoffs(&printed, &names) {
+        Ok(paid) => match paid.iter().position(Option::is_none) {
+            None => Ok(Some(paid)),
+            Some(player) => {
+                let player = names[player].to_owned();
+                let cause = Cause::LostPayoff { player };
+                Err(Lost { paid, cause })
+            }
+        },
+        Err(cause) => Err(Lost {
+            paid: nothing,
+            cause,
+        }),
+    }
+}
+
 /// The payoffs that a line says, one a player: a JSON object by name, or numbers in the order of players. `None` where the program says
 /// that a payoff is lost (null, NaN, infinity or near it).
 ///
 /// # Errors
 /// If the line says nothing of the kind.
-pub(crate) fn payoffs(printed: &Printed, names: &[&str]) -> Result<Vec<Option<f64>>, Cause> {
+fn payoffs(printed: &Printed, names: &[&str]) -> Result<Vec<Option<f64>>, Cause> {
     let expected = || {
         let named: Vec<String> = names.iter().map(|name| format!("{name:?}: ..")).collect();
         format!(

@@ -3,24 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fedbo_games::{Action, Decision, Game, GameError, History, Player, Round};
 use fedbo_objective::{CommandSpec, Program};
-use fedbo_space::{Parameter, Point};
+use fedbo_space::Point;
 use fedbo_streams::{Purpose, Seed};
-use serde_json::{Map, Value};
 
+use crate::asking::Asking;
 use crate::course::placeholders;
 use crate::mind::reasoner;
-use crate::payoffs::{action, nonsense, payoffs};
+use crate::payoffs::{Lost, pay};
 use crate::{
     Cause, Course, GameFile, GameRecord, Mover, OnFailure, OnLostPayoffs, PlayError, PlayedRound,
     Plays, StandIn, ToldMove,
 };
-
-/// Time between two looks for a move that somebody may have told.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Hears how a game goes. Rounds count from 1, players from 0.
 pub trait Watcher {
@@ -65,13 +62,6 @@ struct Move {
     point: Point,
     seconds: f64,
     stand_in: Option<StandIn>,
-}
-
-/// Payoffs of which some did not come.
-struct Lost {
-    /// Those that came.
-    paid: Vec<Option<f64>>,
-    cause: Cause,
 }
 
 impl Referee {
@@ -169,6 +159,12 @@ impl Referee {
     ) -> Result<Option<PlayedRound>, PlayError> {
         let index = self.course.rounds().len();
         let mut moves: Vec<Option<Move>> = self.decide()?;
+        let asking = Asking {
+            course: &self.course,
+            record: &self.record,
+            watcher,
+            stop,
+        };
         // Those whom one waits for come last, when all others have had their say.
         let (programs, by_hand): (Vec<usize>, Vec<usize>) = (0..moves.len())
             .filter(|player| moves[*player].is_none())
@@ -176,7 +172,7 @@ impl Referee {
         for player in programs.into_iter().chain(by_hand) {
             let mover = &file.movers[player];
             let asked = Instant::now();
-            let told = match self.ask(player, mover, watcher, stop)? {
+            let told = match asking.ask(player, mover)? {
                 Ok(None) => return Ok(None),
                 Ok(Some(told)) => told,
                 Err(cause) => {
@@ -204,7 +200,7 @@ impl Referee {
         let actions: Vec<Point> = moves.iter().map(|each| each.point.clone()).collect();
         let began = Instant::now();
         let counter = in_a_row.last_mut();
-        let paid = match self.pay(program, &actions) {
+        let paid = match pay(&self.course, program, &actions) {
             Ok(None) => return Ok(None),
             Ok(Some(paid)) => {
                 if let Some(counter) = counter {
@@ -281,99 +277,6 @@ impl Referee {
         Ok(moves)
     }
 
-    /// The move of a player that does not reason here: one that stands already, or one that it gives now. `Ok(None)` if the game is
-    /// to stop, an inner error if no move came.
-    fn ask(
-        &self,
-        player: usize,
-        mover: &Mover,
-        watcher: &dyn Watcher,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Result<Option<ToldMove>, Cause>, PlayError> {
-        let index = self.course.rounds().len();
-        if let Some(told) = self.record.told(index, player)? {
-            return Ok(Ok(Some(told)));
-        }
-        match mover {
-            Mover::Reasoning => unreachable!("its mind has decided"),
-            Mover::Program { command, .. } => {
-                let program = Program::new(command, &[], Arc::clone(stop))?;
-                let point = match self.run(player, &program) {
-                    Ok(Some(point)) => point,
-                    Ok(None) => return Ok(Ok(None)),
-                    Err(cause) => return Ok(Err(cause)),
-                };
-                let stand_in = None;
-                let kept = self
-                    .record
-                    .keep(index, player, ToldMove { point, stand_in })?;
-                Ok(Ok(Some(kept)))
-            }
-            Mover::ByHand { timeout, .. } => self.wait(player, *timeout, watcher, stop),
-        }
-    }
-
-    /// Runs a player's program for its move.
-    fn run(&self, player: usize, program: &Program) -> Result<Option<Point>, Cause> {
-        let state = self.course.state(player).to_string();
-        let environment = [
-            ("FEDBO_PLAYER", self.name(player).to_owned()),
-            ("FEDBO_ROUND", (self.course.rounds().len() + 1).to_string()),
-        ];
-        let Some(printed) = program.print(|_| None, &environment, Some(&state))? else {
-            return Ok(None);
-        };
-        let own = self.course.actions(player);
-        let names: Vec<&str> = own
-            .space()
-            .parameters()
-            .iter()
-            .map(Parameter::name)
-            .collect();
-        let point = action(&printed, &names)?;
-        match self.course.check_move(player, &point) {
-            Ok(point) => Ok(Some(point)),
-            Err(error) => Err(nonsense(&printed, error.to_string())),
-        }
-    }
-
-    /// Waits for a move to be told, here or by another process.
-    fn wait(
-        &self,
-        player: usize,
-        timeout: Option<Duration>,
-        watcher: &dyn Watcher,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Result<Option<ToldMove>, Cause>, PlayError> {
-        let index = self.course.rounds().len();
-        watcher.awaits(index + 1, player);
-        let since = Instant::now();
-        loop {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(Ok(None));
-            }
-            if let Some(point) = watcher.given(player) {
-                match self.course.check_move(player, &point) {
-                    // Another process may have told one in this moment, which stays.
-                    Ok(point) => match self.record.tell(index, player, &point) {
-                        Ok(_) => {}
-                        Err(why @ PlayError::Move { .. }) => watcher.refused(player, &why),
-                        Err(error) => return Err(error),
-                    },
-                    Err(why) => watcher.refused(player, &why),
-                }
-            }
-            if let Some(told) = self.record.told(index, player)? {
-                return Ok(Ok(Some(told)));
-            }
-            if let Some(timeout) = timeout.filter(|timeout| since.elapsed() >= *timeout) {
-                let seconds = timeout.as_secs_f64();
-                return Ok(Err(Cause::NoMove { seconds }));
-            }
-            thread::sleep(LOOK);
-        }
-    }
-
     /// The action that stands in for one that did not come.
     fn stand_in(
         &self,
@@ -422,49 +325,6 @@ impl Referee {
             point,
             stand_in: Some(stand_in),
         })
-    }
-
-    /// Has a round played out: its payoffs, `None` if the game is to stop, or what of them came and why the rest did not.
-    fn pay(&self, program: &Program, actions: &[Point]) -> Result<Option<Vec<Option<f64>>>, Lost> {
-        let players = &self.course.definition().players;
-        let names: Vec<&str> = players.iter().map(|player| player.name.as_str()).collect();
-        let joint: Map<String, Value> = players
-            .iter()
-            .zip(actions)
-            .map(|(player, point)| (player.name.clone(), serde_json::json!(point)))
-            .collect();
-        let value = |placeholder: &str| {
-            let (name, parameter) = placeholder.split_once('.')?;
-            let player = names.iter().position(|known| *known == name)?;
-            Some(actions[player].get(parameter)?.to_string())
-        };
-        let environment = [
-            ("FEDBO_ACTIONS", Value::Object(joint).to_string()),
-            ("FEDBO_ROUND", (self.course.rounds().len() + 1).to_string()),
-        ];
-        let nothing = vec![None; names.len()];
-        let printed = match program.print(value, &environment, None) {
-            Ok(Some(printed)) => printed,
-            Ok(None) => return Ok(None),
-            Err(failure) => {
-                let (paid, cause) = (nothing, failure.into());
-                return Err(Lost { paid, cause });
-            }
-        };
-        match payoffs(&printed, &names) {
-            Ok(paid) => match paid.iter().position(Option::is_none) {
-                None => Ok(Some(paid)),
-                Some(player) => {
-                    let player = names[player].to_owned();
-                    let cause = Cause::LostPayoff { player };
-                    Err(Lost { paid, cause })
-                }
-            },
-            Err(cause) => Err(Lost {
-                paid: nothing,
-                cause,
-            }),
-        }
     }
 
     /// Whether a round without its payoffs stands; the reason as it is noted.
