@@ -212,6 +212,10 @@ impl CommandObjective {
             if ran.is_by_itself() && training.hear(said, &self.stop).stops() {
                 return Ok(Trained::Stopped);
             }
+            if training.is_cut_off {
+                // Its value is not told without the verdicts on all of its reports.
+                return Ok(Trained::Ended(Outcome::Interrupted));
+            }
             if let Some(what) = &ran.finished.resembling {
                 training.monitor.resembles_report(what);
             }
@@ -268,6 +272,8 @@ struct Training<'a> {
     /// The signal by which it wants to be stopped.
     stop_by: Option<rustix::process::Signal>,
     is_stopped: bool,
+    /// Something that it has said was not heard, as the run was stopped.
+    is_cut_off: bool,
 }
 
 impl<'a> Training<'a> {
@@ -276,13 +282,18 @@ impl<'a> Training<'a> {
             monitor,
             stop_by: None,
             is_stopped: false,
+            is_cut_off: false,
         }
     }
 
     /// Passes on what the command has said, until it is stopped or the run is (`stop`).
     fn hear(&mut self, said: Vec<Said>, stop: &AtomicBool) -> Signal {
         for each in said {
-            if self.is_stopped || stop.load(Ordering::Relaxed) {
+            if self.is_stopped {
+                break;
+            }
+            if stop.load(Ordering::Relaxed) {
+                self.is_cut_off = true;
                 break;
             }
             match each {

@@ -252,7 +252,7 @@ impl BosSettings {
         check(n >= 3, "epochs", n.to_string(), "at least 3")?;
         let first = self.first_epochs;
         let fine = (2..=(n - 2).max(2)).contains(&first);
-        let expected = "at least 2, and at most the epochs of a whole training less 2 (2 of 3)";
+        let expected = "at least 2, and at least 2 fewer than epochs (2 of 3 epochs)";
         check(fine, "first_epochs", first.to_string(), expected)?;
         let ValueBounds { low, high } = self.bounds;
         let fine = low.is_finite() && high.is_finite() && low < high;

@@ -154,16 +154,28 @@ fn read(line: &str) -> Option<Said> {
     })
 }
 
-/// The word that stands for the value in a line without a number there.
-fn word(line: &str) -> &'static str {
+/// The text that stands for the value.
+fn value_text(line: &str) -> &str {
     let after = line.split_once("\"value\"").map_or("", |(_, after)| after);
     let after = after.trim_start_matches([':', ' ', '\t']);
-    let words = ["NaN", "Infinity", "-Infinity"];
-    let found = words.into_iter().find(|word| after.starts_with(word));
-    found.unwrap_or("null")
+    let end = after.find([',', '}', ' ', '\t']).unwrap_or(after.len());
+    &after[..end]
 }
 
-/// The object that a line is. Python's json writes NaN and Infinity, which JSON does not have: they count as null.
+/// The word that stands for the value in a line without a finite number there.
+fn word(line: &str) -> &'static str {
+    let text = value_text(line);
+    let words = ["NaN", "Infinity", "-Infinity"];
+    let found = words.into_iter().find(|word| text == *word);
+    found.unwrap_or_else(|| match text.parse() {
+        Ok(f64::INFINITY) => "Infinity",
+        Ok(f64::NEG_INFINITY) => "-Infinity",
+        _ => "null",
+    })
+}
+
+/// The object that a line is. Python's json writes NaN and Infinity, which JSON does not have: they count as null, and so does a
+/// value that is too large to be a number.
 fn object(line: &str) -> Option<Map<String, Value>> {
     if let Ok(object) = serde_json::from_str(line) {
         return Some(object);
@@ -172,6 +184,12 @@ fn object(line: &str) -> Option<Map<String, Value>> {
         .replace("-Infinity", "null")
         .replace("Infinity", "null")
         .replace("NaN", "null");
+    if let Ok(object) = serde_json::from_str(&without) {
+        return Some(object);
+    }
+    let text = value_text(line);
+    let is_too_large = text.parse().is_ok_and(f64::is_infinite);
+    let without = line.replacen(text, "null", usize::from(is_too_large));
     serde_json::from_str(&without).ok()
 }
 
@@ -236,6 +254,22 @@ mod tests {
                 matches!(found[..], [Said::NoNumber { epoch: 4, word }] if word == value),
                 "{value}: {found:?}"
             );
+        }
+    }
+
+    #[test]
+    fn values_that_are_too_large_count_as_infinite() {
+        for (value, expected) in [("1e999", "Infinity"), ("-2.5E400", "-Infinity")] {
+            for line in [
+                format!("{{\"epoch\": 4, \"value\": {value}}}\n"),
+                format!("{{\"value\":{value}, \"epoch\": 4}}\n"),
+            ] {
+                let found = said(&line);
+                assert!(
+                    matches!(found[..], [Said::NoNumber { epoch: 4, word }] if word == expected),
+                    "{line}: {found:?}"
+                );
+            }
         }
     }
 

@@ -286,3 +286,54 @@ fn the_stop_flag_and_the_timeout_end_a_training_too() {
     });
     assert_eq!(trained, Trained::Ended(Outcome::Interrupted));
 }
+
+/// Stops the run at the tenth report.
+struct Interrupting {
+    stop: Arc<AtomicBool>,
+    n_heard: Mutex<u32>,
+}
+
+impl Monitor for Interrupting {
+    fn report(&self, epoch: u32, _: f64) -> Signal {
+        *self.n_heard.lock().unwrap() = epoch;
+        // The script has ended by then, as it has nothing to wait for.
+        std::thread::sleep(Duration::from_millis(20));
+        if epoch == 10 {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        Signal::Continue
+    }
+
+    fn no_number(&self, _: u32, _: &str) -> Signal {
+        Signal::Continue
+    }
+
+    fn unusable(&self, _: Unusable, _: &str) {}
+
+    fn resembles_report(&self, _: &str) {}
+
+    fn ends_with_report(&self) {}
+
+    fn killed(&self, _: Duration) {}
+}
+
+/// A script that has ended while its reports are still being heard: interrupted then, the trial has no value, as nobody knows whether
+/// it would have been stopped.
+#[test]
+fn reports_that_an_interruption_leaves_unheard_leave_the_trial_without_a_value() {
+    let script = "i=1; while [ $i -le 40 ]; do echo \"{\\\"epoch\\\": $i, \\\"value\\\": $i}\"; i=$((i + 1)); done; echo 40";
+    let stop = Arc::new(AtomicBool::new(false));
+    let spec = CommandSpec {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        ..CommandSpec::default()
+    };
+    let objective = CommandObjective::new(&spec, &space(), Arc::clone(&stop)).unwrap();
+    let monitor = Interrupting {
+        stop,
+        n_heard: Mutex::new(0),
+    };
+    let point = Point::new(vec![("x".to_owned(), fedbo_space::Value::Float(0.5))]);
+    let trained = objective.train(&point, TRIAL, &monitor);
+    assert_eq!(*monitor.n_heard.lock().unwrap(), 10);
+    assert_eq!(trained, Trained::Ended(Outcome::Interrupted));
+}
