@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fedbo_config::FileError;
+use fedbo_play::GameFile;
 use fedbo_space::Space;
 use fedbo_storage::{Address, Mode, StorageError};
 use fedbo_study::{Study, StudyError, StudyFile};
@@ -229,6 +230,14 @@ impl StudyRef {
                 let path = Path::new(&self.place);
                 if let Some(message) = self.not_a_file(path, &error) {
                     return Err(BadInput(message).into());
+                }
+                if GameFile::is_one(path) {
+                    let word = quoted(&self.place);
+                    return Err(BadInput(format!(
+                        "{} is a game's file, not a study's; play it with fedbo play {word}",
+                        self.place
+                    ))
+                    .into());
                 }
                 let mut file = load(path)?;
                 tidy(&mut file.storage);

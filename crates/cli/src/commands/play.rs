@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
+use fedbo_config::TomlFile;
 use fedbo_play::{Ended, GameFile, GameRecord, Mover, PlayError, ROUNDS_MAX, Referee};
 use fedbo_report::{FolderLock, ReportError};
 
@@ -39,6 +40,7 @@ pub(crate) struct Play {
 
 impl Play {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        self.check_is_game()?;
         let mut file = GameFile::load(&self.file)?;
         if let Some(rounds) = self.rounds {
             file.n_rounds = rounds;
@@ -102,6 +104,26 @@ impl Play {
                 Err(error.into())
             }
         }
+    }
+
+    /// Names the command that a file of another kind is for.
+    fn check_is_game(&self) -> Result<(), BadInput> {
+        let Ok(file) = TomlFile::read(&self.file) else {
+            return Ok(());
+        };
+        for (table, what, command) in [
+            ("study", "a study's", "tune"),
+            ("federation", "a federation's", "run"),
+        ] {
+            if !file.keys_in_order(&[table]).is_empty() {
+                let path = self.file.display();
+                let word = quoted(&path.to_string());
+                return Err(BadInput(format!(
+                    "{path} is {what} file, not a game's; run it with fedbo {command} {word}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn in_memory(&self, file: &GameFile) -> anyhow::Result<GameRecord> {

@@ -171,10 +171,15 @@ impl Plot {
     fn plot_decisions(&self, reference: &StudyRef, number: u64) -> anyhow::Result<Vec<PathBuf>> {
         let opened = reference.stored()?;
         let Some(rule) = opened.study.bos_rule(number)? else {
-            let message = format!(
-                "trial {number} has no decisions to draw: they are those of the rule \"bo-bos\", for trials after the initial ones \
-                 that have reported their first epochs"
-            );
+            let spec = opened.study.definition().early_stopping.as_ref();
+            let why = match spec.map(|spec| spec.rule.name()) {
+                Some("bo-bos") => {
+                    "it is an initial one, which is trained to its end, or has not reported its first epochs".to_owned()
+                }
+                Some(other) => format!("those drawn are of the rule \"bo-bos\", and this study's is {other:?}"),
+                None => "its study stops no trials early".to_owned(),
+            };
+            let message = format!("trial {number} has no decisions to draw: {why}");
             return Err(BadInput(message).into());
         };
         let trials = opened.study.trials()?;

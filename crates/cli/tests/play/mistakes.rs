@@ -302,3 +302,19 @@ fn of_names_and_numbers_of_players() {
     sandbox.write("payoffs.sh", "echo 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
     sandbox.fedbo(&["play", "duel.toml"]).expect(0, &[]);
 }
+
+/// A file of another kind is answered with the command that it is for.
+#[test]
+fn files_of_other_kinds_name_their_command() {
+    let sandbox = sandbox(&[]);
+    sandbox.write("study.toml", "[study]\nname = \"a\"\n");
+    sandbox.write("federation.toml", "[federation]\nname = \"a\"\n");
+    for (arguments, says) in [
+        (["tune", "duel.toml"], "fedbo play duel.toml"),
+        (["trials", "duel.toml"], "fedbo play duel.toml"),
+        (["play", "study.toml"], "fedbo tune study.toml"),
+        (["play", "federation.toml"], "fedbo run federation.toml"),
+    ] {
+        sandbox.fedbo(&arguments).expect(2, &[says]);
+    }
+}
