@@ -400,6 +400,7 @@ fn the_help_lists_the_exit_codes() {
   4    results cannot be written: read-only folder, disk full
   5    every trial failed
   6    a coordinator or neighbour cannot be reached, refuses, or is not to be trusted
+  7    a player of a game, or its payoffs, failed; the rounds before are kept
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept
 ";
     assert_eq!(codes, expected);

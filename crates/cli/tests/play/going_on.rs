@@ -342,3 +342,31 @@ fn long_names_are_cut_in_the_table_of_rounds() {
     ran.expect(0, &["größter-anzunehmender-spieler…", "price=0.35"]);
     assert!(ran.stdout.contains(name), "{}", ran.stdout);
 }
+
+/// `examples/pricing.toml` as it is: both shops reason, and earn more than at random.
+#[test]
+fn the_example_of_the_readme_is_played() {
+    let sandbox = Sandbox::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
+    for name in ["pricing.toml", "pricing.py"] {
+        let text = std::fs::read_to_string(format!("{examples}{name}")).unwrap();
+        sandbox.write(name, &text);
+    }
+    let ran = sandbox.fedbo(&["play", "pricing.toml", "--json", "--quiet"]);
+    ran.expect(0, &[]);
+    let closing = json(&ran);
+    assert_eq!(closing["rounds"], 40);
+    for player in closing["players"].as_array().unwrap() {
+        let number = |key: &str| player[key].as_f64().unwrap();
+        assert!(
+            number("mean_of_last_tenth") > number("mean_of_initial"),
+            "{player}"
+        );
+    }
+    let names = ["results.csv", "payoffs.png", "actions.svg"];
+    assert!(
+        names
+            .iter()
+            .all(|name| sandbox.path("results/pricing").join(name).exists())
+    );
+}
