@@ -15,7 +15,7 @@ use crate::text::{self, shown};
 /// Most characters of an action.
 const ACTION_CHARS: usize = 30;
 /// Characters of a payoff and of a mean.
-const PAYOFF_CHARS: usize = 11;
+const PAYOFF_CHARS: usize = 12;
 /// Characters of a line where no terminal says.
 const LINE_CHARS: usize = 120;
 
@@ -37,6 +37,8 @@ pub(crate) struct GameDisplay {
 struct Shown {
     name: String,
     space: Space,
+    /// What may be said for each parameter.
+    in_words: Vec<String>,
     /// Width of its actions; `None` where they have no room.
     actions: Option<usize>,
     is_random_first: bool,
@@ -58,6 +60,7 @@ impl GameDisplay {
                 Shown {
                     actions: Some(width.max(name.chars().count()).min(ACTION_CHARS)),
                     is_random_first: matches!(spec.plays, Plays::Reasoning(_)),
+                    in_words: course.actions(player).in_words(),
                     name,
                     space,
                 }
@@ -145,12 +148,8 @@ impl GameDisplay {
 impl Watcher for GameDisplay {
     fn awaits(&self, round: usize, player: usize) {
         let shown = &self.players[player];
-        let parameters = shown.space.parameters().iter();
-        let example: Vec<String> = parameters
-            .map(|parameter| format!("{}=({})", parameter.name(), parameter.kind()))
-            .collect();
         let (name, word, n_rounds) = (&shown.name, &self.word, self.n_rounds);
-        let example = example.join(" ");
+        let example = shown.in_words.join(" ");
         console::note(&match self.listen() {
             true => format!("round {round} of {n_rounds}, {name}: your move? {example}"),
             false => format!(
@@ -187,6 +186,15 @@ impl Watcher for GameDisplay {
             "warning: round {round}: no action of {}: {}; {what}",
             self.players[stand_in.player].name,
             one_line(&stand_in.because)
+        ));
+    }
+
+    fn outside(&self, round: usize, player: usize, payoff: f64, (low, high): (f64, f64)) {
+        console::note(&format!(
+            "warning: round {round}: the payoff {} of {} lies outside its range [{low}, {high}]; gp-mw and exp3 take it for the \
+             nearer end (said once for each player)",
+            payoff_text(payoff),
+            self.players[player].name
         ));
     }
 
@@ -260,9 +268,9 @@ fn cut(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// A payoff; nobody earns a negative nothing.
+/// A payoff in five digits; nobody earns a negative nothing.
 fn payoff_text(value: f64) -> String {
-    text::number(value + 0.0)
+    text::digits(value + 0.0, 5)
 }
 
 fn left(text: &str, width: usize) -> String {

@@ -17,6 +17,8 @@ pub struct Actions {
     set: ActionSet,
     /// The actions of a finite set, in its order.
     points: Option<Vec<Point>>,
+    /// Values of each float.
+    grid: Option<usize>,
 }
 
 impl Actions {
@@ -35,12 +37,41 @@ impl Actions {
                 ActionSet::Finite(Points::from_rows(space.dim(), rows))
             }
         };
-        Self { space, set, points }
+        Self {
+            space,
+            set,
+            points,
+            grid,
+        }
     }
 
     /// The parameters.
     pub fn space(&self) -> &Space {
         &self.space
+    }
+
+    /// What may be said for each parameter, in words: `price=(one of 15 numbers from 1.0 to 5.0)`.
+    pub fn in_words(&self) -> Vec<String> {
+        let parameters = self.space.parameters().iter();
+        parameters
+            .map(|parameter| {
+                let kind = match (parameter.kind(), self.grid) {
+                    (Kind::Float { low, high, .. }, Some(n)) => {
+                        format!("one of {n} numbers from {low:?} to {high:?}")
+                    }
+                    (kind, _) => kind.to_string(),
+                };
+                format!("{}=({kind})", parameter.name())
+            })
+            .collect()
+    }
+
+    /// The values of each float that lies on a grid, by name.
+    pub fn grid_values(&self) -> Vec<(&str, Vec<Value>)> {
+        let parameters = self.space.parameters().iter();
+        let floats = parameters.filter(|p| matches!(p.kind(), Kind::Float { .. }));
+        let values = floats.filter_map(|p| Some((p.name(), values_of(p, self.grid?))));
+        values.collect()
     }
 
     /// As reasoning players see them.
@@ -86,7 +117,7 @@ impl Actions {
             Some((index, _)) => {
                 let near: Vec<String> = points[index]
                     .iter()
-                    .map(|(name, value)| format!("{name}={value}"))
+                    .map(|(name, value)| format!("{name}={}", short(value)))
                     .collect();
                 Err(format!(
                     "it is not on the grid of {} actions; the nearest is {}",
@@ -109,6 +140,17 @@ impl Actions {
             }
         };
         (point, action)
+    }
+}
+
+/// A value in seven digits, which are near enough to mean it.
+fn short(value: &Value) -> String {
+    match value {
+        Value::Float(exact) => {
+            let rounded = format!("{exact:.6e}").parse().unwrap_or(*exact);
+            Value::Float(rounded).to_string()
+        }
+        other => other.to_string(),
     }
 }
 

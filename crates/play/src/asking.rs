@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fedbo_objective::Program;
 use fedbo_space::{Parameter, Point};
 
-use crate::payoffs::{action, nonsense};
+use crate::payoffs::{action, shown};
 use crate::{Cause, Course, GameRecord, Mover, PlayError, ToldMove, Watcher};
 
 /// Time between two looks for a move that somebody may have told.
@@ -76,7 +76,10 @@ impl Asking<'_> {
         let point = action(&printed, &names)?;
         match self.course.check_move(player, &point) {
             Ok(point) => Ok(Some(point)),
-            Err(error) => Err(nonsense(&printed, error.to_string())),
+            Err(error) => Err(Cause::NoAction {
+                found: shown(&printed),
+                why: error.to_string(),
+            }),
         }
     }
 

@@ -124,14 +124,19 @@ impl Course {
         })
     }
 
-    /// What a player is told before its move: the game, its own name and parameters, the round (from 1), and all that was done and
-    /// paid so far.
+    /// What a player is told before its move: the game, its own name and parameters (of floats on a grid their values), the
+    /// round (from 1), and all that was done and paid so far.
     pub fn state(&self, player: usize) -> Value {
         let own = &self.definition.players[player];
         let space: Map<String, Value> = own
             .space
             .iter()
             .map(|(name, spec)| (name.clone(), without_nulls(json!(spec))))
+            .collect();
+        let values = self.actions[player].grid_values();
+        let values: Map<String, Value> = values
+            .into_iter()
+            .map(|(name, values)| (name.to_owned(), json!(values)))
             .collect();
         let rounds: Vec<Value> = (1..)
             .zip(&self.rounds)
@@ -143,6 +148,7 @@ impl Course {
             "round": self.rounds.len() + 1,
             "space": space,
             "grid": own.grid,
+            "values": values,
             "rounds": rounds,
         })
     }

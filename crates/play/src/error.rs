@@ -30,6 +30,14 @@ pub enum Cause {
         /// The first of them.
         player: String,
     },
+    /// What it printed is no action of the player's.
+    #[error("it printed {found}, {why}")]
+    NoAction {
+        /// Its last line.
+        found: String,
+        /// Why it is none.
+        why: String,
+    },
     /// Nobody told a move in time.
     #[error("no move was told within {seconds} s")]
     NoMove {

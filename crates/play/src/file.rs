@@ -88,6 +88,8 @@ pub struct GameFile {
     pub movers: Vec<Mover>,
     /// The command that plays out a round; `None` where the file was read without it.
     pub payoffs: Option<CommandSpec>,
+    /// Between which numbers each player's payoffs lie, where the file says so.
+    pub ranges: Vec<Option<(f64, f64)>>,
     /// What happens when payoffs do not come.
     pub on_lost_payoffs: OnLostPayoffs,
     /// Failures in a row after which a game ends that would go on.
@@ -188,6 +190,7 @@ impl GameToml {
             },
             n_rounds,
             movers,
+            ranges,
             payoffs: spec,
             on_lost_payoffs: on_failure.unwrap_or_default(),
             failures_max,

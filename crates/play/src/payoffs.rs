@@ -103,18 +103,22 @@ pub(crate) fn expected_action(names: &[&str]) -> String {
     format!("{{{}}}", named.join(", "))
 }
 
-/// That a program printed something else than what was asked for.
-pub(crate) fn nonsense(printed: &Printed, expected: String) -> Cause {
-    let found = match &printed.last_line {
+/// The last line that a program printed.
+pub(crate) fn shown(printed: &Printed) -> String {
+    match &printed.last_line {
         None => "nothing".to_owned(),
         Some(line) => format!("{:?}", line.chars().take(SHOWN_CHARS).collect::<String>()),
-    };
+    }
+}
+
+/// That a program printed something else than what was asked for.
+fn nonsense(printed: &Printed, expected: String) -> Cause {
     let stderr = match printed.stderr.as_str() {
         "" => String::new(),
         text => format!("; its standard error ends: {text}"),
     };
     Cause::Nonsense {
-        found,
+        found: shown(printed),
         expected,
         stderr,
     }

@@ -29,6 +29,8 @@ pub trait Watcher {
     fn refused(&self, player: usize, why: &PlayError);
     /// A player gave no action, and another one stands in.
     fn stands_in(&self, round: usize, stand_in: &StandIn);
+    /// A payoff lies outside the range that the file gives; said once a run for each player.
+    fn outside(&self, round: usize, player: usize, payoff: f64, range: (f64, f64));
     /// A round was played, and is on the disk.
     fn played(&self, round: usize, played: &PlayedRound);
 }
@@ -126,12 +128,25 @@ impl Referee {
         let payoffs = self.program(&spec, stop)?;
         // Failures in a row: of each player, and of the payoffs.
         let mut in_a_row = vec![0; self.minds.len() + 1];
+        let mut ranges = file.ranges.clone();
         while self.course.rounds().len() < file.n_rounds {
             if stop.load(Ordering::Relaxed) {
                 return Ok(Ended::Stopped);
             }
             match self.play_round(file, &payoffs, &mut in_a_row, watcher, stop)? {
-                Some(played) => watcher.played(self.course.rounds().len(), &played),
+                Some(played) => {
+                    let round = self.course.rounds().len();
+                    for (player, payoff) in played.payoffs.iter().enumerate() {
+                        let range = ranges.get(player).copied().flatten();
+                        if let (Some(payoff), Some((low, high))) = (payoff, range)
+                            && !(low..=high).contains(payoff)
+                        {
+                            watcher.outside(round, player, *payoff, (low, high));
+                            ranges[player] = None;
+                        }
+                    }
+                    watcher.played(round, &played);
+                }
                 None => return Ok(Ended::Stopped),
             }
         }

@@ -20,6 +20,8 @@ use fedbo_streams::{Purpose, Seed};
 struct Nobody;
 
 impl Watcher for Nobody {
+    fn outside(&self, _: usize, _: usize, _: f64, _: (f64, f64)) {}
+
     fn awaits(&self, _: usize, _: usize) {}
     fn given(&self, _: usize) -> Option<Point> {
         None

@@ -254,6 +254,7 @@ fn beginning(file: &GameFile, referee: &Referee) -> String {
             match definition.n_initial {
                 _ if !file.movers.contains(&Mover::Reasoning) => String::new(),
                 0 => String::new(),
+                n if n >= wanted => "; all at random".to_owned(),
                 1 => "; the first one at random".to_owned(),
                 n => format!("; the first {n} at random"),
             }

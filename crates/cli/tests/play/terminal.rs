@@ -88,7 +88,7 @@ fn moves_are_typed_and_wrong_ones_typed_again() {
     ];
     let sandbox = sandbox(&changes);
     let mut person = Person::at(&sandbox, 80, &["play", "duel.toml"]);
-    person.waits_for("round 1 of 3, rival: your move? price=(a number from 0.0 to 1.0)");
+    person.waits_for("round 1 of 3, rival: your move? price=(one of 21 numbers from 0.0 to 1.0)");
     for (line, answer) in [
         ("dear\n", "dear"),
         ("price=0.49\n", "the nearest is price=0.5"),

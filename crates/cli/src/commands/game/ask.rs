@@ -80,11 +80,7 @@ impl Ask {
                 text::point(&point)
             ),
             None => {
-                let space = course.actions(player).space();
-                let parameters = space.parameters().iter();
-                let values: Vec<String> = parameters
-                    .map(|parameter| format!("{}=({})", parameter.name(), parameter.kind()))
-                    .collect();
+                let values = course.actions(player).in_words();
                 format!(
                     "round {} of {n_wanted}: fedbo game tell {word} {} {}",
                     n_rounds + 1,
