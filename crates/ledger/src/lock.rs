@@ -7,8 +7,14 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fedbo_database::beside;
+
+/// For how long a lock is tried again that this process seems to hold itself, and the pause between two tries: fewer of them than
+/// tries altogether.
+const OWN_PATIENCE: Duration = Duration::from_millis(300);
+const OWN_PAUSE: Duration = Duration::from_millis(5);
 
 /// The lock of one ledger, held until this is dropped.
 #[derive(Debug)]
@@ -26,10 +32,12 @@ pub(crate) enum NotLocked {
 }
 
 impl Lock {
-    /// Takes the lock of the ledger at `path`, at once or not at all.
+    /// Takes the lock of the ledger at `path`, at once or not at all; one that this very process seems to hold, within
+    /// [`OWN_PATIENCE`].
     pub(crate) fn take(path: &Path) -> Result<Self, NotLocked> {
         let path = beside(path, "-lock");
         let refused = |error| NotLocked::Refused(path.clone(), error);
+        let since = Instant::now();
         for _ in 0..100 {
             let mut file = OpenOptions::new()
                 .read(true)
@@ -40,7 +48,16 @@ impl Lock {
                 .map_err(refused)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(NotLocked::Held(holder(&mut file))),
+                Err(TryLockError::WouldBlock) => {
+                    let by = holder(&mut file);
+                    // A program that this process is just starting has a copy of what it let go of, until it runs.
+                    let is_own = by == format!("process {}", std::process::id());
+                    if is_own && since.elapsed() < OWN_PATIENCE {
+                        std::thread::sleep(OWN_PAUSE);
+                        continue;
+                    }
+                    return Err(NotLocked::Held(by));
+                }
                 Err(TryLockError::Error(error)) => return Err(refused(error)),
             }
             // Somebody may have deleted it between the opening and the locking.
