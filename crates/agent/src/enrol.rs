@@ -69,7 +69,7 @@ pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership,
             url: url.clone(),
             message,
         })?;
-    let federation = Federation::thaw(&text)?;
+    let federation = Federation::received(&text)?; // INV-24
     fits(&federation, &enrolled).map_err(|message| EnrolError::Impostor {
         url: url.clone(),
         message,
