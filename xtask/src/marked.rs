@@ -62,6 +62,7 @@ impl Marked {
             each_source(&folder, &mut |source| names.extend(names_in(source, need)))?;
             if !names.is_empty() {
                 names.sort();
+                let folder = folder.file_name().unwrap_or_default().to_string_lossy();
                 found.insert(package_of(&folder), names);
             }
         }
@@ -126,14 +127,9 @@ impl Marked {
     }
 }
 
-/// The package whose sources are in this folder of `crates`.
-fn package_of(folder: &Path) -> String {
-    match folder
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .as_ref()
-    {
+/// The package whose sources are in the folder of this name below `crates`.
+pub(crate) fn package_of(folder: &str) -> String {
+    match folder {
         "cli" => "fedbo".to_owned(),
         name => format!("fedbo-{name}"),
     }
