@@ -8,6 +8,7 @@ mod archive;
 mod check;
 mod command;
 mod entry;
+mod foreign;
 mod surrogate;
 mod toml_file;
 
@@ -15,5 +16,6 @@ pub use archive::{ArchiveError, ArchivedParameter, ReleaseArchive};
 pub use check::{Check, NAME_CHARS_MAX};
 pub use command::CommandKeys;
 pub use entry::{LengthscaleEntry, NumberOrList, UcbEntry, WordOrNumbers};
+pub use foreign::{OddChoice, OwnChoices, choices_to_write, odd_choices};
 pub use surrogate::{SurrogateTable, default_lengthscale};
 pub use toml_file::{FileError, Place, TomlFile, nearest};
