@@ -325,3 +325,25 @@ fn remove(path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
 }
+
+#[cfg(test)]
+mod tests_of_mutants {
+    use super::*;
+
+    /// Otherwise a mutant would be missed only after minutes, when it is its turn.
+    #[test]
+    fn every_mutant_changes_a_text_that_is_there_once() {
+        let mutants = listed().unwrap();
+        assert!(mutants.len() > 60);
+        for mutant in mutants {
+            let path = root()
+                .join("crates")
+                .join(&mutant.folder)
+                .join(&mutant.file);
+            let source = fs::read_to_string(&path).unwrap();
+            let found = source.matches(&mutant.from).count();
+            assert_eq!(found, 1, "{} in {}", mutant.name, path.display());
+            assert_ne!(mutant.from, mutant.to, "{}", mutant.name);
+        }
+    }
+}
