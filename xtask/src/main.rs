@@ -9,6 +9,8 @@
 mod bench;
 mod deny;
 mod fuzz;
+#[cfg(test)]
+mod invariants;
 mod marked;
 mod mutants;
 mod process;
@@ -37,9 +39,9 @@ enum Verb {
     /// beside the workspace. Others start a PostgreSQL server; where that is not installed, it is installed by apt-get.
     /// Tests that were not run are listed. A table of stages with their seconds ends the run.
     Test(verify::Test),
-    /// Seed privacy bugs in a copy of the sources; each must be found by the test that is named for it
+    /// Seed bugs in a copy of the sources; each must be found by the test that is named for it
     ///
-    /// They are listed in crates/privacy/mutants.toml. Exit status: 0 if all were found.
+    /// They are listed in crates/*/mutants.toml. Exit status: 0 if all were found.
     Mutants(mutants::Mutants),
     /// Hostile bytes for every decoder, by libFuzzer; an input that fails is kept below fuzz/regressions
     ///

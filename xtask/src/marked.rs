@@ -62,6 +62,7 @@ impl Marked {
             each_source(&folder, &mut |source| names.extend(names_in(source, need)))?;
             if !names.is_empty() {
                 names.sort();
+                let folder = folder.file_name().unwrap_or_default().to_string_lossy();
                 found.insert(package_of(&folder), names);
             }
         }
@@ -88,14 +89,23 @@ impl Marked {
         }
     }
 
-    /// Runs exactly these tests, and fails unless as many passed as there are.
-    pub(crate) fn run(&self, options: &[&str]) -> Result<Tests> {
-        let mut command = vec!["test", "--no-fail-fast", "--tests"];
-        command.extend(options);
+    /// Runs exactly these tests, and fails unless as many passed as there are. They are those of the whole workspace's build,
+    /// so that nothing is compiled for other features.
+    pub(crate) fn run(&self) -> Result<Tests> {
+        self.run_by(&["test", "--no-fail-fast", "--tests", "--workspace"])
+    }
+
+    /// The same in an optimised build of their packages alone.
+    pub(crate) fn run_optimised(&self) -> Result<Tests> {
+        let mut command = vec!["test", "--no-fail-fast", "--tests", "--release"];
         for package in self.0.keys() {
             command.extend(["--package", package]);
         }
-        let paths = self.paths(&command)?;
+        self.run_by(&command)
+    }
+
+    fn run_by(&self, command: &[&str]) -> Result<Tests> {
+        let paths = self.paths(command)?;
         let mut test = cargo(command);
         test.args(["--", "--ignored", "--exact", "--nocapture"])
             .args(paths);
@@ -126,14 +136,9 @@ impl Marked {
     }
 }
 
-/// The package whose sources are in this folder of `crates`.
-fn package_of(folder: &Path) -> String {
-    match folder
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .as_ref()
-    {
+/// The package whose sources are in the folder of this name below `crates`.
+pub(crate) fn package_of(folder: &str) -> String {
+    match folder {
         "cli" => "fedbo".to_owned(),
         name => format!("fedbo-{name}"),
     }

@@ -85,12 +85,12 @@ impl Test {
         let mut met = vec![Need::PostgreSql];
         system::provide_postgresql()?;
         stages.tests("tests with PostgreSQL", || {
-            Marked::find(Need::PostgreSql)?.run(&[])
+            Marked::find(Need::PostgreSql)?.run()
         })?;
         if let Some(folder) = data_folder() {
             eprintln!("xtask: published data from {}", folder.display());
             stages.tests("comparisons with published data", || {
-                Marked::find(Need::Data)?.run(&[])
+                Marked::find(Need::Data)?.run()
             })?;
             met.push(Need::Data);
         }
@@ -98,9 +98,7 @@ impl Test {
         stages.step("fuzzing", || Fuzz::all(self.long).run())?;
         stages.step("mutants", || Mutants::all().run())?;
         if self.long {
-            stages.tests("long forms", || {
-                Marked::find(Need::Long)?.run(&["--release"])
-            })?;
+            stages.tests("long forms", || Marked::find(Need::Long)?.run_optimised())?;
             met.push(Need::Long);
         }
         Ok(met)

@@ -7,6 +7,7 @@
 
 mod bad_coordinators;
 mod budget;
+mod canaries;
 mod coordinator;
 mod crashes;
 mod delivery;
