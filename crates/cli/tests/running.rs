@@ -322,9 +322,23 @@ fn results_of_another_file_are_not_gone_on_from() {
     let sandbox = Sandbox::new();
     let text = federation(2, "", &[("a", PARABOLA), ("b", PARABOLA)]);
     sandbox.write("f.toml", &text);
-    // Nothing there yet: it begins.
+    // Nothing there yet: nothing to go on from, and nothing is begun.
+    let nothing = [
+        "results/test holds nothing to go on from",
+        "leave out --resume",
+        "--out DIR",
+    ];
+    let resume = ["run", "f.toml", "--resume", "--arms", "fts,ts"];
+    sandbox.fedbo(&resume).expect(2, &nothing);
+    assert!(!sandbox.path("results").exists());
+    std::fs::create_dir_all(sandbox.path("results/test")).expect("writable");
+    sandbox.fedbo(&resume).expect(2, &nothing);
+    let n_files = std::fs::read_dir(sandbox.path("results/test"))
+        .expect("a folder")
+        .count();
+    assert_eq!(n_files, 0);
     sandbox
-        .fedbo(&["run", "f.toml", "--resume", "--arms", "fts,ts"])
+        .fedbo(&["run", "f.toml", "--arms", "fts,ts"])
         .expect(0, &[]);
     let before = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
     let refused = |from: &str, to: &str, arms: &str, part: &str| {
@@ -339,9 +353,14 @@ fn results_of_another_file_are_not_gone_on_from() {
         "seed = 3",
         "seed = 4",
         "fts,ts",
-        "[federation] of the file has changed since",
+        "[federation] of the file, or --seed, has changed since",
     );
-    refused("rounds = 2", "rounds = 1", "fts,ts", "iterations -1 to 1");
+    refused(
+        "rounds = 2",
+        "rounds = 1",
+        "fts,ts",
+        "it holds iteration 2, and the file asks for -1 to 1",
+    );
     refused("\"a\"", "\"z\"", "fts,ts", "no agent \"a\"");
     refused(
         "high = 9",

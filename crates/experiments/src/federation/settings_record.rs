@@ -9,15 +9,17 @@ use fedbo_report::{ReportError, write_whole};
 
 /// Name of the record in the results folder.
 const SETTINGS_FILE: &str = "settings.json";
+/// What is recorded of runs that are repeated, beside the tables.
+const RUNS: &str = "runs";
 
-/// The file's tables as text, but for what may change from one session to the next: `rounds` and time limits.
+/// The file's tables as text, but for what may change from one session to the next: `rounds`, time limits and the number of runs.
 ///
 /// The text is for comparison only; another version of the program may write another one, and then refuses to resume.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SettingsRecord(BTreeMap<String, String>);
 
 impl SettingsRecord {
-    pub(super) fn of(file: &FederationFile) -> Self {
+    pub(super) fn of(file: &FederationFile, is_repeated: bool) -> Self {
         let mut head = file.federation.clone().unwrap_or_default();
         head.rounds = None;
         let mut agents = file.agents.clone();
@@ -44,6 +46,10 @@ impl SettingsRecord {
                 file.exploration.as_ref().map(|t| format!("{t:?}")),
             ),
             ("privacy", file.privacy.as_ref().map(|t| format!("{t:?}"))),
+            (
+                RUNS,
+                is_repeated.then(|| "each from a child of the seed".to_owned()),
+            ),
         ];
         tables.extend(
             given
@@ -78,13 +84,25 @@ impl SettingsRecord {
         let mut tables = self.0.keys().chain(old.keys());
         match tables.find(|table| old.get(*table) != self.0.get(*table)) {
             None => Ok(()),
-            Some(table) => refuse(
-                path,
-                format!(
-                    "[{table}] of the file has changed since; only rounds and timeout_s may. Put it back, or begin \
-                     anew with --overwrite or in another folder with --out"
-                ),
-            ),
+            Some(table) => {
+                let changed = match table.as_str() {
+                    RUNS if old.contains_key(RUNS) => {
+                        "it was begun with --runs; give it again".to_owned()
+                    }
+                    RUNS => "it was begun without --runs; leave that out".to_owned(),
+                    "federation" => "[federation] of the file, or --seed, has changed since; only rounds may. Put it back"
+                        .to_owned(),
+                    table => format!(
+                        "[{table}] of the file has changed since; only rounds and timeout_s may. Put it back"
+                    ),
+                };
+                refuse(
+                    path,
+                    format!(
+                        "{changed}, or begin anew with --overwrite or in another folder with --out"
+                    ),
+                )
+            }
         }
     }
 }
