@@ -43,10 +43,10 @@ pub(crate) struct Run {
     resume: bool,
     /// Repeat all arms this often, each time with other draws, the same in every arm, as `fedbo experiment run` does [default: one
     /// run from the seed itself]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
     /// Root of all randomness [default: the file's seed]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
