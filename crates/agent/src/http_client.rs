@@ -290,8 +290,7 @@ fn answer(
             headers: head.headers,
             body,
         }),
-        (false, _) if let Ok(mut problem) = serde_json::from_slice::<Problem>(&body) => {
-            problem.message = one_line(&problem.message); // INV-24
+        (false, _) if let Ok(problem) = serde_json::from_slice::<Problem>(&body) => {
             let after = head.headers.get("retry-after");
             let seconds = after.and_then(|after| after.to_str().ok()?.parse().ok());
             Err(LinkError::Refused {
@@ -315,35 +314,8 @@ fn answer(
     }
 }
 
-/// A message of others as a part of one of ours: on one line, and not too long. So it cannot pass for a line of this program.
-fn one_line(message: &str) -> String {
-    const CHARS_MAX: usize = 500;
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    let plain = message.chars().map(|c| if breaks(c) { ' ' } else { c });
-    plain.take(CHARS_MAX).collect()
-}
-
 fn unreachable_by(whom: &str, reason: &str) -> LinkError {
     LinkError::Unreachable {
         reason: format!("{whom} cannot be reached: {reason}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::one_line;
-
-    #[test]
-    fn a_message_of_others_is_one_line() {
-        let hostile = format!(
-            "no\nerror: all is lost\u{1b}[2K\r\u{2028}{}",
-            "x".repeat(9_999)
-        );
-        let message = one_line(&hostile);
-        assert!(
-            message.starts_with("no error: all is lost [2K  xxx"),
-            "{message}"
-        );
-        assert_eq!(message.chars().count(), 500);
     }
 }
