@@ -1,4 +1,4 @@
-//! Why a connection failed where TLS is at fault, and the way out.
+//! Why there was no connection, TLS above all, and the way out.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -21,9 +21,23 @@ pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>
     let advice = match of_rustls(error) {
         Some(error) => of_tls(error, url, authority),
         None if is_garbled(error) => of_plain(url),
-        None => None,
+        None => of_address(error),
     };
     advice.unwrap_or_else(|| error.to_string())
+}
+
+/// What to do where nobody is found at an address.
+fn of_address(error: &ureq::Error) -> Option<String> {
+    use std::io::ErrorKind;
+    match error {
+        ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => Some(format!(
+            "{error}: nobody listens there; check host and port, and that it runs"
+        )),
+        ureq::Error::HostNotFound => {
+            Some("there is no host of this name; check the address".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// The remark that an address is one of TLS, if it was asked without and that is so.
