@@ -86,7 +86,7 @@ fn every_command_has_a_manual_page() {
         // The first line of a command's help is what its page says that it is for.
         let about = command.help.lines().next().unwrap();
         let first: Vec<&str> = about.split_whitespace().take(4).collect();
-        let plain = text.replace("\\-", "-").replace("\\'", "'");
+        let plain = text.replace("\\-", "-").replace("\\*(Aq", "'");
         assert!(plain.contains(".SH SYNOPSIS"), "{path}");
         assert!(plain.contains(&first.join(" ")), "{path}: {about}");
         assert!(plain.contains("quiet"), "{path}");

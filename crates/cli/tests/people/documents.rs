@@ -70,7 +70,10 @@ fn a_federation_over_a_network_in_json() {
             (&closing["failed"], &closing["budget_reached"]),
             (&0.into(), &false.into())
         );
-        assert_eq!(closing["storage"], format!("sqlite:home{agent}/trials.db"));
+        assert_eq!(
+            closing["storage"],
+            format!("sqlite:./home{agent}/trials.db")
+        );
     }
 
     let revoked = world.json(&["coordinator", "agents", "revoke", "labs", "lab 1"]);

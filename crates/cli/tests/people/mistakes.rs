@@ -13,7 +13,7 @@ fn mistakes() {
         assert!(std::env::var_os(name).is_none(), "{name} is set");
     }
     // Equal wherever they run.
-    cases.env("LANG", "C").env("CLICOLOR_FORCE", "0");
+    cases.env("LANG", "C").env("NO_COLOR", "1");
     cases.case("tests/mistakes/*.trycmd");
 }
 

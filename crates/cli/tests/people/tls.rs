@@ -134,8 +134,10 @@ fn dated(world: &World, folder: &str, from: i64, to: i64) {
     let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
     let issuer = Issuer::new(authority, authority_key);
     let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-    params.not_before = now + time::Duration::days(from);
-    params.not_after = now + time::Duration::days(to);
+    // An hour more, so that days are whole also a moment later or earlier.
+    let at = |days: i64| now + time::Duration::days(days) + time::Duration::hours(days.signum());
+    params.not_before = at(from);
+    params.not_after = at(to);
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, &issuer).unwrap();
     let folder = world.path(folder);
@@ -156,7 +158,7 @@ fn a_certificate_out_of_its_time_is_said_to_be() {
     contains(&said, &["expired 10 days ago", "renew it", "clock"]);
     let early = Served::with_certificate("early", |world| dated(world, "early", 5, 10));
     let said = early.refused("https://127.0.0.1", &["--ca", "early/ca.pem"]);
-    contains(&said, &["begins to hold in 4 days", "clock"]);
+    contains(&said, &["begins to hold in 5 days", "clock"]);
 }
 
 /// What `openssl req -x509` makes is an authority, and not a server's certificate.
