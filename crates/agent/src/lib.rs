@@ -38,6 +38,7 @@ mod run;
 mod schema;
 mod session;
 mod status;
+mod tls_advice;
 mod trials;
 
 pub use agent_file::{AgentFile, HOME};

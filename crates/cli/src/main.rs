@@ -6,6 +6,7 @@
 mod commands;
 mod console;
 mod exit;
+mod file_kind;
 mod game_display;
 mod game_results;
 mod interrupt;
@@ -25,7 +26,7 @@ mod trial_record;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::exit::Exit;
 
@@ -35,6 +36,30 @@ use crate::exit::Exit;
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,
+    #[command(flatten)]
+    verbosity: Verbosity,
+}
+
+/// How much is said on standard error.
+#[derive(clap::Args)]
+struct Verbosity {
+    /// Say less: results, warnings and errors, no progress
+    #[arg(long, short, global = true, display_order = 1000)]
+    quiet: bool,
+    /// Log on standard error what is done: commands that run, requests that are made; -vv even more
+    #[arg(long, short, global = true, display_order = 1000, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    verbose: u8,
+}
+
+/// All commands, for completions and manual pages.
+fn command_line() -> clap::Command {
+    /// A negative number is a value, which who takes it refuses, not an option that is not known.
+    fn with_numbers(command: clap::Command) -> clap::Command {
+        command
+            .allow_negative_numbers(true)
+            .mut_subcommands(with_numbers)
+    }
+    with_numbers(Cli::command())
 }
 
 /// An error and its causes; what one says already is not said twice.
@@ -53,11 +78,25 @@ fn words(error: &anyhow::Error) -> String {
     words
 }
 
+fn run(command: &commands::Command) -> anyhow::Result<Exit> {
+    // What `coordinator run` logs is chosen by its own options.
+    let _logs = match command.logs_itself() {
+        true => None,
+        false => logs::install_verbose()?,
+    };
+    command.run()
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli =
+        Cli::from_arg_matches(&command_line().get_matches()).unwrap_or_else(|error| error.exit());
+    if cli.verbosity.quiet {
+        console::be_quiet();
+    }
+    logs::set_verbosity(cli.verbosity.verbose);
     // Panics inside objectives are caught and recorded as failed trials; one that comes up to here is our mistake.
     let panics = console::collect_panics();
-    let exit = match catch_unwind(AssertUnwindSafe(|| cli.command.run())) {
+    let exit = match catch_unwind(AssertUnwindSafe(|| run(&cli.command))) {
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
             console::note(&format!("error: {}", words(&error)));

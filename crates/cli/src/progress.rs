@@ -37,8 +37,8 @@ enum Mode {
 }
 
 impl Mode {
-    fn choose(quiet: bool) -> Self {
-        match (quiet, std::io::stderr().is_terminal()) {
+    fn choose() -> Self {
+        match (console::is_quiet(), std::io::stderr().is_terminal()) {
             (true, _) => Self::Nothing,
             (false, true) => Self::Bars,
             (false, false) => Self::Lines,
@@ -107,9 +107,9 @@ impl RunState {
 }
 
 impl RunDisplay {
-    pub(crate) fn new(quiet: bool) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            mode: Mode::choose(quiet),
+            mode: Mode::choose(),
             state: Mutex::default(),
         }
     }
@@ -302,9 +302,9 @@ struct ExperimentState {
 }
 
 impl ExperimentDisplay {
-    pub(crate) fn new(quiet: bool) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            mode: Mode::choose(quiet),
+            mode: Mode::choose(),
             state: Mutex::default(),
         }
     }

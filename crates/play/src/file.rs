@@ -115,11 +115,6 @@ impl GameFile {
         Self::of(&TomlFile::read(path)?, false)
     }
 
-    /// Whether a file is one of games: it has a table `[game]`.
-    pub fn is_one(path: &Path) -> bool {
-        TomlFile::read(path).is_ok_and(|file| !file.keys_in_order(&["game"]).is_empty())
-    }
-
     fn of(file: &TomlFile, with_commands: bool) -> Result<Self, FileError> {
         let table: GameToml = file.parse()?;
         table.validate(Check::new(file), with_commands)

@@ -3,6 +3,7 @@
 //! Decides how a float, integer or categorical parameter maps into `[0,1]^d` and back, and what a valid space is.
 //! Knows nothing of objectives, surrogates or files. Start at [`Space`].
 
+pub mod cell;
 mod direction;
 mod parameter;
 mod partition;

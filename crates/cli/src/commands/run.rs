@@ -11,6 +11,7 @@ use fedbo_federation::{Arm, Federation};
 use super::{name_ways_out, parse_threads, print_summary};
 use crate::console;
 use crate::exit::Exit;
+use crate::file_kind::FileKind;
 use crate::interrupt;
 use crate::progress::{RunDisplay, one_line};
 use crate::text::quoted;
@@ -49,7 +50,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// What to run on the same seeds, the first compared with the others: the file's algorithm (fts, dp-fts-de, or fts-de
     /// without noise), ts (each agent alone), placebo (messages without information) [default: the file's algorithm, with --runs
@@ -59,13 +60,11 @@ pub(crate) struct Run {
     /// Print the summary as JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Show no progress, only warnings and errors
-    #[arg(long)]
-    quiet: bool,
 }
 
 impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        FileKind::Federation.check(&self.file)?;
         let federation = Federation::load_with_seed(&self.file, self.seed)?;
         let out = self
             .out
@@ -84,13 +83,13 @@ impl Run {
             spend_again: self.spend_again,
             threads: self.threads,
         };
-        if !self.quiet
+        if !console::is_quiet()
             && let Some(note) = unprotected(&federation, &arms)
         {
             console::note(note);
         }
         let stop = interrupt::stop_flag(interrupt::ABANDONS);
-        let display = RunDisplay::new(self.quiet);
+        let display = RunDisplay::new();
         let ran = run_federation(&federation, &options, &display, &stop);
         display.finish();
         let report = ran.map_err(|error| {
@@ -144,7 +143,7 @@ impl Run {
             ));
             return Ok(Exit::NoTrial);
         }
-        if !self.quiet {
+        if !console::is_quiet() {
             if !report.summary.differences.is_empty() && self.runs.is_none_or(|runs| runs < 3) {
                 let few = match self.runs {
                     None | Some(1) => "one run shows".to_owned(),

@@ -157,6 +157,7 @@ impl Program {
         if self.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        tracing::debug!("starts {command:?}");
         let child = command.spawn().map_err(|error| Failure::Spawn {
             program: self.path.display().to_string(),
             message: error.to_string(),
@@ -183,6 +184,12 @@ impl Program {
             }
         }
         let finished = running.finish()?;
+        tracing::debug!(
+            "{} ended after {:.3} s with {}",
+            self.path.display(),
+            started.elapsed().as_secs_f64(),
+            finished.status
+        );
         Ok(Some(Ran { finished, ended_by }))
     }
 }

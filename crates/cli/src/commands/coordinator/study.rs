@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Place;
 use crate::console;
 use crate::exit::Exit;
+use crate::file_kind::FileKind;
 use crate::table::{self, Column};
 
 /// Begin studies, look at them, stop them for a time
@@ -72,6 +73,9 @@ pub(crate) struct Change {
     study: String,
     #[command(flatten)]
     place: Place,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Serialize)]
@@ -128,6 +132,7 @@ impl Study {
 impl Create {
     fn run(&self) -> anyhow::Result<Exit> {
         // Checked before anything is begun for it.
+        FileKind::Federation.check(&self.file)?;
         Federation::freeze(&self.file, "")?;
         let home = self.place.open(Mode::Create)?;
         let key = home.key().public().to_string();
@@ -172,7 +177,7 @@ impl Create {
             ));
         }
         print_tokens(&tokens)?;
-        console::note(&format!(
+        console::remark(&format!(
             "study {:?} {} its {} agents. Give each its token, so that nobody else reads it; a token is good for \
              {TOKEN_DAYS} days and one agent:\n  fedbo agent enrol --coordinator URL --token TOKEN",
             record.name,
@@ -228,7 +233,7 @@ impl Ls {
             ),
         ];
         let (table, _) = table::fit(columns, console::width());
-        console::result(&table)?;
+        console::table(&table, None)?;
         Ok(Exit::Done)
     }
 }
@@ -298,6 +303,16 @@ impl Change {
                 "{n_missing} of {} agents have not enrolled: until they do they count as zero",
                 slots.len()
             ));
+        }
+        if self.json {
+            let changed = serde_json::json!({
+                "study": self.study,
+                "state": to.name(),
+                "agents": slots.len(),
+                "enrolled": slots.len() - n_missing,
+            });
+            console::result(&changed.to_string())?;
+            return Ok(Exit::Done);
         }
         console::result(&format!("study {:?} is {to}", self.study))?;
         Ok(Exit::Done)
