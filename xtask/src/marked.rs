@@ -21,18 +21,21 @@ pub(crate) enum Need {
     Data,
     /// PostgreSQL's programs.
     PostgreSql,
+    /// Python, for scripts that train.
+    Python,
     /// Minutes, and an optimised build.
     Long,
 }
 
 impl Need {
-    pub(crate) const ALL: [Self; 3] = [Self::Data, Self::PostgreSql, Self::Long];
+    pub(crate) const ALL: [Self; 4] = [Self::Data, Self::PostgreSql, Self::Python, Self::Long];
 
     /// The attribute that stands directly after `#[test]`.
     const fn attribute(self) -> &'static str {
         match self {
             Self::Data => "#[ignore = \"data: run by cargo xtask test --all\"]",
             Self::PostgreSql => "#[ignore = \"postgresql: run by cargo xtask test --all\"]",
+            Self::Python => "#[ignore = \"python: run by cargo xtask test --all\"]",
             Self::Long => "#[ignore = \"long: run by cargo xtask test --long\"]",
         }
     }
@@ -42,6 +45,7 @@ impl Need {
         match self {
             Self::Data => "need the published data (--all)",
             Self::PostgreSql => "need PostgreSQL (--all)",
+            Self::Python => "need Python (--all)",
             Self::Long => "are long forms (--long)",
         }
     }
@@ -177,15 +181,16 @@ mod tests_of_marked {
 
     #[test]
     fn marked_tests_are_found_and_tests_that_others_start_are_not() {
-        let [data, postgresql, long] = Need::ALL.map(Need::attribute);
+        let [data, postgresql, python, long] = Need::ALL.map(Need::attribute);
         let source = format!(
             "#[test]\n#[ignore = \"started by another test\"]\nfn held() {{}}\n\
              #[test]\n{long}\nfn audited() {{}}\n{long}\nfn tossed() -> R {{}}\n#[test]\nfn plain() {{}}\n\
-             {data}\nfn compared() {{}}\n{postgresql}\nfn stored() {{}}"
+             {data}\nfn compared() {{}}\n{postgresql}\nfn stored() {{}}\n{python}\nfn trained() {{}}"
         );
         assert_eq!(names_in(&source, Need::Long), ["audited", "tossed"]);
         assert_eq!(names_in(&source, Need::Data), ["compared"]);
         assert_eq!(names_in(&source, Need::PostgreSql), ["stored"]);
+        assert_eq!(names_in(&source, Need::Python), ["trained"]);
         let marked = Marked::find(Need::Long).unwrap();
         let audit = "the_audited_mu_is_the_declared_one_in_a_million_trials";
         let privacy = &marked.0["fedbo-privacy"];

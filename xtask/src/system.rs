@@ -25,6 +25,13 @@ const POSTGRESQL: Package = Package {
     is_installed: || has_postgresql(&folders()),
 };
 
+const PYTHON: Package = Package {
+    name: "Python 3 (python3)",
+    debian: "python3",
+    why: "tests of early stopping and of games run scripts in it",
+    is_installed: || succeeds(Command::new("python3").arg("--version")),
+};
+
 const CPP_COMPILER: Package = Package {
     name: "a C++ compiler (c++)",
     debian: "g++",
@@ -70,6 +77,11 @@ fn free_gb(text: &str) -> Option<f64> {
 /// PostgreSQL's programs, which tests need to start servers of their own.
 pub(crate) fn provide_postgresql() -> Result<()> {
     POSTGRESQL.provide()
+}
+
+/// What runs the scripts of tests.
+pub(crate) fn provide_python() -> Result<()> {
+    PYTHON.provide()
 }
 
 /// What builds libFuzzer.

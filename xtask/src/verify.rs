@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<()> {
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Test {
-    /// Also the tests with PostgreSQL, comparisons with published data, fuzzing, mutants and the feature otlp
+    /// Also the tests with PostgreSQL and Python, comparisons with published data, fuzzing, mutants and the feature otlp
     #[arg(long)]
     all: bool,
     /// What --all adds, without the rest: to go on where `cargo xtask test` ended
@@ -82,11 +82,13 @@ impl Test {
 
     /// Stages that need more than a toolchain, or more than minutes; the needs that were met.
     fn more(&self, stages: &mut Stages) -> Result<Vec<Need>> {
-        let mut met = vec![Need::PostgreSql];
+        let mut met = vec![Need::PostgreSql, Need::Python];
         system::provide_postgresql()?;
         stages.tests("tests with PostgreSQL", || {
             Marked::find(Need::PostgreSql)?.run()
         })?;
+        system::provide_python()?;
+        stages.tests("tests with Python", || Marked::find(Need::Python)?.run())?;
         if let Some(folder) = data_folder() {
             eprintln!("xtask: published data from {}", folder.display());
             stages.tests("comparisons with published data", || {
