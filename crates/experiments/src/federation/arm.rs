@@ -47,7 +47,7 @@ pub(crate) fn objective(
     objective
         .map_err(|source| RunError::Command {
             agent: name(),
-            source,
+            source: Box::new(source),
         })?
         .ok_or_else(|| RunError::NoObjective { agent: name() })
 }

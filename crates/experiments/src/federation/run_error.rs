@@ -138,7 +138,7 @@ pub enum RunError {
         /// The agent's name.
         agent: String,
         /// What is wrong with it.
-        source: CommandError,
+        source: Box<CommandError>,
     },
     /// What an agent tunes is not in the file.
     #[error("agent {agent:?} has nothing to tune; give it a command or a problem")]
