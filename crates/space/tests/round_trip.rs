@@ -15,7 +15,8 @@ fn spec(
         low,
         high,
         log: log.then_some(true),
-        choices: (!choices.is_empty()).then(|| choices.iter().map(|c| (*c).to_owned()).collect()),
+        step: None,
+        choices: (!choices.is_empty()).then(|| choices.iter().map(|c| Value::from(*c)).collect()),
     }
 }
 
@@ -149,6 +150,7 @@ fn points_of_a_discrete_space_are_counted() {
         low: Some(low),
         high: Some(high),
         log: None,
+        step: None,
         choices: None,
     };
     let float = ParameterSpec {
@@ -160,6 +162,7 @@ fn points_of_a_discrete_space_are_counted() {
         low: None,
         high: None,
         log: None,
+        step: None,
         choices: Some(vec!["a".into(), "b".into(), "c".into()]),
     };
     let n_points = |specs: &[(&str, &ParameterSpec)]| {
