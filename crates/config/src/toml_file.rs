@@ -115,7 +115,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// The text of a file. Places in it are found by path: the names of tables and keys, and indices as numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlFile {
     path: PathBuf,
     text: String,
@@ -141,6 +141,11 @@ impl TomlFile {
     pub fn from_text(path: &Path, text: impl Into<String>) -> Self {
         let (path, text) = (path.to_owned(), text.into());
         Self { path, text }
+    }
+
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The file's folder, to which relative paths in it refer.
@@ -216,6 +221,12 @@ impl TomlFile {
             place: self.place(path),
             message: message.into(),
         }
+    }
+
+    /// The line, from 1, of a key that the file has.
+    pub fn line_of(&self, path: &[&str]) -> Option<usize> {
+        let (key, _) = self.span_of(path)?;
+        self.place_at(key.start).line
     }
 
     /// Where `path` stands, or the innermost table of it that there is.
@@ -327,7 +338,7 @@ fn plain(expected: &str, path: &[&str]) -> String {
 }
 
 /// `agents[0].silo` from its steps.
-pub(super) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
+pub(crate) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
     let mut text = String::new();
     for step in path.iter().map(AsRef::as_ref) {
         if step.parse::<usize>().is_ok() {
@@ -343,7 +354,7 @@ pub(super) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
 }
 
 /// The first line of a value, not too long of it.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let line = text.lines().next().unwrap_or("");
     let mut start: String = line.chars().take(SHOWN_CHARS).collect();
     if start.len() < text.trim_end().len() {

@@ -41,7 +41,7 @@ impl Book {
         let recorded = Recorded::read(folder, federation, arms)?;
         let recorded = recorded.filter(|recorded| recorded.len() > 0);
         if recorded.is_some() {
-            SettingsRecord::of(federation.file()).compare(folder)?;
+            SettingsRecord::of(federation)?.compare(folder, federation)?;
         }
         Ok(recorded)
     }
@@ -65,7 +65,7 @@ impl Book {
             // With `Resume` there are no results here, at most a header.
             let overwrite = options.existing != Existing::Refuse;
             let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
-            SettingsRecord::of(federation.file()).write(&folder)?;
+            SettingsRecord::of(federation)?.write(&folder)?;
             (writer, None)
         };
         Ok(Self {

@@ -39,6 +39,9 @@ pub enum RunError {
         /// The arm.
         arm: Arm,
     },
+    /// The file cannot be read again.
+    #[error(transparent)]
+    File(FileError),
     /// The results to go on from are those of another file or command.
     #[error("cannot go on from {}: {message}", path.display())]
     AnotherRun {
