@@ -9,6 +9,7 @@ mod changes;
 mod check;
 mod command;
 mod entry;
+mod excerpt;
 mod surrogate;
 mod toml_file;
 
