@@ -284,6 +284,11 @@ impl MindSpec {
     }
 }
 
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value)
+        .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! `actions`: what each player chose, one panel a parameter.
 
-use fedbo_space::Kind;
+use fedbo_space::{Kind, Value};
 use plotters::backend::DrawingBackend;
 
 use super::dots::{Dot, dot_size, draw_dot, rounds_per_dot, rounds_with_dots, spread_of, thinned};

@@ -1,6 +1,6 @@
 //! `slices`: the value against each parameter, one panel each.
 
-use fedbo_space::Kind;
+use fedbo_space::{Kind, Value};
 use plotters::backend::DrawingBackend;
 use plotters::style::Color;
 
