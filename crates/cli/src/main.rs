@@ -43,7 +43,9 @@ fn words(error: &anyhow::Error) -> String {
     for cause in error.chain() {
         let text = cause.to_string();
         let whole = format!("{cause:#}");
-        let below = whole.strip_prefix(&text).filter(|below| below.starts_with('\n'));
+        let below = whole
+            .strip_prefix(&text)
+            .filter(|below| below.starts_with('\n'));
         excerpt = excerpt.or(below.map(str::to_owned));
         if words.contains(&text) {
             continue;

@@ -70,13 +70,25 @@ fn they_reach_the_objective_and_every_storage_as_they_were_declared() {
     }
     // Exports keep the types where there are types.
     for row in sandbox.export("s.toml") {
-        let size: Vec<&str> = row.iter().filter(|(key, _)| key.contains("size")).map(|(_, size)| size.as_str()).collect();
+        let size: Vec<&str> = row
+            .iter()
+            .filter(|(key, _)| key.contains("size"))
+            .map(|(_, size)| size.as_str())
+            .collect();
         assert!(["16", "0.5", "true", "auto"].contains(&size[0]), "{row:?}");
     }
     let trials = sandbox.fedbo(&["export", "s.toml", "--format", "json"]);
     let texts = trials.expect(0, &[]).stdout.replace(' ', "");
-    for typed in ["\"size\":16,", "\"size\":0.5,", "\"size\":true,", "\"size\":\"auto\","] {
-        assert!(texts.replace('}', ",").contains(typed), "{typed} in {texts}");
+    for typed in [
+        "\"size\":16,",
+        "\"size\":0.5,",
+        "\"size\":true,",
+        "\"size\":\"auto\",",
+    ] {
+        assert!(
+            texts.replace('}', ",").contains(typed),
+            "{typed} in {texts}"
+        );
     }
     sandbox.fedbo(&["trials", "s.toml"]).expect(0, &[]);
     sandbox.fedbo(&["best", "s.toml"]).expect(0, &[]);
@@ -112,7 +124,10 @@ fn by_hand_they_are_found_by_their_texts() {
     let asked = sandbox.fedbo(&["ask", "s.toml", "--json"]);
     let asked = json(asked.expect(0, &[]));
     let text = asked.to_string();
-    assert!(text.contains("\"x\":0.15,") || text.contains("\"x\":0.15}"), "{text}");
+    assert!(
+        text.contains("\"x\":0.15,") || text.contains("\"x\":0.15}"),
+        "{text}"
+    );
     assert!(text.contains("\"size\":16"), "{text}");
 }
 
@@ -123,7 +138,8 @@ fn old_studies_as_tables_are_read_by_their_texts() {
         "old.csv",
         "x,n,size,value\n0.15,24,16.0,0.0\n0.30000000000000004,32,True,0.2\n0.0,8,0.5,0.4\n0.5,64,auto,0.9\n0.07,24,16,0.1\n",
     );
-    let more = "[strategy]\nname = \"rgpe\"\n[meta]\nstudies = [\"old.csv\"]\nmismatch = \"shared\"\n";
+    let more =
+        "[strategy]\nname = \"rgpe\"\n[meta]\nstudies = [\"old.csv\"]\nmismatch = \"shared\"\n";
     sandbox.write("s.toml", &study(3, more));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(0, &["old.csv", "4 trials"]);
@@ -228,7 +244,10 @@ fn a_password_in_a_line_that_is_shown_is_not() {
     let sandbox = Sandbox::new();
     let text = study(9, "");
     let secret = "storge = \"postgresql://me:hunter2@host/db\"";
-    sandbox.write("s.toml", &text.replacen("storage = \"sqlite:forms.db\"", secret, 1));
+    sandbox.write(
+        "s.toml",
+        &text.replacen("storage = \"sqlite:forms.db\"", secret, 1),
+    );
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(
         2,

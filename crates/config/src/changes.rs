@@ -91,7 +91,8 @@ impl Keys {
                 }
             }
             serde_json::Value::Array(list) => {
-                let names: Option<Vec<&str>> = list.iter().map(|each| each["name"].as_str()).collect();
+                let names: Option<Vec<&str>> =
+                    list.iter().map(|each| each["name"].as_str()).collect();
                 match names.filter(|names| !names.is_empty()) {
                     None => self.push_as(key, path, same_form(value)),
                     Some(names) => {
@@ -123,7 +124,9 @@ impl Keys {
 fn same_form(value: &serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Number(number) => {
-            let whole = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
+            let whole = number
+                .as_f64()
+                .filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
             #[expect(clippy::cast_possible_truncation, reason = "whole, and below 10^15")]
             whole.map_or_else(|| value.clone(), |whole| (whole as i64).into())
         }
@@ -158,8 +161,11 @@ impl Changes {
     /// The keys that differ, in the order of `stored`; none if there is no such key. `stored_in` names what is stored, with
     /// its article.
     pub fn between(stored: &Keys, given: &Keys, stored_in: &'static str) -> Option<Self> {
-        let by_key: BTreeMap<&str, &Entry> =
-            given.0.iter().map(|entry| (entry.key.as_str(), entry)).collect();
+        let by_key: BTreeMap<&str, &Entry> = given
+            .0
+            .iter()
+            .map(|entry| (entry.key.as_str(), entry))
+            .collect();
         let differing = stored.0.iter().filter_map(|stored| {
             let given = by_key.get(stored.key.as_str())?;
             (stored.value != given.value).then(|| Change {
@@ -276,7 +282,10 @@ mod tests {
     fn a_changed_bound_is_named_with_its_line_and_both_values() {
         let text = "[space.lr]\ntype = \"float\"\nlow = 0.0\nhigh = 0.1\n\n[space.n]\ntype = \"int\"\nlow = 1\nhigh = 9\n";
         let file = TomlFile::from_text(Path::new("study.toml"), text);
-        let given = [("lr", ParameterSpec::float(0.0, 0.1)), ("n", ParameterSpec::int(1, 9))];
+        let given = [
+            ("lr", ParameterSpec::float(0.0, 0.1)),
+            ("n", ParameterSpec::int(1, 9)),
+        ];
         let stored = [
             ("lr", ParameterSpec::float(0.0, 0.2)),
             ("n", ParameterSpec::int(1, 9).with_step(2.0)),
@@ -294,7 +303,10 @@ mod tests {
     #[test]
     fn a_parameter_that_came_or_went_is_named_once() {
         let one = [("a", ParameterSpec::float(0.0, 1.0))];
-        let two = [("a", ParameterSpec::float(0.0, 1.0)), ("b", ParameterSpec::int(0, 3))];
+        let two = [
+            ("a", ParameterSpec::float(0.0, 1.0)),
+            ("b", ParameterSpec::int(0, 3)),
+        ];
         let changes = Changes::between(&keys(&one), &keys(&two), "the stored study").unwrap();
         assert_eq!(
             changes.to_string(),

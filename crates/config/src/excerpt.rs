@@ -38,7 +38,10 @@ pub(crate) fn excerpt(path: &Path, text: &str, span: &Range<usize>) -> String {
     let place: String = place.chars().filter(|c| !c.is_control()).collect();
     let indent = " ".repeat(number.to_string().len());
     let lines: Vec<&str> = body.lines().map(str::trim_end).collect();
-    format!("{indent}--> {place}:{number}:{column}\n{}", lines.join("\n"))
+    format!(
+        "{indent}--> {place}:{number}:{column}\n{}",
+        lines.join("\n")
+    )
 }
 
 /// The line as it may be shown, and where the marked part is in it.
@@ -131,7 +134,10 @@ mod tests {
             let many = "\"filler\", ".repeat(n);
             let shown = of(&format!("x = [{many}'wrong', {many}]"), "'wrong'");
             let lines: Vec<&str> = shown.lines().collect();
-            assert!(lines.iter().all(|line| line.chars().count() <= 130), "{shown}");
+            assert!(
+                lines.iter().all(|line| line.chars().count() <= 130),
+                "{shown}"
+            );
             let at = lines[2].find("'wrong'").unwrap();
             assert_eq!(lines[3].find("^^^^^^^"), Some(at), "{shown}");
         }
@@ -145,7 +151,10 @@ mod tests {
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[3].find('^'), lines[2].find("# old"), "{shown}");
         let shown = of(line, "\"postgresql://me:hunter2@host/db\"");
-        assert!(shown.contains("me:***@host") && !shown.contains("hunter2"), "{shown}");
+        assert!(
+            shown.contains("me:***@host") && !shown.contains("hunter2"),
+            "{shown}"
+        );
         let query = of("s = \"postgresql://h/db?password=hunter2\"", "s");
         assert!(!query.contains("hunter2"), "{query}");
     }

@@ -349,7 +349,9 @@ impl TomlFile {
                 None => path.push(key.clone()),
             }
             let steps: Vec<&str> = path.iter().map(String::as_str).collect();
-            let named = self.span_of(&steps).map_or_else(|| span.clone(), |(key, _)| key);
+            let named = self
+                .span_of(&steps)
+                .map_or_else(|| span.clone(), |(key, _)| key);
             return FileError::UnknownKey {
                 place: Place {
                     line: self.place_at(&span).line,

@@ -625,10 +625,7 @@ fn int_cells(low: i64, high: i64, log: bool) -> (f64, f64) {
 }
 
 /// The same for the numbers of the values of a grid, which begin with 0.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "at most 2^53 + 1 values"
-)]
+#[expect(clippy::cast_precision_loss, reason = "at most 2^53 + 1 values")]
 fn index_cells(stepped: &Stepped) -> (f64, f64) {
     (-0.5, stepped.n_values() as f64 - 0.5)
 }

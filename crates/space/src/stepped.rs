@@ -197,18 +197,26 @@ mod tests {
     #[test]
     fn values_are_the_decimals_that_one_would_write() {
         let grid = Stepped::new(0.0, 1.0, 0.05, false).unwrap();
-        let expected: Vec<String> = (0..=20).map(|k| format!("{:?}", f64::from(k) / 20.0)).collect();
+        let expected: Vec<String> = (0..=20)
+            .map(|k| format!("{:?}", f64::from(k) / 20.0))
+            .collect();
         assert_eq!(texts(&grid), expected);
         assert_eq!(texts(&grid)[3], "0.15");
         let grid = Stepped::new(-0.3, 0.3, 0.1, false).unwrap();
-        assert_eq!(texts(&grid), ["-0.3", "-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"]);
+        assert_eq!(
+            texts(&grid),
+            ["-0.3", "-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"]
+        );
         let grid = Stepped::new(1e-7, 5e-7, 2e-7, false).unwrap();
         assert_eq!(texts(&grid), ["1e-7", "3e-7", "5e-7"]);
         let grid = Stepped::new(0.0, 9e300, 3e300, false).unwrap();
         assert_eq!(texts(&grid), ["0.0", "3e300", "6e300", "9e300"]);
         let grid = Stepped::new(100.0, 300.0, 100.0, true).unwrap();
         assert_eq!(texts(&grid), ["100", "200", "300"]);
-        assert_eq!((grid.low(), grid.high(), grid.step()), (100.0, 300.0, 100.0));
+        assert_eq!(
+            (grid.low(), grid.high(), grid.step()),
+            (100.0, 300.0, 100.0)
+        );
         let widest = Stepped::new(-MAX_INT, MAX_INT, 1.0, true).unwrap();
         assert_eq!(widest.n_values(), (1 << 54) + 1);
         assert_eq!(widest.value(0), Some(Value::Int(-(1 << 53))));

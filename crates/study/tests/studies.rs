@@ -462,9 +462,15 @@ fn another_definition_under_the_same_name_is_refused() {
         refused.to_string()
     };
     let seed = refusal(&mixed(StrategySpec::ts()).seed(6));
-    assert!(seed.contains("study.seed is 6 in what is given, the stored study has 5"), "{seed}");
+    assert!(
+        seed.contains("study.seed is 6 in what is given, the stored study has 5"),
+        "{seed}"
+    );
     let strategy = refusal(&mixed(StrategySpec::gp_ucb()));
-    assert!(strategy.contains("strategy.name is \"gp-ucb\""), "{strategy}");
+    assert!(
+        strategy.contains("strategy.name is \"gp-ucb\""),
+        "{strategy}"
+    );
     let mut wider = definition.clone();
     wider.space[0].spec.high = Some(2.0);
     let space = refusal(&wider);

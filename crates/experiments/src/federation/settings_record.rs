@@ -152,7 +152,9 @@ mod old {
                 };
                 choices.iter().map(text).collect()
             });
-            let step = spec.step.map_or_else(String::new, |step| format!(" by {step}"));
+            let step = spec
+                .step
+                .map_or_else(String::new, |step| format!(" by {step}"));
             Self {
                 kind: spec.kind.clone() + &step,
                 low: spec.low,

@@ -71,6 +71,8 @@ fn a_definition_says_what_does_not_go_together() {
         Study::open(storage, &none)
             .unwrap_err()
             .to_string()
-            .contains("early_stopping.rule is not set in what is given, the stored study has \"median\"")
+            .contains(
+                "early_stopping.rule is not set in what is given, the stored study has \"median\""
+            )
     );
 }
