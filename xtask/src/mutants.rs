@@ -15,7 +15,6 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::process::{cargo, root, run, target};
-use crate::verify::with_data_quietly;
 
 /// What `cargo xtask mutants` is told.
 #[derive(clap::Args)]
@@ -239,7 +238,7 @@ impl Workshop {
 
     /// Never the tree's own target folder: there a mutant could be taken for the honest package.
     fn cargo(&self, verb: &str, package: &str) -> Command {
-        let mut command = with_data_quietly(cargo([verb, "--package", package]));
+        let mut command = cargo([verb, "--package", package]);
         command
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", target().join("mutants").join("target"))

@@ -32,12 +32,13 @@ const CPP_COMPILER: Package = Package {
     is_installed: || succeeds(Command::new(compiler()).arg("--version")),
 };
 
-/// Gigabytes that everything that the tests build takes below the target folder, about.
-const TEST_BUILDS_GB: f64 = 15.0;
+/// Gigabytes that what `cargo xtask test` builds takes below the target folder, and with `--all`, about.
+const TEST_BUILDS_GB: [f64; 2] = [9.0, 15.0];
 
 /// Says so where the disk has less room than all builds of the tests need: a compiler that runs out of it in the middle gives
 /// many errors and hardly the reason. Where the room is not known nothing is said.
-pub(crate) fn look_at_disk() {
+pub(crate) fn look_at_disk(all: bool) {
+    let needed = TEST_BUILDS_GB[usize::from(all)];
     let near = target();
     let near = near.ancestors().find(|folder| folder.exists());
     let Some(folder) = near else { return };
@@ -45,10 +46,10 @@ pub(crate) fn look_at_disk() {
     let Ok(output) = output else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     if let Some(free) = free_gb(&text)
-        && free < TEST_BUILDS_GB
+        && free < needed
     {
         eprintln!(
-            "xtask: {free:.1} GB are free for {}; from nothing, the tests' builds take about {TEST_BUILDS_GB} GB: make room, or              name a folder on another disk with CARGO_TARGET_DIR",
+            "xtask: {free:.1} GB are free for {}; from nothing, the tests' builds take about {needed} GB: make room, or name a folder on another disk with CARGO_TARGET_DIR",
             folder.display()
         );
     }

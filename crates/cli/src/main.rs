@@ -14,6 +14,7 @@ mod old_studies;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod progress;
+mod space_display;
 mod sparkline;
 mod study_display;
 mod study_ref;
@@ -77,4 +78,41 @@ fn main() -> ExitCode {
         }
     };
     exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Variables that the program reads and that say nothing secret: commands may see them (INV-26).
+    const PUBLIC: [&str; 2] = ["FEDBO_LOG", "FEDBO_COORDINATOR"];
+
+    fn variables(command: &clap::Command, found: &mut Vec<std::ffi::OsString>) {
+        found.extend(
+            command
+                .get_arguments()
+                .filter_map(|a| a.get_env().map(Into::into)),
+        );
+        for each in command.get_subcommands() {
+            variables(each, found);
+        }
+    }
+
+    #[test]
+    fn every_variable_is_public_or_kept_from_commands() {
+        let mut found = Vec::new();
+        variables(&Cli::command(), &mut found);
+        assert!(found.iter().any(|name| name == "FEDBO_TOKEN"), "{found:?}");
+        for name in found {
+            let is_public = PUBLIC.iter().any(|public| name == *public);
+            assert_ne!(
+                is_public,
+                fedbo_objective::is_secret(&name),
+                "{}",
+                name.display()
+            );
+        }
+    }
 }

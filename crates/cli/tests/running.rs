@@ -450,3 +450,51 @@ fn agents_that_cannot_fit_into_memory_are_refused() {
         .fedbo(&["run", "f.toml"])
         .expect(2, &["2000 agents", "GB of memory", "features.count"]);
 }
+
+/// Commands see the environment without our secrets, and no open file of ours (INV-26), in a study as in a federation.
+#[test]
+fn commands_get_no_secrets() {
+    let sandbox = Sandbox::new();
+    let script = "env > seen.$$; ls -l /proc/$$/fd > open.$$; echo 1";
+    sandbox.write(
+        "f.toml",
+        &federation(1, "", &[("a", script), ("b", script)]),
+    );
+    sandbox.write("s.toml", &common::study(2, "random", script));
+    let secrets = [
+        "FEDBO_TOKEN",
+        "FEDBO_COORDINATOR_STORE",
+        "FEDBO_COORDINATOR_KEY",
+        "PGPASSWORD",
+        "PGPASSFILE",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+    ];
+    for arguments in [["run", "f.toml"], ["tune", "s.toml"]] {
+        let mut command = sandbox.command(&arguments);
+        command.envs(secrets.map(|name| (name, "hunter2")));
+        let ran = command.env("CUDA_VISIBLE_DEVICES", "3").output();
+        common::Ran::from(ran.expect("it starts")).expect(0, &[]);
+        let mut n_seen = 0;
+        for name in sandbox.names() {
+            let is_open = name.starts_with("open.");
+            if !is_open && !name.starts_with("seen.") {
+                continue;
+            }
+            let path = sandbox.path(&name);
+            let text = std::fs::read_to_string(&path).expect("written");
+            std::fs::remove_file(&path).expect("there");
+            if is_open {
+                for ours in [".db", ".lock", "socket:", "results"] {
+                    assert!(!text.contains(ours), "{arguments:?}, {ours}: {text}");
+                }
+                continue;
+            }
+            n_seen += 1;
+            for stays in ["CUDA_VISIBLE_DEVICES=3", "FEDBO_PARAMS=", "PATH="] {
+                assert!(text.contains(stays), "{arguments:?}, {stays}: {text}");
+            }
+            assert!(!text.contains("hunter2"), "{arguments:?}: {text}");
+        }
+        assert!(n_seen >= 2, "{arguments:?}: {n_seen}");
+    }
+}

@@ -323,3 +323,27 @@ fn arguments_are_checked() {
     enqueue(&["x=0", "x=1", "kind=a"], &["x is given twice"]);
     enqueue(&["x", "n=1", "kind=a"], &["\"x\": expected NAME=VALUE"]);
 }
+
+/// A choice within a script would be run with it (INV-24); a number is none.
+#[test]
+fn a_choice_within_a_script_is_refused_with_the_way_out() {
+    refused_to_run(
+        "'''awk",
+        "'''echo {kind} >&2; awk",
+        &[
+            "s.toml, line 21: objective.command[2] = \"echo {kind}",
+            "sh runs this, and the choices of {kind} would be run with it",
+            r#"["sh", "-c", "./train \"$1\"", "sh", "{kind}"]"#,
+            "FEDBO_PARAMS",
+        ],
+    );
+    refused_to_run(
+        "[\"sh\", \"-c\",",
+        "[\"env\", \"{kind}\", \"-c\",",
+        &["objective.command[1] = \"{kind}\": env runs the program that stands here"],
+    );
+    let sandbox = Sandbox::new();
+    let text = study(2, "random", LOSS).replacen("'''awk", "'''echo {n} {x} >&2; awk", 1);
+    sandbox.write("s.toml", &text);
+    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
+}

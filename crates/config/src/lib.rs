@@ -9,7 +9,11 @@ mod changes;
 mod check;
 mod command;
 mod entry;
+<<<<<<< HEAD
 mod excerpt;
+=======
+mod foreign;
+>>>>>>> main
 mod surrogate;
 mod toml_file;
 
@@ -18,5 +22,6 @@ pub use changes::{Change, Changes, Keys};
 pub use check::{Check, NAME_CHARS_MAX};
 pub use command::CommandKeys;
 pub use entry::{LengthscaleEntry, NumberOrList, UcbEntry, WordOrNumbers};
+pub use foreign::{OddChoice, OwnChoices, choices_to_write, odd_choices};
 pub use surrogate::{SurrogateTable, default_lengthscale};
 pub use toml_file::{FileError, Place, TomlFile, nearest};

@@ -1,12 +1,12 @@
 //! A coordinator's folder: its store, its key, its ledgers, and the lock that keeps a second service out.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fedbo_database::Mode;
+use fedbo_database::{Mode, private};
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_postgres::PostgresAddress;
@@ -54,6 +54,28 @@ pub enum HomeError {
         path: PathBuf,
         /// Its permissions.
         mode: u32,
+    },
+    /// Others can put a key of theirs in its place.
+    #[error(
+        "{}: others can write in this folder (mode {mode:o}), and so replace the coordinator's key; `chmod go-w` it, or name a \
+         folder of your own", path.display()
+    )]
+    OpenFolder {
+        /// The folder with the key.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The folder with the key belongs to somebody else.
+    #[error(
+        "{}: this folder belongs to user {owner}, who can replace the coordinator's key; run as that user, or name a folder of \
+         your own", path.display()
+    )]
+    OtherOwner {
+        /// The folder with the key.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
     },
     /// The key is gone, and studies are there.
     #[error("{}: the coordinator's key is missing, and agents know its studies by it; put it back from a backup", path.display())]
@@ -140,6 +162,7 @@ impl Home {
                 ledger,
             });
         }
+        check_folder(path)?;
         // The key first: a store without one is a coordinator that lost it.
         let key = match std::fs::read_to_string(&key_path) {
             Ok(text) => read_key(&key_path, &text)?,
@@ -173,6 +196,7 @@ impl Home {
             path: key_path.to_owned(),
             cause,
         })?;
+        check_folder(key_path.parent().unwrap_or(Path::new("/")))?;
         let store = PostgresStore::open(address, mode)?;
         let key = match std::fs::read_to_string(key_path) {
             Ok(text) => read_key(key_path, &text)?,
@@ -253,7 +277,8 @@ impl Home {
             path: path.clone(),
             cause,
         };
-        let file = OpenOptions::new()
+        // Who can read it can hold it.
+        let file = private()
             .write(true)
             .create(true)
             .truncate(false)
@@ -318,6 +343,25 @@ fn a_ledger(folder: &Path) -> Option<PathBuf> {
     paths.find(|path| path.to_string_lossy().ends_with(".ledger.db"))
 }
 
+/// That nobody but its owner, who is who runs this or the system's administrator, can put another key into a folder (INV-26).
+fn check_folder(path: &Path) -> Result<(), HomeError> {
+    let metadata = std::fs::metadata(path).map_err(|cause| HomeError::Refused {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o022 != 0 {
+        let path = path.to_owned();
+        return Err(HomeError::OpenFolder { path, mode });
+    }
+    let (owner, us) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    if owner != us && owner != 0 && us != 0 {
+        let path = path.to_owned();
+        return Err(HomeError::OtherOwner { path, owner });
+    }
+    Ok(())
+}
+
 fn read_key(path: &Path, text: &str) -> Result<SigningKey, HomeError> {
     let metadata = std::fs::metadata(path).map_err(|cause| HomeError::Refused {
         path: path.to_owned(),
@@ -343,11 +387,10 @@ fn new_key(path: &Path) -> Result<SigningKey, HomeError> {
     aside.push(".new");
     let aside = PathBuf::from(aside);
     let write = || {
-        let mut file = OpenOptions::new()
+        let mut file = private()
             .write(true)
             .create(true)
             .truncate(true)
-            .mode(0o600)
             .open(&aside)?;
         file.write_all(key.to_file_text().as_bytes())?;
         file.sync_all()?;

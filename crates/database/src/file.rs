@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::private::{begin_file, opening};
 use crate::{Content, Failure, Fault, Format};
 
 /// How long one waits for others. Their transactions take milliseconds, so it only ends when a process is stuck.
@@ -122,17 +123,20 @@ impl File {
         Ok(connection)
     }
 
-    /// A connection that may write, to whatever is in the file.
+    /// A connection that may write, to whatever is in the file. A file that this begins is readable for its owner alone, and so is
+    /// what SQLite lays beside it (INV-26).
     ///
     /// # Errors
     /// [`Failure::ReadOnly`], or what else the system refuses.
     pub fn open_to_change(&self, mode: Mode) -> Result<Connection, Failure> {
-        let create = match mode {
-            Mode::Create => OpenFlags::SQLITE_OPEN_CREATE,
-            Mode::Existing => OpenFlags::empty(),
-        };
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
+        let opening = opening();
+        if mode == Mode::Create {
+            // Where this fails, SQLite finds no file, and says what hinders it as it does elsewhere.
+            let _ = begin_file(&self.absolute, &opening);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.absolute, flags)?;
+        drop(opening);
         wait_for_others(&mut connection)?;
         if connection.is_readonly("main")? {
             return Err(Failure::ReadOnly);
@@ -177,7 +181,8 @@ impl File {
         self.open_to_read()
     }
 
-    /// Copies the file, as it is at one moment, to a new file that is on the disk when this returns. Others may go on writing.
+    /// Copies the file, as it is at one moment, to a new file that is on the disk when this returns, and that its owner alone may
+    /// read. Others may go on writing.
     ///
     /// # Errors
     /// If there is something at `to`, or the file cannot be read or the copy not be written.
@@ -197,6 +202,8 @@ impl File {
         connection.pragma_update(None, "query_only", false)?;
         let not_utf8 = || Failure::Refused(format!("{}: the name is not UTF-8", to.display()));
         let name = aside.to_str().ok_or_else(not_utf8)?;
+        // SQLite takes an empty file for the copy.
+        begin_file(&aside, &opening()).map_err(io)?;
         connection.execute("VACUUM INTO ?", [name])?;
         let copied = || {
             std::fs::File::open(&aside)?.sync_all()?;
@@ -232,7 +239,9 @@ impl File {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
                 | OpenFlags::SQLITE_OPEN_NO_MUTEX
                 | OpenFlags::SQLITE_OPEN_URI;
+            let opening = opening();
             let mut connection = Connection::open_with_flags(uri(&self.absolute) + query, flags)?;
+            drop(opening);
             wait_for_others(&mut connection)?;
             connection.execute_batch("PRAGMA trusted_schema = OFF")?;
             let content = self.format.content(&connection)?;
@@ -381,5 +390,63 @@ mod tests {
             uri(Path::new("/a b/ä?#%.db")),
             "file:/a%20b/%C3%A4%3F%23%25.db"
         );
+    }
+
+    const FORMAT: Format = Format {
+        application_id: 1,
+        steps: &["CREATE TABLE stamp (id INTEGER PRIMARY KEY)"],
+        what: "collection of stamps",
+        never: "no stamp was ever put into it",
+        verify: None,
+    };
+
+    #[cfg(unix)]
+    #[test]
+    fn a_database_is_readable_for_its_owner_alone_from_its_first_moment() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = |path: &Path| Some(std::fs::metadata(path).ok()?.permissions().mode() & 0o777);
+        let folder = tempfile::tempdir().unwrap();
+        let path = |number: u32| folder.path().join(format!("{number}.db"));
+        let n_files = 50;
+        std::thread::scope(|scope| {
+            // Somebody who looks without a pause sees it with no other permissions either.
+            let watcher = scope.spawn(|| {
+                for number in 0..n_files {
+                    let seen = std::iter::repeat_with(|| mode(&path(number)));
+                    assert_eq!(seen.flatten().next(), Some(0o600));
+                }
+            });
+            for number in 0..n_files {
+                let (file, is_there) = File::locate(&path(number), Mode::Create, &FORMAT).unwrap();
+                assert!(!is_there);
+                let connection = file.open_to_write(Mode::Create).unwrap();
+                connection
+                    .execute("INSERT INTO stamp VALUES (1)", [])
+                    .unwrap();
+                for suffix in ["", "-wal", "-shm"] {
+                    let path = beside(&path(number), suffix);
+                    assert_eq!(mode(&path), Some(0o600), "{}", path.display());
+                }
+            }
+            watcher.join().unwrap();
+        });
+        let (file, _) = File::locate(&path(0), Mode::Existing, &FORMAT).unwrap();
+        let copy = folder.path().join("copy.db");
+        file.copy_to(&copy).unwrap();
+        assert_eq!(mode(&copy), Some(0o600));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_there_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shared.db");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let (file, _) = File::locate(&path, Mode::Create, &FORMAT).unwrap();
+        file.open_to_write(Mode::Create).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
     }
 }

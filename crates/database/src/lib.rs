@@ -6,7 +6,9 @@
 mod failure;
 mod file;
 mod format;
+mod private;
 
 pub use failure::{Failure, Fault};
 pub use file::{File, Mode, PATIENCE, begin, beside, sync_folder, uri};
 pub use format::{Content, Format, integrity_problems, pragma};
+pub use private::private;

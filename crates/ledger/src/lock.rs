@@ -4,12 +4,12 @@
 //! free at once for the next. It keeps two runs from computing the same study; that only one of them can commit is held by the
 //! fencing token in the ledger itself, also where somebody deletes the lock's file.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fedbo_database::beside;
+use fedbo_database::{beside, private};
 
 /// For how long a lock is tried again that this process seems to hold itself, and the pause between two tries: fewer of them than
 /// tries altogether.
@@ -39,7 +39,8 @@ impl Lock {
         let refused = |error| NotLocked::Refused(path.clone(), error);
         let since = Instant::now();
         for _ in 0..100 {
-            let mut file = OpenOptions::new()
+            // Who can read it can hold it.
+            let mut file = private()
                 .read(true)
                 .write(true)
                 .create(true)

@@ -345,7 +345,6 @@ impl GameToml {
             directory: table.directory.as_deref(),
             timeout_s: table.timeout_s,
         };
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
         check.program(&["payoffs"], "", keys, &known)
     }
 }

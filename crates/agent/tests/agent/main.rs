@@ -12,6 +12,7 @@ mod crashes;
 mod delivery;
 mod enrolment;
 mod equality;
+mod hostile_text;
 mod http;
 mod mishaps;
 mod ways;

@@ -8,15 +8,18 @@ use fedbo_agent::{
     AgentFile, BudgetReached, Ended, EnrolOptions, HOME, Misconduct, Observer, RunOptions,
     UploadCounts,
 };
+use fedbo_config::choices_to_write;
 use fedbo_protocol::{Trial, UpdateRejected};
 use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_wire::{EnrolmentToken, Problem, StudyState};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
+use crate::space_display::{self, ShownParameter};
 
 /// Take part in a federation: tune an objective of your own, and learn from others'
 #[derive(clap::Subcommand)]
@@ -41,9 +44,10 @@ pub(crate) struct Enrol {
         long,
         value_name = "TOKEN",
         env = "FEDBO_TOKEN",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = secret
     )]
-    token: String,
+    token: Zeroizing<String>,
     /// The agent's folder
     #[arg(long, value_name = "DIR", default_value = HOME)]
     home: PathBuf,
@@ -89,12 +93,20 @@ pub(crate) struct Rotate {
     home: PathBuf,
 }
 
+/// A text that is overwritten when it is dropped.
+#[expect(clippy::unnecessary_wraps, reason = "what clap asks for")]
+fn secret(text: &str) -> Result<Zeroizing<String>, std::convert::Infallible> {
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
 #[derive(Serialize)]
 struct Enrolled {
     study: String,
     slot: u32,
     agent: String,
     config: String,
+    /// What its commands will be given.
+    space: Vec<ShownParameter>,
 }
 
 #[derive(Serialize)]
@@ -146,18 +158,25 @@ impl Enrol {
             ca: self.ca.clone(),
             allow_plain_http: self.plain_http,
         };
-        let membership = fedbo_agent::enrol(&options)?;
+        let quiet = self.json;
+        let membership = fedbo_agent::enrol(&options, &mut |federation| {
+            if !quiet {
+                // INV-24: seen before anything of it is stored.
+                console::note(&space_display::lines(&federation.space));
+            }
+        })?;
+        let federation = membership.federation()?;
         if self.json {
             let enrolled = Enrolled {
                 study: membership.study,
                 slot: membership.slot,
                 agent: membership.agent,
                 config: membership.digest.to_string(),
+                space: space_display::parameters(&federation.space),
             };
             console::result(&serde_json::to_string_pretty(&enrolled)?)?;
             return Ok(Exit::Done);
         }
-        let federation = membership.federation()?;
         let home = self.home.display();
         console::result(&format!(
             "{:?} has slot {} of study {:?}; its key and its data are in {home}",
@@ -176,9 +195,15 @@ impl Enrol {
             .iter()
             .map(|name| format!("\"{{{name}}}\""))
             .collect();
+        let choices = choices_to_write(&federation.space).map_or_else(String::new, |lines| {
+            format!(
+                "\n# if your command takes all of these as they are:\n[choices]\n{}",
+                lines.trim_end()
+            )
+        });
         console::note(&format!(
             "its parameters are {}. Write agent.toml, then run it with `fedbo agent run agent.toml`:\n\n[agent]\nhome = {:?}\n\
-             [objective]\ncommand = [\"./evaluate\", {}]{charged}",
+             [objective]\ncommand = [\"./evaluate\", {}]{choices}{charged}",
             parameters.join(", "),
             self.home,
             arguments.join(", ")
@@ -187,8 +212,9 @@ impl Enrol {
     }
 
     fn token(&self) -> anyhow::Result<EnrolmentToken> {
-        let mut text = self.token.clone();
-        if text == "-" {
+        let mut text = self.token.clone(); // INV-26: each copy of ours is overwritten
+
+        if *text == "-" {
             text.clear();
             std::io::stdin()
                 .read_line(&mut text)

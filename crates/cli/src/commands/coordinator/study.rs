@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fedbo_config::choices_to_write;
 use fedbo_coordinator::store::{StudyRecord, StudyState};
 use fedbo_coordinator::{Home, TOKEN_DAYS};
 use fedbo_federation::Federation;
@@ -162,6 +163,13 @@ impl Create {
             );
         } else {
             console::note("note: what agents send is not protected by noise");
+        }
+        if let Some(lines) = choices_to_write(&federation.space) {
+            console::note(&format!(
+                "note: agents take choices that are not plain words only if their own agent.toml lists them. Ask the agents to look at \
+                 these, and to add:\n[choices]\n{}",
+                lines.trim_end()
+            ));
         }
         print_tokens(&tokens)?;
         console::note(&format!(

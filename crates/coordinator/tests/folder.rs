@@ -1,0 +1,53 @@
+//! A coordinator's folder is its owner's alone.
+
+use std::fs::{DirBuilder, Permissions, metadata, read_dir, set_permissions};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use fedbo_coordinator::{Home, HomeError};
+use fedbo_database::Mode;
+
+fn folder(parent: &Path, mode: u32) -> std::path::PathBuf {
+    let path = parent.join(format!("{mode:o}"));
+    DirBuilder::new().create(&path).unwrap();
+    set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+/// Also in a folder that others may look into, as folders are that somebody has made beforehand.
+#[test]
+fn everything_in_a_folder_is_readable_for_its_owner_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = folder(parent.path(), 0o755);
+    let home = Home::open(&path, Mode::Create).unwrap();
+    let _lock = home.lock().unwrap();
+    let mut n_files = 0;
+    for entry in read_dir(&path).unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", entry.path().display());
+        n_files += 1;
+    }
+    assert!(n_files >= 3); // the store, the key, the lock
+    assert_eq!(metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+}
+
+#[test]
+fn a_folder_in_which_others_may_write_holds_no_key() {
+    let parent = tempfile::tempdir().unwrap();
+    for mode in [0o777, 0o775, 0o1777, 0o720] {
+        let path = folder(parent.path(), mode);
+        let Err(error) = Home::open(&path, Mode::Create) else {
+            panic!("{mode:o} is open to others");
+        };
+        assert!(matches!(&error, HomeError::OpenFolder { .. }), "{error}");
+        assert!(error.to_string().contains("`chmod go-w` it"), "{error}");
+        assert_eq!(read_dir(&path).unwrap().count(), 0);
+    }
+    // Nor does one that was opened to them later.
+    let path = parent.path().join("ours");
+    DirBuilder::new().mode(0o700).create(&path).unwrap();
+    drop(Home::open(&path, Mode::Create).unwrap());
+    set_permissions(&path, Permissions::from_mode(0o770)).unwrap();
+    let opened = Home::open(&path, Mode::Existing);
+    assert!(matches!(opened, Err(HomeError::OpenFolder { .. })));
+}
