@@ -9,11 +9,8 @@ mod changes;
 mod check;
 mod command;
 mod entry;
-<<<<<<< HEAD
 mod excerpt;
-=======
 mod foreign;
->>>>>>> main
 mod surrogate;
 mod toml_file;
 
