@@ -322,9 +322,23 @@ fn results_of_another_file_are_not_gone_on_from() {
     let sandbox = Sandbox::new();
     let text = federation(2, "", &[("a", PARABOLA), ("b", PARABOLA)]);
     sandbox.write("f.toml", &text);
-    // Nothing there yet: it begins.
+    // Nothing there yet: nothing to go on from, and nothing is begun.
+    let nothing = [
+        "results/test holds nothing to go on from",
+        "leave out --resume",
+        "--out DIR",
+    ];
+    let resume = ["run", "f.toml", "--resume", "--arms", "fts,ts"];
+    sandbox.fedbo(&resume).expect(2, &nothing);
+    assert!(!sandbox.path("results").exists());
+    std::fs::create_dir_all(sandbox.path("results/test")).expect("writable");
+    sandbox.fedbo(&resume).expect(2, &nothing);
+    let n_files = std::fs::read_dir(sandbox.path("results/test"))
+        .expect("a folder")
+        .count();
+    assert_eq!(n_files, 0);
     sandbox
-        .fedbo(&["run", "f.toml", "--resume", "--arms", "fts,ts"])
+        .fedbo(&["run", "f.toml", "--arms", "fts,ts"])
         .expect(0, &[]);
     let before = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
     let refused = |from: &str, to: &str, arms: &str, part: &str| {
@@ -341,7 +355,12 @@ fn results_of_another_file_are_not_gone_on_from() {
         "fts,ts",
         "federation.seed is 4 in g.toml:7, the run there has 3; only rounds and timeout_s may change",
     );
-    refused("rounds = 2", "rounds = 1", "fts,ts", "iterations -1 to 1");
+    refused(
+        "rounds = 2",
+        "rounds = 1",
+        "fts,ts",
+        "it holds iteration 2, and the file asks for -1 to 1",
+    );
     refused("\"a\"", "\"z\"", "fts,ts", "no agent \"a\"");
     refused(
         "high = 9",

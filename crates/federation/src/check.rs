@@ -173,6 +173,7 @@ impl FederationFile {
         Ok(Federation {
             name: name.clone(),
             seed,
+            run: None,
             direction,
             algorithm,
             rounds,

@@ -131,6 +131,7 @@ fn figure(title: &str, rows: &[TaskWeightRow]) -> Figure {
         y_label: "weight".to_owned(),
         scale: Scale::Linear,
         shared_y: true,
+        lead: None,
         panels: panels.collect(),
     }
 }

@@ -13,15 +13,20 @@ use super::run_error::RunError;
 
 /// Name of the record in the results folder.
 const SETTINGS_FILE: &str = "settings.json";
+/// What the texts of old records say of runs that are repeated, beside the tables.
+const RUNS: &str = "runs";
 
-/// The file's tables, but for what may change from one session to the next: `rounds`, time limits and `[network]`.
+/// The file's tables, but for what may change from one session to the next: `rounds`, time limits, `[network]` and the number of
+/// runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SettingsRecord {
     file: Json,
+    /// Whether runs are repeated, each from a child of the seed.
+    is_repeated: bool,
 }
 
 impl SettingsRecord {
-    pub(super) fn of(federation: &Federation) -> Result<Self, RunError> {
+    pub(super) fn of(federation: &Federation, is_repeated: bool) -> Result<Self, RunError> {
         let mut file: Json = federation.source().parse().map_err(RunError::File)?;
         if let Some(tables) = file.as_object_mut() {
             tables.remove("version");
@@ -29,12 +34,15 @@ impl SettingsRecord {
         }
         if let Some(head) = file.get_mut("federation").and_then(Json::as_object_mut) {
             head.remove("rounds");
+            // What the command line says instead of the file counts.
+            let seed = federation.file().federation.as_ref().and_then(|head| head.seed);
+            head.insert("seed".to_owned(), seed.unwrap_or(0).into());
         }
         let agents = file.get_mut("agents").and_then(Json::as_array_mut);
         for agent in agents.into_iter().flatten().filter_map(Json::as_object_mut) {
             agent.remove("timeout_s");
         }
-        Ok(Self { file })
+        Ok(Self { file, is_repeated })
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), ReportError> {
@@ -54,13 +62,26 @@ impl SettingsRecord {
             Err(cause) => return Err(ReportError::Read { path, cause }.into()),
         };
         let changed = match serde_json::from_str(&text) {
+            Ok(Record::Tables(old)) if old.is_repeated != self.is_repeated => {
+                Some(of_runs(old.is_repeated).to_owned())
+            }
             Ok(Record::Tables(old)) => {
                 let changes = Changes::between_tables(&old.file, &self.file, "the run there");
-                changes.map(|changes| changes.located(federation.source()).to_string())
+                changes.map(|changes| {
+                    format!(
+                        "{}; only rounds and timeout_s may change, and --seed stands for the file's seed. Put it back",
+                        changes.located(federation.source())
+                    )
+                })
             }
             Ok(Record::Texts(old)) => {
-                let table = changed_table(&old, federation.file());
-                table.map(|table| format!("[{table}] of the file has changed since"))
+                let table = changed_table(&old, federation.file(), self.is_repeated);
+                table.map(|table| match table.as_str() {
+                    RUNS => of_runs(!self.is_repeated).to_owned(),
+                    table => format!(
+                        "[{table}] of the file has changed since; only rounds and timeout_s may. Put it back"
+                    ),
+                })
             }
             Err(error) => {
                 let message = format!("it is not readable: {error}");
@@ -70,11 +91,17 @@ impl SettingsRecord {
         let Some(changed) = changed else {
             return Ok(());
         };
-        let message = format!(
-            "{changed}; only rounds and timeout_s may change. Put it back, or begin anew with --overwrite or in another folder \
-             with --out"
-        );
+        let message =
+            format!("{changed}, or begin anew with --overwrite or in another folder with --out");
         Err(RunError::AnotherRun { path, message })
+    }
+}
+
+/// The way out where runs were repeated and are not, or the other way round.
+fn of_runs(were_repeated: bool) -> &'static str {
+    match were_repeated {
+        true => "it was begun with --runs; give it again",
+        false => "it was begun without --runs; leave that out",
     }
 }
 
@@ -88,7 +115,11 @@ enum Record {
 }
 
 /// The first table that differs from the texts of an old record.
-fn changed_table(old: &BTreeMap<String, String>, file: &FederationFile) -> Option<String> {
+fn changed_table(
+    old: &BTreeMap<String, String>,
+    file: &FederationFile,
+    is_repeated: bool,
+) -> Option<String> {
     let mut head = file.federation.clone().unwrap_or_default();
     head.rounds = None;
     let mut agents = file.agents.clone();
@@ -119,6 +150,10 @@ fn changed_table(old: &BTreeMap<String, String>, file: &FederationFile) -> Optio
             file.exploration.as_ref().map(|t| format!("{t:?}")),
         ),
         ("privacy", file.privacy.as_ref().map(|t| format!("{t:?}"))),
+        (
+            RUNS,
+            is_repeated.then(|| "each from a child of the seed".to_owned()),
+        ),
     ];
     texts.extend(
         given
@@ -183,7 +218,7 @@ mod tests {
         let mut old = BTreeMap::from([("space".to_owned(), written.to_owned())]);
         let tables = ["federation", "features", "surrogate", "fts", "ts", "agents"];
         // The other tables are not what is asked here.
-        while let Some(table) = changed_table(&old, &file) {
+        while let Some(table) = changed_table(&old, &file, false) {
             assert!(tables.contains(&table.as_str()), "{table}");
             let head = fedbo_federation::FederationTable::default();
             let text = match table.as_str() {
