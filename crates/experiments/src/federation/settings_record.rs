@@ -45,6 +45,10 @@ impl SettingsRecord {
         Ok(Self { file, is_repeated })
     }
 
+    fn seed(&self) -> &Json {
+        &self.file["federation"]["seed"]
+    }
+
     pub(super) fn write(&self, folder: &Path) -> Result<(), ReportError> {
         let path = folder.join(SETTINGS_FILE);
         let text = serde_json::to_string_pretty(self).map_err(|error| ReportError::Write {
@@ -68,10 +72,12 @@ impl SettingsRecord {
             Ok(Record::Tables(old)) => {
                 let changes = Changes::between_tables(&old.file, &self.file, "the run there");
                 changes.map(|changes| {
-                    format!(
-                        "{}; only rounds and timeout_s may change, and --seed stands for the file's seed. Put it back",
-                        changes.located(federation.source())
-                    )
+                    let changes = match seed_of_file(federation) == *self.seed() {
+                        true => changes.located(federation.source()).to_string(),
+                        // Another than the file says was asked for.
+                        false => changes.to_string(),
+                    };
+                    format!("{changes}; only rounds and timeout_s may change. Put it back, also --seed")
                 })
             }
             Ok(Record::Texts(old)) => {
@@ -94,6 +100,15 @@ impl SettingsRecord {
         let message =
             format!("{changed}, or begin anew with --overwrite or in another folder with --out");
         Err(RunError::AnotherRun { path, message })
+    }
+}
+
+/// The seed that the file itself says.
+fn seed_of_file(federation: &Federation) -> Json {
+    let file: Json = federation.source().parse().unwrap_or_default();
+    match &file["federation"]["seed"] {
+        Json::Null => 0.into(),
+        seed => seed.clone(),
     }
 }
 
