@@ -35,7 +35,11 @@ impl SettingsRecord {
         if let Some(head) = file.get_mut("federation").and_then(Json::as_object_mut) {
             head.remove("rounds");
             // What the command line says instead of the file counts.
-            let seed = federation.file().federation.as_ref().and_then(|head| head.seed);
+            let seed = federation
+                .file()
+                .federation
+                .as_ref()
+                .and_then(|head| head.seed);
             head.insert("seed".to_owned(), seed.unwrap_or(0).into());
         }
         let agents = file.get_mut("agents").and_then(Json::as_array_mut);
@@ -77,7 +81,9 @@ impl SettingsRecord {
                         // Another than the file says was asked for.
                         false => changes.to_string(),
                     };
-                    format!("{changes}; only rounds and timeout_s may change. Put it back, also --seed")
+                    format!(
+                        "{changes}; only rounds and timeout_s may change. Put it back, also --seed"
+                    )
                 })
             }
             Ok(Record::Texts(old)) => {
