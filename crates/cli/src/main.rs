@@ -62,11 +62,17 @@ fn command_line() -> clap::Command {
     with_numbers(Cli::command())
 }
 
-/// An error and its causes; what one says already is not said twice.
+/// An error and its causes; what one says already is not said twice. The line of a file that it is about stands below.
 fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
+    let mut excerpt = None;
     for cause in error.chain() {
         let text = cause.to_string();
+        let whole = format!("{cause:#}");
+        let below = whole
+            .strip_prefix(&text)
+            .filter(|below| below.starts_with('\n'));
+        excerpt = excerpt.or(below.map(str::to_owned));
         if words.contains(&text) {
             continue;
         }
@@ -75,7 +81,7 @@ fn words(error: &anyhow::Error) -> String {
         }
         words += &text;
     }
-    words
+    words + &excerpt.unwrap_or_default()
 }
 
 fn run(command: &commands::Command) -> anyhow::Result<Exit> {

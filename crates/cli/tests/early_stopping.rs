@@ -589,14 +589,23 @@ fn mistakes_in_the_file_are_named() {
     sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
     sandbox.write("s.toml", &good.replace("epochs = 10", "epochs = 12"));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(2, &["is stored with [early_stopping] epochs = 10, not 12"]);
+    ran.expect(
+        2,
+        &[
+            "early_stopping.epochs is 12 in s.toml:",
+            ", the stored study has 10;",
+        ],
+    );
     let (begin, end) = (
         good.find("[early_stopping]").expect("it has one"),
         good.find("[objective]").expect("it has one"),
     );
     sandbox.write("s.toml", &format!("{}{}", &good[..begin], &good[end..]));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(2, &["[early_stopping] rule = \"median\", not none"]);
+    ran.expect(
+        2,
+        &["early_stopping.rule is not set in s.toml, the stored study has \"median\""],
+    );
     sandbox.write(
         "s.toml",
         &good.replace("epochs = 10", "epochs = 10\ngrace_s = 3"),

@@ -210,10 +210,13 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
         ran.expect(2, &["cannot go on from parts/", part]);
         assert_eq!(sandbox.results("parts"), kept);
     };
-    refused(&["--runs", "3"], "or --seed, has changed since");
+    refused(
+        &["--runs", "3"],
+        "federation.seed is 3 in f.toml:7, the run there has 9; only rounds and timeout_s may change. Put it back, also --seed",
+    );
     refused(
         &["--runs", "3", "--seed", "8"],
-        "or --seed, has changed since",
+        "federation.seed is 8 in what is given, the run there has 9; only rounds",
     );
     refused(&["--runs", "1", "--seed", "9"], "it holds run 1");
     refused(&["--seed", "9"], "it holds run 1");

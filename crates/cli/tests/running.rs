@@ -353,7 +353,7 @@ fn results_of_another_file_are_not_gone_on_from() {
         "seed = 3",
         "seed = 4",
         "fts,ts",
-        "[federation] of the file, or --seed, has changed since",
+        "federation.seed is 4 in g.toml:7, the run there has 3; only rounds and timeout_s may change",
     );
     refused(
         "rounds = 2",
@@ -366,13 +366,13 @@ fn results_of_another_file_are_not_gone_on_from() {
         "high = 9",
         "high = 99",
         "fts,ts",
-        "[space] of the file has changed",
+        "space.n.high is 99 in g.toml:15, the run there has 9;",
     );
     refused(
         "[space.",
         "[fts]\nlocal_prob = 0.5\n[space.",
         "fts,ts",
-        "[fts] of the file has changed",
+        "fts.local_prob is 0.5 in g.toml:9, the run there has none;",
     );
     // More rounds are a way to go on.
     sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 3"));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_space::{Kind, Parameter, Space};
+use fedbo_space::{Kind, Parameter, Space, Value};
 
 use super::check::Check;
 use super::toml_file::FileError;
@@ -135,7 +135,13 @@ impl Check<'_> {
 /// The texts among a parameter's choices.
 fn texts(parameter: &Parameter) -> Vec<String> {
     match parameter.kind() {
-        Kind::Categorical { choices } => choices.clone(),
+        Kind::Categorical { choices } => {
+            let text = |choice: &Value| match choice {
+                Value::Choice(text) => Some(text.clone()),
+                Value::Int(_) | Value::Float(_) | Value::Bool(_) => None,
+            };
+            choices.iter().filter_map(text).collect()
+        }
         _ => Vec::new(),
     }
 }

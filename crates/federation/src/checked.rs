@@ -150,6 +150,7 @@ pub struct Federation {
     pub(crate) ts_ucb_multiplier: UcbMultiplier,
     /// What the file says.
     pub(crate) file: FederationFile,
+    pub(crate) source: TomlFile,
 }
 
 /// How agents work together.
@@ -255,6 +256,12 @@ impl Federation {
     #[must_use]
     pub fn file(&self) -> &FederationFile {
         &self.file
+    }
+
+    /// The text that it was read from.
+    #[must_use]
+    pub fn source(&self) -> &TomlFile {
+        &self.source
     }
 
     /// The arm that the file itself asks for.

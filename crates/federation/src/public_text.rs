@@ -168,6 +168,15 @@ fn whole(count: u64) -> Value {
     Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
+/// A number of an `int` parameter.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "bounds and steps of integers are whole and within ±2^53"
+)]
+fn whole_number(number: f64) -> Value {
+    Value::Integer(number as i64)
+}
+
 /// `[space.NAME]`, in the space's order.
 fn space_table(space: &Space) -> Value {
     let parameters = space.parameters().iter();
@@ -189,8 +198,27 @@ fn described(parameter: &Parameter) -> Value {
             ("high", Value::Integer(*high)),
             ("log", Value::Boolean(*log)),
         ],
+        Kind::Stepped(stepped) => {
+            let (low, high, step) = (stepped.low(), stepped.high(), stepped.step());
+            let (name, numbers) = match stepped.is_whole() {
+                true => ("int", [low, high, step].map(whole_number)),
+                false => ("float", [low, high, step].map(Value::Float)),
+            };
+            let [low, high, step] = numbers;
+            vec![
+                ("type", Value::String(name.to_owned())),
+                ("low", low),
+                ("high", high),
+                ("step", step),
+            ]
+        }
         Kind::Categorical { choices } => {
-            let choices = choices.iter().cloned().map(Value::String);
+            let choices = choices.iter().map(|choice| match choice {
+                fedbo_space::Value::Int(number) => Value::Integer(*number),
+                fedbo_space::Value::Float(number) => Value::Float(*number),
+                fedbo_space::Value::Bool(flag) => Value::Boolean(*flag),
+                fedbo_space::Value::Choice(text) => Value::String(text.clone()),
+            });
             vec![
                 ("type", Value::String("categorical".to_owned())),
                 ("choices", Value::Array(choices.collect())),

@@ -194,6 +194,7 @@ fn float_space(parameters: impl IntoIterator<Item = (String, [f64; 2])>, log: bo
                 low: Some(low),
                 high: Some(high),
                 log: Some(log),
+                step: None,
                 choices: None,
             };
             Parameter::from_spec(&name, &spec)

@@ -47,7 +47,7 @@ impl Play {
             None => PathBuf::from("results").join(&file.definition.name),
         };
         // A file that is refused leaves nothing behind: what there is already is looked at before anything is created.
-        let open = |path| GameRecord::open(path, file.definition.clone());
+        let open = |path: &PathBuf| file.open_record(path);
         let known = match &file.storage {
             Some(path) if path.exists() => Some(open(path)?),
             Some(_) => None,

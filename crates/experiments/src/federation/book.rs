@@ -41,7 +41,8 @@ impl Book {
         let recorded = Recorded::read(folder, federation, arms, options.runs)?;
         let recorded = recorded.filter(|recorded| recorded.len() > 0);
         if recorded.is_some() {
-            SettingsRecord::of(federation.file(), options.runs.is_some()).compare(folder)?;
+            let record = SettingsRecord::of(federation, options.runs.is_some())?;
+            record.compare(folder, federation)?;
         }
         Ok(recorded)
     }
@@ -65,7 +66,7 @@ impl Book {
             // With `Resume` there are no results here, at most a header.
             let overwrite = options.existing != Existing::Refuse;
             let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
-            SettingsRecord::of(federation.file(), options.runs.is_some()).write(&folder)?;
+            SettingsRecord::of(federation, options.runs.is_some())?.write(&folder)?;
             (writer, None)
         };
         Ok(Self {

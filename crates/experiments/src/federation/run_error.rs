@@ -39,6 +39,9 @@ pub enum RunError {
         /// The arm.
         arm: Arm,
     },
+    /// The file cannot be read again.
+    #[error(transparent)]
+    File(FileError),
     /// The folder to go on from holds no results.
     #[error(
         "{} holds nothing to go on from; leave out --resume to begin there, or name the folder of the interrupted run with \

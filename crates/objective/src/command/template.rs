@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use fedbo_space::{Kind, Parameter, Space};
+use fedbo_space::{Kind, Parameter, Space, Value};
 
 use super::CommandError;
 use super::interpreters::{Argument, Way, danger};
@@ -15,8 +15,8 @@ use super::interpreters::{Argument, Way, danger};
 pub struct Placeholder {
     /// The name.
     pub name: String,
-    /// Whether a text that somebody chose takes its place. What else does is a number as this program writes it, which is no code
-    /// in any language.
+    /// Whether a text that somebody chose takes its place. What else does is a number, `true` or `false` as this program writes
+    /// it, which is no code in any language.
     pub is_text: bool,
 }
 
@@ -26,7 +26,13 @@ impl Placeholder {
     pub fn named(name: impl Into<String>, parameter: &Parameter) -> Self {
         Self {
             name: name.into(),
-            is_text: !matches!(parameter.kind(), Kind::Float { .. } | Kind::Int { .. }),
+            is_text: match parameter.kind() {
+                Kind::Float { .. } | Kind::Int { .. } | Kind::Stepped(_) => false,
+                Kind::Categorical { choices } => {
+                    let is_text = |choice: &Value| matches!(choice, Value::Choice(_));
+                    choices.iter().any(is_text)
+                }
+            },
         }
     }
 

@@ -20,6 +20,7 @@ fn space() -> Space {
         low: Some(-5.0),
         high: Some(10.0),
         log: None,
+        step: None,
         choices: None,
     };
     let choice = ParameterSpec {
@@ -27,6 +28,7 @@ fn space() -> Space {
         low: None,
         high: None,
         log: None,
+        step: None,
         choices: Some(vec!["rbf".into(), "it's".into()]),
     };
     let space = Space::from_specs([("x1", &float), ("kernel", &choice)]).unwrap();

@@ -56,7 +56,7 @@ impl Kept {
 
     /// The record, begun if there is none.
     fn record(&self) -> anyhow::Result<GameRecord> {
-        Ok(GameRecord::open(&self.path, self.file.definition.clone())?)
+        Ok(self.file.open_record(&self.path)?)
     }
 
     pub(super) fn course(&self, record: &GameRecord) -> anyhow::Result<Course> {
