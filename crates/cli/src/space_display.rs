@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::text::shown;
 
+/// Keys of a parameter in the order in which they are shown.
+const KEYS: [&str; 4] = ["low", "high", "log", "choices"];
+
 /// A parameter as a program reads it.
 #[derive(Serialize)]
 pub(crate) struct ShownParameter {
@@ -31,13 +34,14 @@ pub(crate) fn lines(space: &Space) -> String {
     for parameter in parameters(space) {
         let mut line = String::new();
         let described = serde_json::to_value(&parameter.spec).unwrap_or_default();
-        if let Value::Object(entries) = described {
-            let is_said = |value: &Value| !value.is_null() && *value != Value::Bool(false);
-            for (key, value) in entries
-                .iter()
-                .filter(|(key, value)| *key != "type" && is_said(value))
-            {
-                line += &format!(", {key} = {value}");
+        if let Value::Object(mut entries) = described {
+            entries.remove("type");
+            // In the order of a file; whatever else there is, behind.
+            let first = KEYS.map(|key| (key.to_owned(), entries.remove(key).unwrap_or_default()));
+            for (key, value) in first.into_iter().chain(entries) {
+                if !value.is_null() && value != Value::Bool(false) {
+                    line += &format!(", {key} = {value}");
+                }
             }
         }
         text += &format!(
