@@ -359,6 +359,10 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// What the system says.
 pub fn sync_folder(path: &Path) -> std::io::Result<()> {
     match path.parent() {
+        // The folder of a name alone is this one.
+        Some(folder) if cfg!(unix) && folder.as_os_str().is_empty() => {
+            std::fs::File::open(".")?.sync_all()
+        }
         Some(folder) if cfg!(unix) => std::fs::File::open(folder)?.sync_all(),
         _ => Ok(()),
     }
