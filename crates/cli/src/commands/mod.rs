@@ -15,6 +15,7 @@ mod plot;
 mod privacy;
 mod release;
 mod report;
+mod retry;
 mod run;
 mod storage;
 mod tell;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Report(report::Report),
     Enqueue(enqueue::Enqueue),
     Release(release::Release),
+    Retry(retry::Retry),
     Trials(trials::Trials),
     Best(best::Best),
     Export(export::Export),
@@ -75,6 +77,7 @@ impl Command {
             Self::Report(command) => command.run(),
             Self::Enqueue(command) => command.run(),
             Self::Release(command) => command.run(),
+            Self::Retry(command) => command.run(),
             Self::Trials(command) => command.run(),
             Self::Best(command) => command.run(),
             Self::Export(command) => command.run(),

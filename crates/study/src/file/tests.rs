@@ -148,7 +148,7 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     let end = WHOLE.find("[strategy]").unwrap();
     let short = format!("{}{META}", &WHOLE[..end]);
     let study = load(&short).unwrap();
-    assert_eq!(study.definition.strategy, StrategySpec::RmGpUcb {});
+    assert_eq!(study.definition.strategy, StrategySpec::rm_gp_ucb());
     assert_eq!(study.definition.n_initial, 0);
     let meta = study.meta.unwrap();
     let sources: Vec<&str> = meta.sources.iter().map(|source| source.text()).collect();
