@@ -172,7 +172,7 @@ impl Observer for Scribe<'_> {
                 Some(recorded) => recorded.settle(&mut row)?,
                 None => false,
             };
-            self.watch(index, &record.outcome, is_replayed);
+            self.watch(record.agent as usize, &record.outcome, is_replayed);
             rows.push(row);
         }
         if let Some(first) = rows.first() {
