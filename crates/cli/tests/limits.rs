@@ -277,7 +277,7 @@ fn a_run_ends_with_its_time_and_the_same_line_goes_on() {
             assert_eq!(n_of(&rows, "complete"), rows.len(), "what ran was told");
             before = rows.len();
         }
-        let ran = sandbox.fedbo(&["tune", "s.toml", "--trials", "4", "--json"]);
+        let ran = sandbox.fedbo(&["tune", "s.toml", "--trials", "2", "--json"]);
         assert_eq!(json(ran.expect(0, &[]))["ended"], "complete");
     }
 }
@@ -313,7 +313,12 @@ fn limits_that_are_not_reached_and_interruptions_change_no_trial() {
         &["the last 4 trials brought no new best by more than 0.01"],
     );
     let whole = course(&sandbox.export("p.toml"));
-    sandbox.write("q.toml", &patient.replace("study.db", "q.db"));
+    sandbox.write(
+        "q.toml",
+        &patient
+            .replace("study.db", "q.db")
+            .replace("sleep 0.05", "sleep 0.3"),
+    );
     let child = sandbox.start(&["tune", "q.toml"]);
     wait_until(|| sandbox.told("q.toml").len() >= 3);
     interrupt(&child, Signal::INT);
