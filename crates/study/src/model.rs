@@ -107,13 +107,12 @@ impl Model {
     /// Takes in the trials that were told next, in the order of telling. A failure is left out if one of them evaluated its point
     /// again: so who takes in such a trial begins with a new model and takes in everything.
     pub(crate) fn absorb(&mut self, told: &[Trial]) -> Result<(), StudyError> {
-        self.n_told += told.len() as u64;
+        let n_told = told.len() as u64;
         let retried: BTreeSet<u64> = told.iter().filter_map(Trial::retry_of).collect();
         let standing: Vec<Trial>;
         let told = if retried.is_empty() {
             told
         } else {
-            self.n_retries += retried.len() as u64;
             let stands = |trial: &&Trial| !retried.contains(&trial.number);
             standing = told.iter().filter(stands).cloned().collect();
             &standing
@@ -149,6 +148,8 @@ impl Model {
             }
         }
         self.initial.tell(&observations)?;
+        self.n_told += n_told;
+        self.n_retries += retried.len() as u64;
         self.n_values += observations.iter().filter(|o| o.value.is_some()).count();
         Ok(())
     }
