@@ -397,12 +397,15 @@ fn a_stored_study_keeps_its_schedule() {
         meta: file.meta.as_ref().map(|meta| meta.with(Vec::new())),
         ..file.definition.clone()
     };
-    let key = |file: &StudyFile| match file.difference(&stored) {
-        Some(crate::StudyError::Differs { key, .. }) => key,
+    let keys = |difference: Option<crate::StudyError>| match difference {
+        Some(crate::StudyError::Differs { changes, .. }) => {
+            let keys = changes.iter().map(|change| change.key.clone());
+            keys.collect::<Vec<_>>()
+        }
         other => panic!("{other:?}"),
     };
     // The stored one lacks the old studies' trials, which is seen first.
-    assert_eq!(key(&file), "[meta] studies");
+    assert_eq!(keys(file.difference(&stored)), ["meta.studies"]);
     let sources = file.meta.as_ref().unwrap().sources.iter();
     let studies = sources.map(|source| crate::OldStudy::unread(source.text()));
     let stored = crate::Definition {
@@ -411,5 +414,5 @@ fn a_stored_study_keeps_its_schedule() {
     };
     assert_eq!(file.difference(&stored), None);
     let differs = with("ucb_multiplier = 2.0\n").difference(&stored);
-    assert!(matches!(differs, Some(crate::StudyError::Differs { key, .. }) if key == "[strategy]"));
+    assert_eq!(keys(differs), ["strategy.ucb_multiplier"]);
 }
