@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fedbo_config::{Check, FileError, OwnChoices, TomlFile};
-use fedbo_objective::CommandSpec;
+use fedbo_objective::{CommandSpec, FailuresMax};
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_space::Space;
 use serde::Deserialize;
@@ -34,6 +34,7 @@ struct AgentTable {
     study: Option<String>,
     seed: Option<u64>,
     ca: Option<PathBuf>,
+    failures_max: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -56,6 +57,8 @@ pub struct AgentFile {
     pub authority: Option<PathBuf>,
     /// What may be spent over all studies, `[privacy]`.
     pub cap: Option<Budget>,
+    /// After how many failed trials in a row a run ends, `agent.failures_max`.
+    pub failures_max: FailuresMax,
     file: TomlFile,
     objective: Option<ObjectiveTable>,
     /// Choices that its owner has looked at, `[choices]`.
@@ -82,6 +85,7 @@ impl AgentFile {
             study,
             seed,
             ca,
+            failures_max,
         } = read.agent;
         let cap = read.privacy.map(|table| table.cap(&file)).transpose()?;
         Ok(Self {
@@ -90,6 +94,7 @@ impl AgentFile {
             seed,
             authority: ca.map(|path| file.folder().join(path)),
             cap,
+            failures_max: FailuresMax::from_key(failures_max),
             objective: read.objective,
             choices: read.choices,
             file,
@@ -133,6 +138,7 @@ home = \"north\"
 study = \"wine\"
 seed = 7
 ca = \"ca.pem\"
+failures_max = 3
 
 [objective]
 command = [\"true\", \"{C}\"]
@@ -160,6 +166,7 @@ delta = 1e-6
         let cap = file.cap.unwrap();
         let expected = Budget::new(4.0, Delta::new(1e-6).unwrap()).unwrap();
         assert_eq!(cap, expected);
+        assert_eq!(file.failures_max, FailuresMax::Always(3));
         assert_eq!(command.argv, ["true", "{C}"]);
         assert_eq!(command.directory.as_deref(), Some(Path::new("/tmp")));
     }
@@ -198,19 +205,25 @@ delta = 1e-6
         let (file, _) = load("[objective]\ncommand = [\"true\"]\n").unwrap();
         assert_eq!(file.home, Path::new("/tmp/fedbo-agent"));
         assert!(file.study.is_none() && file.seed.is_none() && file.cap.is_none());
+        assert_eq!(file.failures_max, FailuresMax::default());
         let (file, _) = load(&WHOLE.replace("delta = 1e-6\n", "")).unwrap();
         assert_eq!(file.cap.unwrap().delta(), Delta::new(1e-5).unwrap());
     }
 
     #[test]
     fn mistakes_are_named_with_their_place_and_a_way_out() {
-        let cases: [(&str, &str, &[&str]); 8] = [
+        let cases: [(&str, &str, &[&str]); 9] = [
             ("study =", "stduy =", &["line 3", "did you mean study?"]),
             ("seed = 7", "seed = -7", &["agent.seed"]),
             (
+                "failures_max = 3",
+                "failures_max = -3",
+                &["line 6", "agent.failures_max"],
+            ),
+            (
                 "epsilon_max = 4.0",
                 "epsilon_max = 0",
-                &["line 12", "privacy.epsilon_max = 0", "above 0"],
+                &["line 13", "privacy.epsilon_max = 0", "above 0"],
             ),
             (
                 "epsilon_max = 4.0\n",
@@ -222,7 +235,7 @@ delta = 1e-6
                 "delta = 1",
                 &["privacy.delta = 1", "below 1"],
             ),
-            ("{C}", "{B}", &["line 8", "{B} is no parameter"]),
+            ("{C}", "{B}", &["line 9", "{B} is no parameter"]),
             (
                 "timeout_s = 600",
                 "timeout_s = 0",

@@ -219,6 +219,19 @@ pub enum RunError {
         /// What is wrong with it.
         message: String,
     },
+    /// The objective failed for one point after another.
+    #[error(
+        "{}, the last one because {last}\nthey are kept as failed, and nothing more is evaluated; \
+         mend the command of [objective], then run the agent again: it goes on with the next trial (failures_max in [agent] is \
+         the number of failures in a row that ends a run; 0: none does)",
+        in_a_row(*n_in_a_row)
+    )]
+    Failing {
+        /// How many.
+        n_in_a_row: u64,
+        /// Why the last one failed.
+        last: String,
+    },
     /// What the agent would send for a round is not what it made before.
     #[error(
         "round {round}: what the agent made for it is not what it would make now, so nothing is sent; its trials, its file \
@@ -266,6 +279,14 @@ pub enum RunError {
     /// There is no usable answer, and none is to be expected.
     #[error("{0}")]
     Link(LinkError),
+}
+
+/// So many failed trials in a row, in words.
+fn in_a_row(n: u64) -> String {
+    match n {
+        1 => "1 trial failed".to_owned(),
+        n => format!("{n} trials in a row failed"),
+    }
 }
 
 impl From<PlayError> for RunError {

@@ -55,6 +55,7 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         objective: Arc::new(objective),
         seed: file.seed,
         cap: file.cap,
+        failures_max: file.failures_max,
         link: &link,
         clock: &SystemClock,
         observer: *observer,

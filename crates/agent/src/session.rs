@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fedbo_federation::Federation;
-use fedbo_objective::Objective;
+use fedbo_objective::{Brake, FailuresMax, Objective};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_storage::Told;
@@ -41,6 +41,8 @@ pub struct Parts<'a> {
     pub seed: Option<u64>,
     /// What may be spent over all studies of the agent.
     pub cap: Option<Budget>,
+    /// After how many failed trials in a row the run ends; those of earlier runs do not count.
+    pub failures_max: FailuresMax,
     /// The way to the coordinator.
     pub link: &'a dyn Link,
     /// Time and chance.
@@ -97,6 +99,7 @@ pub struct Session<'a> {
     pub(crate) queue: VecDeque<AgentEffect>,
     /// Trials that the machine was told of.
     pub(crate) n_told: u64,
+    brake: Brake,
     /// Seconds that the machine took for its last answer.
     ask_seconds: f64,
     pub(crate) backoff: Backoff,
@@ -164,6 +167,7 @@ impl<'a> Session<'a> {
             stop: parts.stop,
             backoff: Backoff::default(),
             n_told: 0,
+            brake: Brake::new(parts.failures_max, false),
             n_keys_tried: 0,
             ask_seconds: 0.0,
             resend: None,
@@ -273,6 +277,9 @@ impl<'a> Session<'a> {
             Played::Before(told) => told,
             Played::Now(told) => {
                 self.observer.trial_ended(&trial, &point, &told);
+                if let Told::Failed { .. } = told {
+                    self.brake.failed();
+                }
                 told
             }
             Played::Interrupted => {
@@ -280,8 +287,11 @@ impl<'a> Session<'a> {
                 return Ok(Step::Ended(Ended::Interrupted));
             }
         };
-        let value = match told {
-            Told::Value(value) => Some(self.federation.direction.to_maximize(value)),
+        let value = match &told {
+            Told::Value(value) => {
+                self.brake.succeeded();
+                Some(self.federation.direction.to_maximize(*value))
+            }
             // An agent's trials report nothing, so none is stopped.
             Told::Failed { .. } | Told::Stopped { .. } => None,
         };
@@ -289,7 +299,13 @@ impl<'a> Session<'a> {
         let effects = self.machine.evaluated(trial.index, value)?;
         self.queue.extend(effects);
         self.ask_seconds = 0.0;
-        Ok(Step::Went)
+        match told {
+            Told::Failed { message, .. } if self.brake.holds() => Err(RunError::Failing {
+                n_in_a_row: self.brake.n_in_a_row(),
+                last: message,
+            }),
+            _ => Ok(Step::Went),
+        }
     }
 
     /// Gives the machine a round that was believed and is kept.

@@ -27,7 +27,7 @@ Exit codes:
   2    wrong usage, or a file, setting, command, study or data folder that cannot be used
   3    a privacy budget is spent
   4    results cannot be written: read-only folder, disk full
-  5    every trial failed
+  5    every trial failed, or too many in a row
   6    a coordinator or neighbour cannot be reached, refuses, or is not to be trusted
   7    a player of a game, or its payoffs, failed; the rounds before are kept
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept";
@@ -45,7 +45,7 @@ pub(crate) enum Exit {
     BudgetSpent = 3,
     /// Results cannot be written.
     Output = 4,
-    /// Every trial failed.
+    /// Every trial failed, or too many in a row.
     NoTrial = 5,
     /// A coordinator or neighbour cannot be reached, refuses, or is not to be trusted.
     Coordinator = 6,
@@ -192,6 +192,7 @@ impl Exit {
                 Self::Coordinator
             }
             RunError::NoRandomness { .. } | RunError::Agent(_) => Self::Internal,
+            RunError::Failing { .. } => Self::NoTrial,
             _ => Self::Input,
         })
     }

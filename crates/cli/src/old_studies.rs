@@ -15,6 +15,12 @@ pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
         _ => format!("{n} old studies"),
     };
     let mut lines = format!("learns from {what}:");
+    if meta.settings.warm_start > 0 {
+        lines = match meta.settings.warm_start {
+            1 => format!("tries the best point of {what} first:"),
+            n_points => format!("tries the best {n_points} points of {what} first:"),
+        };
+    }
     for study in &meta.studies {
         let name = text::shown(&study.name);
         let place = match study.source.as_deref() {

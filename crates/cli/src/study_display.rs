@@ -216,6 +216,8 @@ struct View {
     name: String,
     direction: Direction,
     n_wanted: u64,
+    /// The same without what is tried beyond it.
+    n_asked_for: u64,
     /// Numbers of the trials that are counted below: this process and others may tell at the same time.
     counted: HashSet<u64>,
     n_complete: u64,
@@ -255,6 +257,7 @@ impl View {
             name: name.to_owned(),
             direction,
             n_wanted,
+            n_asked_for: n_wanted,
             counted: HashSet::new(),
             n_complete: 0,
             n_failed: 0,
@@ -284,8 +287,10 @@ impl View {
         for trial in told {
             self.count(trial);
         }
-        // Points that were enqueued are tried beyond the wanted number too.
-        self.n_wanted = self.n_wanted.max(trials.len() as u64);
+        // Points that were enqueued, and those of failed trials, are tried beyond the wanted number too.
+        let retries = trials.iter().filter(|trial| trial.retry_of().is_some());
+        let n_all = self.n_asked_for.saturating_add(retries.count() as u64);
+        self.n_wanted = n_all.max(trials.len() as u64);
     }
 
     fn refresh_is_due(&self) -> bool {

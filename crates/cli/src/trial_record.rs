@@ -18,6 +18,8 @@ pub(crate) struct TrialRecord<'a> {
     number: u64,
     state: &'static str,
     source: &'a str,
+    /// The failed trial whose point this one evaluates again.
+    retry_of: Option<u64>,
     value: Option<f64>,
     failure: Option<FailureRecord<'a>>,
     parameters: &'a Point,
@@ -50,6 +52,7 @@ impl<'a> From<&'a Trial> for TrialRecord<'a> {
             number: trial.number,
             state: trial.state.word(),
             source: &trial.source,
+            retry_of: trial.retry_of(),
             value: last_value(trial),
             failure: match trial.told() {
                 Some(Told::Failed { kind, message }) => Some(FailureRecord { kind, message }),

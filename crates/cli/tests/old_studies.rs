@@ -344,3 +344,73 @@ fn an_empty_file_is_where_a_study_may_begin() {
         .fedbo(&["tune", "twice.toml"])
         .expect(2, &["./old.db#like", "named twice"]);
 }
+
+/// The best points of old studies come first, with whatever strategy, and an interruption changes nothing.
+#[test]
+fn the_best_points_of_old_studies_can_be_tried_first() {
+    let sandbox = with_old_studies();
+    let warm = |n: u64, strategy: &str| {
+        format!("[strategy]\nname = \"{strategy}\"\n{TWO}\nwarm_start = {n}")
+    };
+    let best = |name: &str| {
+        let mut rows = sandbox.export(name);
+        rows.sort_by(|a, b| {
+            let value = |row: &common::Exported| row["value"].parse::<f64>().expect("a value");
+            value(a).total_cmp(&value(b))
+        });
+        rows
+    };
+    let (like, near) = (best("like.toml"), best("near.toml"));
+    for strategy in ["log-ei", "random", "rm-gp-ucb"] {
+        sandbox.write(
+            "new.toml",
+            &study("new", "new.db", 8, &warm(3, strategy), NEW),
+        );
+        let ran = tune(&sandbox, &["--trials", "2"]);
+        ran.expect(0, &["tries the best 3 points of 2 old studies first:"]);
+        // A point of one's own that is one of them is not tried twice.
+        let point = [format!("x={}", like[1]["x"]), format!("y={}", like[1]["y"])];
+        sandbox
+            .fedbo(&["enqueue", "new.toml", &point[0], &point[1]])
+            .expect(0, &[]);
+        tune(&sandbox, &["--quiet"]).expect(0, &[]);
+        let rows = sandbox.told("new.toml");
+        assert_eq!(rows.len(), 8);
+        let is_at = |row: &common::Exported, other: &common::Exported| {
+            ["x", "y"].iter().all(|name| {
+                let number = |row: &common::Exported| row[*name].parse::<f64>().expect("a number");
+                (number(row) - number(other)).abs() < 1e-8
+            })
+        };
+        assert!(
+            is_at(&rows[0], &like[0]) && is_at(&rows[1], &near[0]),
+            "{strategy}"
+        );
+        assert!(
+            is_at(&rows[2], &like[1]) && rows[2]["source"] == "enqueued",
+            "{strategy}"
+        );
+        let of_old = rows
+            .iter()
+            .filter(|row| row["source"] == "meta-tasks")
+            .count();
+        assert!(
+            of_old >= 2 && (of_old == 2 || strategy == "rm-gp-ucb"),
+            "{of_old}"
+        );
+        assert!(
+            !rows[3..].iter().any(|row| is_at(row, &like[1])),
+            "{strategy}"
+        );
+        sandbox.fedbo(&["best", "new.toml"]).expect(0, &[]);
+        sandbox
+            .fedbo(&["plot", "new.toml", "--out", "pictures"])
+            .expect(0, &[]);
+        std::fs::remove_file(sandbox.path("new.db")).expect("it is there");
+    }
+    sandbox.write(
+        "new.toml",
+        &study("new", "new.db", 8, &warm(0, "log-ei"), NEW),
+    );
+    tune(&sandbox, &[]).expect(2, &["add warm_start = 3 to [meta]"]);
+}

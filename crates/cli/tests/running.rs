@@ -417,7 +417,7 @@ fn the_help_lists_the_exit_codes() {
   2    wrong usage, or a file, setting, command, study or data folder that cannot be used
   3    a privacy budget is spent
   4    results cannot be written: read-only folder, disk full
-  5    every trial failed
+  5    every trial failed, or too many in a row
   6    a coordinator or neighbour cannot be reached, refuses, or is not to be trusted
   7    a player of a game, or its payoffs, failed; the rounds before are kept
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept

@@ -89,7 +89,7 @@ fn mistakes_in_the_file_are_placed_before_anything_is_created() {
     refused(
         "name = \"log-ei\"",
         "name = \"sobol\"\nucb_multiplier = 1.0",
-        &["strategy.ucb_multiplier is for \"ts\" and \"gp-ucb\"; remove it"],
+        &["strategy.ucb_multiplier is for \"ts\", \"gp-ucb\" and \"rm-gp-ucb\"; remove it"],
     );
     refused(
         "sqlite:study.db",

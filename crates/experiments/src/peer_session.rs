@@ -215,6 +215,10 @@ pub fn run_peers(
         if let Some(error) = failure {
             return Err(error);
         }
+        if observer.halts() {
+            hand_over_what_has_ended(&mut seats, observer)?;
+            return Ok(Ended::Interrupted);
+        }
         let Some((instant, next)) = queue.pop() else {
             let all_done = seats.iter().all(|seat| seat.member.peer.is_finished());
             return match all_done {
@@ -231,13 +235,7 @@ pub fn run_peers(
                 .map(|seat| seat.evaluate(shared))
                 .reduce(|| true, |a, b| a && b);
             if !is_whole || stop.load(Ordering::Relaxed) {
-                let ended = seats
-                    .iter_mut()
-                    .filter_map(|seat| seat.running.take()?.record);
-                let records: Vec<TrialRecord> = ended.collect();
-                if !records.is_empty() {
-                    observer.wave_ended(&records)?;
-                }
+                hand_over_what_has_ended(&mut seats, observer)?;
                 return Ok(Ended::Interrupted);
             }
         }
@@ -249,6 +247,21 @@ pub fn run_peers(
             }
         }
     }
+}
+
+/// Trials that were evaluated and whose time has not come yet, where the session ends before it.
+fn hand_over_what_has_ended(
+    seats: &mut [Seat<'_>],
+    observer: &mut dyn Observer,
+) -> Result<(), SessionError> {
+    let ended = seats
+        .iter_mut()
+        .filter_map(|seat| seat.running.take()?.record);
+    let records: Vec<TrialRecord> = ended.collect();
+    if !records.is_empty() {
+        observer.wave_ended(&records)?;
+    }
+    Ok(())
 }
 
 fn is_unevaluated(due: &Due, seats: &[Seat<'_>]) -> bool {

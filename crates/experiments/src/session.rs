@@ -69,6 +69,11 @@ pub trait Observer: Sync {
         Ok(())
     }
 
+    /// Whether the session is to end after the wave that has ended, as if it were interrupted.
+    fn halts(&self) -> bool {
+        false
+    }
+
     /// A message or a release was refused; the session goes on.
     fn refused(&self, rejected: &UpdateRejected) {
         let _ = rejected;
@@ -261,7 +266,7 @@ where
         if let Some(error) = failure {
             return Err(error.into());
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) || observer.halts() {
             return Ok(Ended::Interrupted);
         }
         let uploads = seats.iter_mut().filter_map(|seat| seat.upload.take());

@@ -13,6 +13,7 @@ use fedbo_experiments::Ended;
 use fedbo_experiments::catalogue::{Finding, Progress, RunOptions, find};
 use fedbo_experiments::federation::{self, Existing, run_federation};
 use fedbo_federation::Federation;
+use fedbo_objective::FailuresMax;
 use fedbo_report::{Difference, RESULTS_FILE, Summary, read_results};
 
 struct Quiet;
@@ -116,6 +117,7 @@ fn the_experiment_on_wine_is_the_runs_of_its_file() {
         existing: Existing::Refuse,
         spend_again: false,
         threads: Some(2),
+        failures_max: FailuresMax::default(),
     };
     let stop = Arc::new(AtomicBool::new(false));
     let ran = run_federation(&federation, &options, &federation::Quiet, &stop).unwrap();

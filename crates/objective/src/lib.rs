@@ -4,11 +4,13 @@
 //! Unix only: [`CommandObjective`] ends what it started by process group. Start at [`evaluate_guarded`], for trials that
 //! report as they train at [`train_guarded`] and [`Monitor`].
 
+mod brake;
 mod command;
 mod failure;
 mod guard;
 mod monitor;
 
+pub use brake::{Brake, FailuresMax};
 pub use command::{
     CommandError, CommandObjective, CommandSpec, Placeholder, Printed, Program, is_secret,
 };

@@ -14,7 +14,8 @@ pub struct Trial {
     pub number: u64,
     /// What is tried.
     pub point: Point,
-    /// Who proposed it: `initial`, `own`, `random`, `enqueued`, …
+    /// Who proposed it: `initial`, `own`, `random`, `enqueued`, …; of one that evaluates the point of a failed trial again also
+    /// which, as in `own, retry of 7`.
     pub source: String,
     /// Where it stands.
     pub state: TrialState,
@@ -50,7 +51,28 @@ pub(crate) fn reports_from(reports: &[Report], epoch: u32) -> &[Report] {
     &reports[n_before..]
 }
 
+/// Stands between the source of a failed trial and its number, in the source of the trial that evaluates its point again.
+const RETRY: &str = ", retry of ";
+
 impl Trial {
+    /// The source of a trial that evaluates this one's point again.
+    pub fn source_of_retry(&self) -> String {
+        format!("{}{RETRY}{}", self.origin(), self.number)
+    }
+
+    /// The number of the failed trial whose point this one evaluates again.
+    pub fn retry_of(&self) -> Option<u64> {
+        self.source.split_once(RETRY)?.1.parse().ok()
+    }
+
+    /// Who proposed its point, whichever trial evaluates it.
+    pub fn origin(&self) -> &str {
+        match self.source.split_once(RETRY) {
+            Some((origin, _)) => origin,
+            None => &self.source,
+        }
+    }
+
     /// Its value, if it was evaluated to the end and has one; a trial that was stopped has none.
     pub fn value(&self) -> Option<f64> {
         match &self.state {
@@ -170,5 +192,34 @@ impl fmt::Display for Told {
                 write!(f, "a stop at epoch {epoch} ({because})")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_names_the_last_trial_and_the_first_source() {
+        let trial = |number, source: String| Trial {
+            number,
+            point: Point::new(Vec::new()),
+            source,
+            state: TrialState::Waiting,
+            attempts: 0,
+            asked_at_ms: 0,
+            started_at_ms: None,
+            told_at_ms: None,
+            told_seq: None,
+            ask_seconds: 0.0,
+            reports: Vec::new(),
+        };
+        let first = trial(3, "initial".to_owned());
+        assert_eq!((first.origin(), first.retry_of()), ("initial", None));
+        let second = trial(7, first.source_of_retry());
+        assert_eq!((second.origin(), second.retry_of()), ("initial", Some(3)));
+        let third = trial(9, second.source_of_retry());
+        assert_eq!((third.origin(), third.retry_of()), ("initial", Some(7)));
+        assert_eq!(third.source, "initial, retry of 7");
     }
 }

@@ -65,7 +65,11 @@ pub enum StrategySpec {
     /// The maximum of the logarithm of expected improvement.
     LogEi {},
     /// GP-UCB that mixes in the upper bounds of old studies, by what the new trials say of each.
-    RmGpUcb {},
+    RmGpUcb {
+        /// β of the study's own part. Studies that were stored before it could be chosen have the thesis' schedule.
+        #[serde(default = "UcbSpec::of_the_thesis")]
+        ucb_multiplier: UcbSpec,
+    },
     /// Thompson sampling from the old studies' models, the less often the more trials there are.
     RmGpTs {},
     /// Expected improvement of an ensemble with the old studies' models, weighted by how they rank the new trials.
@@ -91,9 +95,24 @@ pub enum UcbSpec {
         /// δ.
         failure_prob: f64,
     },
+    /// A schedule by its name.
+    Named(UcbSchedule),
+}
+
+/// A schedule of β_t that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UcbSchedule {
+    /// √(0.2 d ln 2t): that of the thesis' experiments, [`UcbMultiplier::Logarithmic`].
+    Logarithmic,
 }
 
 impl UcbSpec {
+    /// The schedule of studies that learn from old ones and were stored before it could be chosen.
+    fn of_the_thesis() -> Self {
+        Self::Named(UcbSchedule::Logarithmic)
+    }
+
     /// The checked schedule.
     ///
     /// # Errors
@@ -108,6 +127,7 @@ impl UcbSpec {
                 norm_bound,
                 failure_prob,
             },
+            Self::Named(UcbSchedule::Logarithmic) => UcbMultiplier::Logarithmic,
         }
         .validate()
     }
@@ -135,6 +155,14 @@ impl StrategySpec {
         }
     }
 
+    /// Robust meta-GP-UCB with β = 2, as [`StrategySpec::gp_ucb`] has it: the thesis' √(0.2 d ln 2t) explores less than half as much
+    /// in the first trials of a space of few dimensions.
+    pub fn rm_gp_ucb() -> Self {
+        Self::RmGpUcb {
+            ucb_multiplier: UcbSpec::Constant(2.0),
+        }
+    }
+
     /// The strategies that learn from old studies, in words.
     pub(crate) const META_WORDS: &'static str = "\"rm-gp-ucb\", \"rm-gp-ts\", \"rgpe\" or \"taf\"";
 
@@ -145,7 +173,7 @@ impl StrategySpec {
 
     /// Whether it weighs old studies by their distance from this one, with [`crate::MetaSettings`]' decay and rate.
     pub(crate) fn weighs_by_distance(&self) -> bool {
-        matches!(self, Self::RmGpUcb {} | Self::RmGpTs {})
+        matches!(self, Self::RmGpUcb { .. } | Self::RmGpTs {})
     }
 
     /// Its name in files.
@@ -154,7 +182,7 @@ impl StrategySpec {
             Self::Ts { .. } => "ts",
             Self::GpUcb { .. } => "gp-ucb",
             Self::LogEi {} => "log-ei",
-            Self::RmGpUcb {} => "rm-gp-ucb",
+            Self::RmGpUcb { .. } => "rm-gp-ucb",
             Self::RmGpTs {} => "rm-gp-ts",
             Self::Rgpe {} => "rgpe",
             Self::Taf {} => "taf",
@@ -248,7 +276,7 @@ impl Definition {
     #[must_use]
     pub fn learn_from(mut self, study: OldStudy) -> Self {
         if !self.strategy.learns_from_studies() {
-            self.strategy = StrategySpec::RmGpUcb {};
+            self.strategy = StrategySpec::rm_gp_ucb();
         }
         if self.meta.is_none() {
             self.n_initial = 0;
@@ -266,6 +294,14 @@ impl Definition {
             MetaScale::Common | MetaScale::Raw => 0,
         };
         self.meta.get_or_insert_default().settings.scale = scale;
+        self
+    }
+
+    /// Tries this many of the best points of old studies first, then goes on by the study's strategy, which may now also be one that
+    /// does not learn from old studies: choose it, and with it [`Definition::initial`], after this.
+    #[must_use]
+    pub fn warm_start(mut self, n_points: usize) -> Self {
+        self.meta.get_or_insert_default().settings.warm_start = n_points;
         self
     }
 
@@ -361,7 +397,7 @@ impl Definition {
                 Err(MetaError::NoStudies { strategy }.into())
             }
             Some(meta) if meta.studies.is_empty() => Err(MetaError::NoStudies { strategy }.into()),
-            Some(_) if !self.strategy.learns_from_studies() => {
+            Some(meta) if !self.strategy.learns_from_studies() && meta.settings.warm_start == 0 => {
                 Err(MetaError::NoMetaStrategy { strategy }.into())
             }
             Some(meta) => {
@@ -394,14 +430,15 @@ impl Definition {
         keys.push(&["meta", "decay"], settings.map(|s| s.decay));
         keys.push(&["meta", "gap_exponent"], settings.map(|s| s.gap_exponent));
         keys.push(&["meta", "rate"], settings.map(|s| s.rate));
+        keys.push(&["meta", "warm_start"], settings.map(|s| s.warm_start));
         EarlyStoppingSpec::push_keys(self.early_stopping.as_ref(), &mut keys);
         keys.push(&["study", "direction"], self.direction);
         keys.push(&["study", "seed"], self.seed);
         keys.push(&["strategy", "name"], self.strategy.name());
         let multiplier = match self.strategy {
-            StrategySpec::Ts { ucb_multiplier } | StrategySpec::GpUcb { ucb_multiplier } => {
-                Some(ucb_multiplier)
-            }
+            StrategySpec::Ts { ucb_multiplier }
+            | StrategySpec::GpUcb { ucb_multiplier }
+            | StrategySpec::RmGpUcb { ucb_multiplier } => Some(ucb_multiplier),
             _ => None,
         };
         keys.push(&["strategy", "ucb_multiplier"], multiplier);

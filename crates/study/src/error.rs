@@ -69,6 +69,22 @@ pub enum StudyError {
         /// The earlier trial.
         number: u64,
     },
+    /// A trial did not fail, so there is nothing to try again.
+    #[error("trial {number} is {state}; only a failed trial can be tried again")]
+    NotFailed {
+        /// The trial.
+        number: u64,
+        /// Where it stands, in one word.
+        state: &'static str,
+    },
+    /// A failed trial is tried again already.
+    #[error("trial {number} is tried again already, as trial {by}")]
+    TriedAgain {
+        /// The trial.
+        number: u64,
+        /// The later trial.
+        by: u64,
+    },
     /// A value is NaN or infinite.
     #[error("the value {value} is not a finite number; tell a failure instead")]
     NotFinite {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fedbo_config::{Check, CommandKeys, FileError, TomlFile, UcbEntry};
-use fedbo_objective::CommandSpec;
+use fedbo_objective::{CommandSpec, FailuresMax};
 use fedbo_space::{Direction, ParameterSpec, Space};
 use fedbo_storage::{Address, StorageError};
 use serde::Deserialize;
@@ -14,8 +14,8 @@ use crate::archive::{ArchiveFile, ArchiveTable};
 use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable, keys_of_rule};
 use crate::meta::MetaTable;
 use crate::{
-    Definition, EarlyStoppingError, MetaError, MetaFile, MetaScale, NamedParameter, StrategySpec,
-    UcbSpec,
+    Definition, EarlyStoppingError, MetaError, MetaFile, MetaScale, NamedParameter, Patience,
+    StrategySpec, UcbSpec,
 };
 
 /// A whole file: plain data, not yet checked.
@@ -45,6 +45,10 @@ struct StudyTable {
     noisy: Option<bool>,
     storage: Option<String>,
     jobs: Option<usize>,
+    failures_max: Option<u64>,
+    timeout_s: Option<f64>,
+    patience: Option<u64>,
+    improvement_min: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -67,6 +71,8 @@ struct ObjectiveTable {
 pub struct StudyFile {
     /// What the study is, but for the trials of old studies that it learns from.
     pub definition: Definition,
+    /// Whether it says β itself.
+    pub(crate) names_ucb_multiplier: bool,
     /// Those old studies.
     pub meta: Option<MetaFile>,
     /// The archive that it begins with.
@@ -77,6 +83,12 @@ pub struct StudyFile {
     pub n_trials: u64,
     /// Trials that one process evaluates at once, unless the command line says otherwise.
     pub jobs: usize,
+    /// After how many failed trials in a row a run ends.
+    pub failures_max: FailuresMax,
+    /// The time after which a run begins no further trial.
+    pub timeout: Option<Duration>,
+    /// How many trials without progress end the study.
+    pub patience: Option<Patience>,
     /// Where it is kept; a relative file is relative to the study's own file.
     pub storage: Address,
     /// How long a trial that is stopped early may take to end.
@@ -162,7 +174,7 @@ impl StudyToml {
         // Old studies on a common scale stand in for the initial design; a scale of one's own needs some trials.
         let asks_first = |meta: &MetaFile| meta.settings.scale != MetaScale::Own;
         let n_initial = match study.initial {
-            Some(0) if meta.is_some() || self.archive.is_some() => 0,
+            Some(0) if strategy.learns_from_studies() || self.archive.is_some() => 0,
             Some(n) => check.count(&["study", "initial"], n, 10_000)?,
             None if meta.as_ref().is_some_and(asks_first) => 0,
             None if meta.is_none() && self.archive.is_some() => 0,
@@ -187,6 +199,7 @@ impl StudyToml {
                     .map(|table| table.validate(check))
                     .transpose()?,
             },
+            names_ucb_multiplier: self.strategy.ucb_multiplier.is_some(),
             meta,
             archive: self
                 .archive
@@ -195,6 +208,9 @@ impl StudyToml {
                 .transpose()?,
             n_trials,
             jobs: check.count(&["study", "jobs"], study.jobs.unwrap_or(1), JOBS_MAX)?,
+            failures_max: FailuresMax::from_key(study.failures_max),
+            timeout: study.timeout(check)?,
+            patience: study.patience(check)?,
             storage: storage(study, file)?,
             stop_grace: match early_stopping {
                 Some(table) => table.grace(check)?,
@@ -211,7 +227,7 @@ impl StudyToml {
             ("ts", StrategySpec::ts()),
             ("gp-ucb", StrategySpec::gp_ucb()),
             ("log-ei", StrategySpec::LogEi {}),
-            ("rm-gp-ucb", StrategySpec::RmGpUcb {}),
+            ("rm-gp-ucb", StrategySpec::rm_gp_ucb()),
             ("rm-gp-ts", StrategySpec::RmGpTs {}),
             ("rgpe", StrategySpec::Rgpe {}),
             ("taf", StrategySpec::Taf {}),
@@ -222,14 +238,16 @@ impl StudyToml {
         let named = check.word(&["strategy", "name"], given, &known)?;
         let mut strategy = match (named, &self.meta) {
             (Some(named), _) => named,
-            (None, Some(_)) => StrategySpec::RmGpUcb {},
+            (None, Some(_)) => StrategySpec::rm_gp_ucb(),
             (None, None) if self.early_stopping.is_some() => StrategySpec::gp_ucb(),
             (None, None) => StrategySpec::default(),
         };
         self.check_beside(check, &strategy)?;
         let name = strategy.name();
         let misfit = match (strategy.learns_from_studies(), &self.meta) {
-            (false, Some(_)) => Some(MetaError::NoMetaStrategy { strategy: name }),
+            (false, Some(meta)) if !meta.has_warm_start() => {
+                Some(MetaError::NoMetaStrategy { strategy: name })
+            }
             (true, None) => Some(MetaError::NoStudies { strategy: name }),
             _ => None,
         };
@@ -240,11 +258,13 @@ impl StudyToml {
             return Ok(strategy);
         };
         let path = ["strategy", "ucb_multiplier"];
-        let (StrategySpec::Ts { ucb_multiplier } | StrategySpec::GpUcb { ucb_multiplier }) =
-            &mut strategy
+        let (StrategySpec::Ts { ucb_multiplier }
+        | StrategySpec::GpUcb { ucb_multiplier }
+        | StrategySpec::RmGpUcb { ucb_multiplier }) = &mut strategy
         else {
             let message = format!(
-                "strategy.ucb_multiplier is for \"ts\" and \"gp-ucb\"; remove it, or choose one of them instead of {:?}",
+                "strategy.ucb_multiplier is for \"ts\", \"gp-ucb\" and \"rm-gp-ucb\"; remove it, or choose one of them instead of \
+                 {:?}",
                 strategy.name()
             );
             return Err(check.file.error(&path, message));
@@ -284,6 +304,44 @@ impl StudyToml {
             Err(misfit) => Err(check.file.error(&["strategy", "name"], misfit.to_string())),
             Ok(()) => Ok(()),
         }
+    }
+}
+
+/// A time limit in seconds; `None` if that is none.
+pub fn time_limit(seconds: f64) -> Option<Duration> {
+    let time = Duration::try_from_secs_f64(seconds).ok()?;
+    (!time.is_zero()).then_some(time)
+}
+
+impl StudyTable {
+    fn timeout(&self, check: Check<'_>) -> Result<Option<Duration>, FileError> {
+        let Some(seconds) = self.timeout_s else {
+            return Ok(None);
+        };
+        let time = time_limit(seconds).ok_or_else(|| {
+            let expected = "a number of seconds above 0; without this key there is no limit";
+            check.file.value_error(&["study", "timeout_s"], expected)
+        })?;
+        Ok(Some(time))
+    }
+
+    fn patience(&self, check: Check<'_>) -> Result<Option<Patience>, FileError> {
+        let n_trials = self.patience.filter(|n_trials| *n_trials > 0);
+        let at = ["study", "improvement_min"];
+        if let (Some(_), None) = (self.improvement_min, self.patience) {
+            let message = "study.improvement_min says what counts as progress for study.patience, which is missing; add patience = .., \
+                           or remove improvement_min";
+            return Err(check.file.error(&at, message.to_owned()));
+        }
+        let improvement_min = self.improvement_min.unwrap_or(0.0);
+        if !(improvement_min.is_finite() && improvement_min >= 0.0) {
+            let expected = "a finite number of at least 0";
+            return Err(check.file.value_error(&at, expected));
+        }
+        Ok(n_trials.map(|n_trials| Patience {
+            n_trials,
+            improvement_min,
+        }))
     }
 }
 

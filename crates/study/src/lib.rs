@@ -28,19 +28,21 @@ mod insight;
 mod meta;
 mod model;
 mod opening;
+mod patience;
 mod run;
 mod study;
 
 pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
-pub use definition::{Definition, NamedParameter, StrategySpec, UcbSpec};
+pub use definition::{Definition, NamedParameter, StrategySpec, UcbSchedule, UcbSpec};
 pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial, StoppingRuleSpec};
 pub use error::StudyError;
 pub use export::{EXPORT_COLUMNS, PARAMETER_PREFIX};
-pub use file::{JOBS_MAX, StudyFile};
+pub use file::{JOBS_MAX, StudyFile, time_limit};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{
     LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,
     OldStudyTrust, TransferStep,
 };
+pub use patience::Patience;
 pub use run::{Ended, Observer, RunOptions, RunReport, Silent};
 pub use study::{Asked, Study};

@@ -1,11 +1,12 @@
 //! The pure part of a study: from what was told, in order, to the next point.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fedbo_algorithms::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
 use fedbo_algorithms::meta::{
     Rgpe, RgpeSettings, RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, Taf, TafSettings,
-    TaskModels, Transfer,
+    TaskModels, Transfer, WarmStart,
 };
 use fedbo_algorithms::{
     Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Observation, Proposal, RandomSearch,
@@ -29,7 +30,11 @@ pub(crate) struct Model {
     seed: Seed,
     initial: SobolSearch,
     strategy: Chooser,
+    /// The best points of old studies, which are tried first, those aside that were tried already.
+    first: Vec<Vec<f64>>,
     n_told: u64,
+    /// Those of them that evaluated the point of a failed trial again.
+    n_retries: u64,
     n_values: usize,
 }
 
@@ -64,12 +69,14 @@ impl Model {
         let space = definition.check()?;
         let seed = Seed::new(definition.seed);
         Ok(Self {
+            first: first_points(definition, &space)?,
             initial: SobolSearch::new(space.clone(), Repeats::for_study(definition.noisy), seed)?,
             strategy: chooser(definition, &space, seed)?,
             definition: definition.clone(),
             space,
             seed,
             n_told: 0,
+            n_retries: 0,
             n_values: 0,
         })
     }
@@ -77,6 +84,11 @@ impl Model {
     /// How many tellings it knows.
     pub(crate) fn n_told(&self) -> u64 {
         self.n_told
+    }
+
+    /// How many of the tellings it knows are of trials that evaluated the point of a failed one again.
+    pub(crate) fn n_retries(&self) -> u64 {
+        self.n_retries
     }
 
     /// How many trials it knows, those included.
@@ -92,8 +104,19 @@ impl Model {
         }
     }
 
-    /// Takes in the trials that were told next, in the order of telling.
+    /// Takes in the trials that were told next, in the order of telling. A failure is left out if one of them evaluated its point
+    /// again: so who takes in such a trial begins with a new model and takes in everything.
     pub(crate) fn absorb(&mut self, told: &[Trial]) -> Result<(), StudyError> {
+        let n_told = told.len() as u64;
+        let retried: BTreeSet<u64> = told.iter().filter_map(Trial::retry_of).collect();
+        let standing: Vec<Trial>;
+        let told = if retried.is_empty() {
+            told
+        } else {
+            let stands = |trial: &&Trial| !retried.contains(&trial.number);
+            standing = told.iter().filter(stands).cloned().collect();
+            &standing
+        };
         let observations = told
             .iter()
             .map(|trial| {
@@ -106,13 +129,15 @@ impl Model {
                         .filter(|_| !matches!(trial.told(), Some(Told::Failed { .. })))
                         .map(|value| self.definition.direction.to_maximize(value)),
                     // What the initial design shows is weighed as a whole, before the first query.
-                    source: match trial.source.as_str() {
+                    source: match trial.origin() {
                         "initial" => Source::Initial,
                         _ => Source::Own,
                     },
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
+        self.first
+            .retain(|best| !observations.iter().any(|o| is_same_point(&o.unit, best)));
         match &mut self.strategy {
             Chooser::Final(strategy) => strategy.tell(&observations)?,
             Chooser::Epochs(epochs) => {
@@ -123,7 +148,8 @@ impl Model {
             }
         }
         self.initial.tell(&observations)?;
-        self.n_told += told.len() as u64;
+        self.n_told += n_told;
+        self.n_retries += retried.len() as u64;
         self.n_values += observations.iter().filter(|o| o.value.is_some()).count();
         Ok(())
     }
@@ -148,10 +174,18 @@ impl Model {
             let source = Source::Random;
             return Ok(Proposal { unit, source });
         }
+        let mut first = self.first.iter();
+        if let Some(unit) = first.find(|best| !pending.rows().any(|row| is_same_point(row, best))) {
+            return Ok(Proposal {
+                unit: unit.clone(),
+                source: Source::MetaTasks,
+            });
+        }
         if !self.definition.strategy.has_surrogate() {
             return self.strategy.ask(&pending, &mut stream);
         }
-        let is_initial = number < self.definition.n_initial as u64
+        let n_retries = self.n_retries + n_retries(open);
+        let is_initial = number.saturating_sub(n_retries) < self.definition.n_initial as u64
             || self.n_values < VALUES_MIN.min(self.definition.n_initial);
         if is_initial {
             let unit = self.initial.ask(&pending, &mut stream)?.unit;
@@ -160,6 +194,12 @@ impl Model {
         }
         self.strategy.ask(&pending, &mut stream)
     }
+}
+
+/// How many of some trials evaluate the point of a failed one again.
+pub(crate) fn n_retries(trials: &[Trial]) -> u64 {
+    let retries = trials.iter().filter(|trial| trial.retry_of().is_some());
+    retries.count() as u64
 }
 
 fn chooser(definition: &Definition, space: &Space, seed: Seed) -> Result<Chooser, StudyError> {
@@ -183,6 +223,22 @@ fn chooser(definition: &Definition, space: &Space, seed: Seed) -> Result<Chooser
     }))
 }
 
+/// The best points of old studies that are tried first.
+fn first_points(definition: &Definition, space: &Space) -> Result<Vec<Vec<f64>>, StudyError> {
+    let meta = definition.meta.as_ref();
+    let Some(meta) = meta.filter(|meta| meta.settings.warm_start > 0) else {
+        return Ok(Vec::new());
+    };
+    let tasks = meta.tasks(space, definition.direction)?;
+    let best = WarmStart::best_points(&tasks, space.dim(), meta.settings.warm_start);
+    Ok(best.rows().map(<[f64]>::to_vec).collect())
+}
+
+/// Whether coordinates are those of one point, but for the rounding on the way through a parameter's own units.
+fn is_same_point(a: &[f64], b: &[f64]) -> bool {
+    a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9)
+}
+
 fn strategy(
     definition: &Definition,
     space: &Space,
@@ -192,12 +248,14 @@ fn strategy(
     let (dim, noisy) = (space.dim(), definition.noisy);
     let surrogate = SurrogateSettings::for_space(space, noisy);
     let repeats = Repeats::for_study(noisy);
-    if let Some(meta) = &definition.meta {
+    if let Some(meta) = &definition.meta
+        && definition.strategy.learns_from_studies()
+    {
         return meta_strategy(definition, meta, space, seed);
     }
     let strategy = definition.strategy.name();
     Ok(match definition.strategy {
-        StrategySpec::RmGpUcb {}
+        StrategySpec::RmGpUcb { .. }
         | StrategySpec::RmGpTs {}
         | StrategySpec::Rgpe {}
         | StrategySpec::Taf {} => return Err(MetaError::NoStudies { strategy }.into()),
@@ -246,11 +304,12 @@ fn meta_strategy(
     let tasks = meta.tasks(space, definition.direction)?;
     let models = || TaskModels::fit(&tasks, scale, &of_tasks, seed).map(Arc::new);
     Ok(match definition.strategy {
-        StrategySpec::RmGpUcb {} => {
+        StrategySpec::RmGpUcb { ucb_multiplier } => {
             let settings = RmGpUcbSettings {
                 surrogate,
                 scale,
                 belief,
+                ucb_multiplier: ucb_multiplier.schedule()?,
                 ..RmGpUcbSettings::for_study(dim, noisy)
             };
             Box::new(RmGpUcb::with_models(domain, models()?, settings, seed)?)

@@ -3,18 +3,22 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fedbo_algorithms::StrategyError;
-use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded, train_guarded};
+use fedbo_objective::{
+    Brake, Failure, FailuresMax, Objective, Outcome, TrialId, evaluate_guarded, train_guarded,
+};
 use fedbo_space::Point;
 use fedbo_storage::{StorageError, Teller, Told, Trial, TrialState, Worker};
 
 use crate::early_stopping::{Conclusion, RunWarnings, TrialMonitor};
-use crate::{Asked, Study, StudyError};
+use crate::model::n_retries;
+use crate::patience::Progress;
+use crate::{Asked, Patience, Study, StudyError};
 
 /// How a study is run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunOptions {
     /// Number of trials that the study is to have, those of earlier runs included.
     pub n_trials: u64,
@@ -23,15 +27,25 @@ pub struct RunOptions {
     /// For how long a trial is a worker's; it is renewed while the worker lives, so this is how long another machine waits
     /// before it takes over from one that died.
     pub lease: Duration,
+    /// After how many failed trials in a row, counted from the run's beginning, it ends. Those that are being evaluated then are
+    /// still told.
+    pub failures_max: FailuresMax,
+    /// The time after which this run begins no further trial; those that are being evaluated are still told.
+    pub timeout: Option<Duration>,
+    /// How many trials without a new best end the study, those of earlier runs included.
+    pub patience: Option<Patience>,
 }
 
 impl RunOptions {
-    /// One trial after another, with leases of a minute.
+    /// One trial after another, with leases of a minute, whatever fails and however long it takes.
     pub fn sequential(n_trials: u64) -> Self {
         Self {
             n_trials,
             jobs: 1,
             lease: Duration::from_secs(60),
+            failures_max: FailuresMax::Never,
+            timeout: None,
+            patience: None,
         }
     }
 }
@@ -49,6 +63,8 @@ pub struct RunReport {
     pub ended: Ended,
     /// Trials that were still open elsewhere at the end.
     pub n_open: usize,
+    /// Trials of this run that failed in a row at its end.
+    pub n_failed_in_a_row: u64,
 }
 
 /// Why a run ended.
@@ -61,6 +77,12 @@ pub enum Ended {
     Exhausted,
     /// It was stopped from outside, or by its observer.
     Stopped,
+    /// Too many trials failed in a row ([`RunOptions::failures_max`]).
+    Failing,
+    /// Its time was over ([`RunOptions::timeout`]).
+    TimedOut,
+    /// There was no progress for too long ([`RunOptions::patience`]).
+    OutOfPatience,
 }
 
 /// Watches a run. Called from the workers' threads.
@@ -127,7 +149,13 @@ impl Study {
         observer: &dyn Observer,
         stop: &AtomicBool,
     ) -> Result<RunReport, StudyError> {
+        let began = Instant::now();
+        let has_outcome = self.has_outcome(options)?;
+        let progress = |patience| Mutex::new(Progress::new(patience, self.direction()));
         let shared = Shared {
+            brake: Mutex::new(Brake::new(options.failures_max, has_outcome)),
+            deadline: options.timeout.and_then(|time| began.checked_add(time)),
+            progress: options.patience.map(progress),
             study: self,
             objective,
             options,
@@ -158,6 +186,7 @@ impl Study {
             n_failed,
             n_stopped,
             ended,
+            brake,
             ..
         } = shared;
         if let Some(error) = first_error
@@ -166,17 +195,36 @@ impl Study {
         {
             return Err(error);
         }
-        let open = self.trials()?.iter().filter(|t| t.told().is_none()).count();
+        let trials = self.trials()?;
+        let open = trials.iter().filter(|t| t.told().is_none()).count();
+        let n_counted = (trials.len() as u64).saturating_sub(n_retries(&trials));
+        let is_complete = open == 0 && n_counted >= options.n_trials;
+        let brake = brake.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(RunReport {
             n_told: n_told.into_inner(),
             n_failed: n_failed.into_inner(),
             n_stopped: n_stopped.into_inner(),
             ended: match stop.load(Ordering::Relaxed) {
                 true => Ended::Stopped,
-                false => ended.into_inner().unwrap_or_else(PoisonError::into_inner),
+                false => match ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                    // The last trial ended when there was to be no further one anyway.
+                    Ended::TimedOut | Ended::OutOfPatience if is_complete => Ended::Complete,
+                    ended => ended,
+                },
             },
             n_open: open,
+            n_failed_in_a_row: brake.n_in_a_row(),
         })
+    }
+
+    /// Whether some trial did not fail, as far as that matters for how many may.
+    fn has_outcome(&self, options: &RunOptions) -> Result<bool, StudyError> {
+        if !matches!(options.failures_max, FailuresMax::BeforeFirstValue(_)) {
+            return Ok(false);
+        }
+        let trials = self.trials()?;
+        let mut told = trials.iter().filter_map(Trial::told);
+        Ok(told.any(|told| !matches!(told, Told::Failed { .. })))
     }
 }
 
@@ -214,6 +262,10 @@ struct Shared<'a> {
     /// Workers that have not ended.
     at_work: Mutex<usize>,
     changed: Condvar,
+    brake: Mutex<Brake>,
+    /// When no further trial begins.
+    deadline: Option<Instant>,
+    progress: Option<Mutex<Progress>>,
 }
 
 impl Shared<'_> {
@@ -237,7 +289,14 @@ impl Shared<'_> {
     /// One trial, or one look at whether there is one.
     fn step(&self, worker: &Worker) -> Result<ControlFlow<()>, StudyError> {
         let (study, options) = (self.study, self.options);
-        let asked = match study.ask_as(worker, Some(options.lease), Some(options.n_trials)) {
+        if self.deadline.is_some_and(|end| Instant::now() >= end) {
+            self.end(Ended::TimedOut);
+            return Ok(ControlFlow::Break(()));
+        }
+        let is_over = self.is_out_of_patience()?;
+        // What waits is still evaluated, as of a study that has its trials.
+        let limit = if is_over { 0 } else { options.n_trials };
+        let asked = match study.ask_as(worker, Some(options.lease), Some(limit)) {
             Err(StudyError::Strategy(StrategyError::Exhausted { .. })) => {
                 let waits = self.wait_for(&study.open_trials()?);
                 if waits.is_break() {
@@ -249,7 +308,13 @@ impl Shared<'_> {
         };
         let mut trial = match asked {
             Asked::Trial(trial) => trial,
-            Asked::Full { open } => return Ok(self.wait_for(&open)),
+            Asked::Full { open } => {
+                let waits = self.wait_for(&open);
+                if waits.is_break() && is_over {
+                    self.end(Ended::OutOfPatience);
+                }
+                return Ok(waits);
+            }
         };
         self.observer.started(&trial);
         let id = TrialId {
@@ -299,7 +364,7 @@ impl Shared<'_> {
         trial.reports = reports;
         match conclusion {
             Conclusion::Ended(outcome) => return Ok(ControlFlow::Continue(outcome)),
-            Conclusion::Stopped(told) => self.was_told(trial.clone(), told),
+            Conclusion::Stopped(told) => self.was_told(trial.clone(), told)?,
             Conclusion::Failed(told) => self.tell(worker, trial.clone(), told)?,
             Conclusion::Lost(cause) => {
                 // This worker was taken for gone, and somebody else evaluates the trial.
@@ -354,12 +419,40 @@ impl Shared<'_> {
             }
             Err(other) => return Err(other),
         }
-        self.was_told(trial, told);
+        self.was_told(trial, told)
+    }
+
+    /// Whether the study has gone on without progress for long enough.
+    fn is_out_of_patience(&self) -> Result<bool, StudyError> {
+        let Some(progress) = &self.progress else {
+            return Ok(false);
+        };
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.study.snapshot(progress.n_told())?.told;
+        progress.absorb(&told);
+        Ok(progress.is_over())
+    }
+
+    /// Counts failures in a row; too many end the run.
+    fn watch(&self, told: &Told) -> Result<(), StudyError> {
+        let mut brake = self.brake.lock().unwrap_or_else(PoisonError::into_inner);
+        match told {
+            Told::Failed { .. } => brake.failed(),
+            Told::Value(_) | Told::Stopped { .. } => brake.succeeded(),
+        }
+        // Another process may have a value meanwhile.
+        if brake.holds() && self.study.has_outcome(self.options)? {
+            brake.succeeded();
+        }
+        if brake.holds() {
+            self.end(Ended::Failing);
+        }
         Ok(())
     }
 
     /// Counts a trial that was told, and lets the observer know.
-    fn was_told(&self, mut trial: Trial, told: Told) {
+    fn was_told(&self, mut trial: Trial, told: Told) -> Result<(), StudyError> {
+        let watched = self.watch(&told);
         self.n_told.fetch_add(1, Ordering::Relaxed);
         match told {
             Told::Value(_) => {}
@@ -374,6 +467,7 @@ impl Shared<'_> {
         if self.observer.told(&trial).is_break() {
             self.end(Ended::Stopped);
         }
+        watched
     }
 
     /// Waits for trials of other processes, which may come free; ends the worker if none can.
@@ -397,8 +491,12 @@ impl Shared<'_> {
         ControlFlow::Continue(())
     }
 
+    /// Ends the run; the first reason counts.
     fn end(&self, why: Ended) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if *ended == Ended::Complete {
+            *ended = why;
+        }
         self.halt.store(true, Ordering::Relaxed);
     }
 

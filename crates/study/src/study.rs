@@ -1,6 +1,6 @@
 //! A study: ask for trials, tell how they ended, look at what was found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use fedbo_storage::{
 
 use crate::early_stopping::Judge;
 use crate::meta::Units;
-use crate::model::Model;
-use crate::{Definition, Insight, StudyError, TransferStep};
+use crate::model::{Model, n_retries};
+use crate::{Definition, Insight, MetaSpec, StudyError, TransferStep};
 
 /// How often an ask may find that another process was faster.
 const ATTEMPTS_MAX: u32 = 100;
@@ -177,11 +177,15 @@ impl Study {
             let began = Instant::now();
             let model = self.built(&mut slot)?;
             let snapshot = self.storage.snapshot(self.key, model.n_told())?;
+            // A failed trial whose point is evaluated again does not count.
+            let n_retries =
+                model.n_retries() + n_retries(&snapshot.told) + n_retries(&snapshot.open);
+            let limit = limit.map(|limit| limit.saturating_add(n_retries));
             if limit.is_some_and(|limit| snapshot.n_trials >= limit) {
                 let open = snapshot.open;
                 return Ok(Asked::Full { open });
             }
-            model.absorb(&snapshot.told)?;
+            self.take_in(model, &snapshot.told)?;
             let proposal = model.propose(snapshot.n_trials, &snapshot.open, duplicates)?;
             let point = self.space.decode(&proposal.unit);
             let new = NewTrial {
@@ -275,6 +279,83 @@ impl Study {
                 unreachable!("neither a number nor a limit was given")
             }
         }
+    }
+
+    /// Puts the point of a failed trial in line once more, as a new trial, which waits for the next worker who asks. The failure
+    /// stays in the record; once the new trial is told, it does not count any more: not for the model, and not for the number of
+    /// trials.
+    ///
+    /// # Errors
+    /// If the trial did not fail or is tried again already, or the storage fails.
+    pub fn retry(&self, number: u64) -> Result<Trial, StudyError> {
+        let trials = self.trials()?;
+        let n_trials = trials.len() as u64;
+        let trial = trials.iter().find(|trial| trial.number == number);
+        let trial = trial.ok_or(StorageError::NoTrial { number, n_trials })?;
+        if !matches!(trial.told(), Some(Told::Failed { .. })) {
+            let state = trial.state.word();
+            return Err(StudyError::NotFailed { number, state });
+        }
+        let mut later = trials.iter();
+        if let Some(by) = later.find(|later| later.retry_of() == Some(number)) {
+            let by = by.number;
+            return Err(StudyError::TriedAgain { number, by });
+        }
+        let mut waiting = self.put_in_line(|trial| trial.number == number)?;
+        match waiting.pop() {
+            Some(trial) => Ok(trial),
+            // Somebody else put it in line at the same moment, which the next look shows.
+            None => self.retry(number),
+        }
+    }
+
+    /// The same for all failed trials that are not tried again yet; the new trials, in the order of the failed ones.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn retry_failed(&self) -> Result<Vec<Trial>, StudyError> {
+        self.put_in_line(|_| true)
+    }
+
+    fn put_in_line(&self, is_meant: impl Fn(&Trial) -> bool) -> Result<Vec<Trial>, StudyError> {
+        let mut added: Vec<Trial> = Vec::new();
+        for _ in 0..ATTEMPTS_MAX {
+            let trials = self.trials()?;
+            let retried: BTreeSet<u64> = trials.iter().filter_map(Trial::retry_of).collect();
+            let mut number = trials.len() as u64;
+            let mut overtaken = false;
+            for trial in &trials {
+                let is_failed = matches!(trial.told(), Some(Told::Failed { .. }));
+                if !is_failed || retried.contains(&trial.number) || !is_meant(trial) {
+                    continue;
+                }
+                let new = NewTrial {
+                    encoding: self.encoding(&trial.point)?,
+                    point: trial.point.clone(),
+                    source: trial.source_of_retry(),
+                    ask_seconds: 0.0,
+                    holder: None,
+                    unique: false,
+                    // Whoever else does the same at this moment gets the number, or is overtaken: no trial is tried again twice.
+                    number: Some(number),
+                    limit: None,
+                };
+                match self.storage.add(self.key, &new)? {
+                    Added::Trial(trial) => added.push(trial),
+                    Added::Overtaken | Added::Full | Added::Duplicate { .. } => {
+                        overtaken = true;
+                        break;
+                    }
+                }
+                number += 1;
+            }
+            if !overtaken {
+                return Ok(added);
+            }
+        }
+        Err(StudyError::Overtaken {
+            attempts: ATTEMPTS_MAX,
+        })
     }
 
     /// Lets a trial that is held by hand wait for somebody else.
@@ -384,13 +465,13 @@ impl Study {
     /// # Errors
     /// If the storage or a model fails.
     pub fn transfer(&self) -> Result<Option<TransferStep>, StudyError> {
-        let Some(meta) = &self.definition.meta else {
+        let Some(meta) = self.learned_from() else {
             return Ok(None);
         };
         let mut slot = self.model();
         let model = self.built(&mut slot)?;
         let snapshot = self.storage.snapshot(self.key, model.n_told())?;
-        model.absorb(&snapshot.told)?;
+        self.take_in(model, &snapshot.told)?;
         let units = Units::of(meta);
         let n_told = model.n_told();
         Ok(model
@@ -403,7 +484,7 @@ impl Study {
     /// # Errors
     /// If the storage or a model fails.
     pub fn transfer_history(&self) -> Result<Option<Vec<TransferStep>>, StudyError> {
-        let Some(meta) = &self.definition.meta else {
+        let Some(meta) = self.learned_from() else {
             return Ok(None);
         };
         let units = Units::of(meta);
@@ -411,8 +492,13 @@ impl Study {
         let told = self.storage.snapshot(self.key, 0)?.told;
         let mut steps = Vec::with_capacity(told.len() + 1);
         steps.extend(model.transfer().map(|transfer| units.step(0, transfer)));
-        for trial in &told {
-            model.absorb(std::slice::from_ref(trial))?;
+        for (index, trial) in told.iter().enumerate() {
+            if trial.retry_of().is_some() {
+                model = Model::new(&self.definition)?;
+                model.absorb(&told[..=index])?;
+            } else {
+                model.absorb(std::slice::from_ref(trial))?;
+            }
             let n_told = model.n_told();
             steps.extend(
                 model
@@ -421,6 +507,27 @@ impl Study {
             );
         }
         Ok(Some(steps))
+    }
+
+    /// Lets a model know what was told since. A failure counts until a trial that evaluated its point again is told: then the model
+    /// is made anew without it, so that it stays a function of what was told, however that was batched.
+    fn take_in(&self, model: &mut Model, told: &[Trial]) -> Result<(), StudyError> {
+        if told.iter().all(|trial| trial.retry_of().is_none()) {
+            return model.absorb(told);
+        }
+        let mut all = self.storage.snapshot(self.key, 0)?.told;
+        all.truncate(model.n_known().saturating_add(told.len()));
+        *model = Model::new(&self.definition)?;
+        model.absorb(&all)
+    }
+
+    /// The old studies, if the strategy learns from them; the best of their points may be tried first all the same.
+    fn learned_from(&self) -> Option<&MetaSpec> {
+        let meta = self.definition.meta.as_ref()?;
+        self.definition
+            .strategy
+            .learns_from_studies()
+            .then_some(meta)
     }
 
     fn built<'a>(&self, slot: &'a mut Option<Model>) -> Result<&'a mut Model, StudyError> {

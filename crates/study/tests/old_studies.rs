@@ -139,7 +139,7 @@ fn weights_wait_for_the_initial_design_to_end() {
 #[test]
 fn every_strategy_goes_on_after_an_interruption_as_if_there_had_been_none() {
     for strategy in [
-        StrategySpec::RmGpUcb {},
+        StrategySpec::rm_gp_ucb(),
         StrategySpec::RmGpTs {},
         StrategySpec::Rgpe {},
         StrategySpec::Taf {},

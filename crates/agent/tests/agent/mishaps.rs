@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fedbo_agent::{Ended, EnrolError, HomeError, KeyError, RunError, enrol_with};
-use fedbo_objective::{CommandObjective, CommandSpec, Objective, Outcome, TrialId};
+use fedbo_objective::{CommandObjective, CommandSpec, FailuresMax, Objective, Outcome, TrialId};
 use fedbo_space::Point;
 use fedbo_storage::{Mode, NewTrial, SqliteStorage, Storage as _, Told};
 
@@ -62,6 +62,35 @@ fn trials_that_fail_or_take_too_long_are_kept_as_failed() {
     );
     assert!(kinds[1].starts_with("timed-out: "), "{kinds:?}");
     assert_eq!(member.ears.count("sent 0"), 1);
+}
+
+#[test]
+fn an_agent_that_fails_from_the_start_stops_and_goes_on_once_it_is_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut member = one(folder.path());
+    let stop = Arc::new(AtomicBool::new(false));
+    member.objective = command("echo no licence >&2; exit 3", 60_000, &member, &stop);
+    member.failures_max = FailuresMax::BeforeFirstValue(1);
+    let error = member.session().unwrap().run().unwrap_err();
+    assert!(matches!(error, RunError::Failing { n_in_a_row: 1, .. }));
+    let text = error.to_string();
+    for words in ["1 trial failed", "no licence", "mend the command"] {
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(member.trials().len(), 1, "what has failed stays told");
+    // One more chance, then a command that works.
+    let error = member.session().unwrap().run().unwrap_err();
+    assert!(matches!(error, RunError::Failing { n_in_a_row: 1, .. }));
+    member.objective = Arc::new(Bump);
+    let mut session = member.session().unwrap();
+    finish(&mut session, 3).unwrap();
+    drop(session);
+    let told: Vec<bool> = member
+        .trials()
+        .iter()
+        .map(|(_, _, told)| matches!(told, Some(Told::Value(_))))
+        .collect();
+    assert!(!told[0] && !told[1] && told[2..].iter().all(|is_value| *is_value));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use fedbo_agent::{
     Step, enrol_with,
 };
 use fedbo_federation::Federation;
-use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_objective::{FailuresMax, Objective, Outcome, TrialId};
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_protocol::Trial;
 use fedbo_space::Point;
@@ -94,6 +94,7 @@ pub(crate) struct Member {
     pub(crate) objective: Arc<dyn Objective>,
     pub(crate) seed: Option<u64>,
     pub(crate) cap: Option<Budget>,
+    pub(crate) failures_max: FailuresMax,
     pub(crate) study: String,
 }
 
@@ -113,6 +114,7 @@ impl Member {
             ..DeskLink::new(desk)
         };
         Self {
+            failures_max: FailuresMax::default(),
             home: home.to_owned(),
             link,
             clock: TestClock {
@@ -152,6 +154,7 @@ impl Member {
             objective: Arc::clone(&self.objective),
             seed: self.seed,
             cap: self.cap,
+            failures_max: self.failures_max,
             link,
             clock: &self.clock,
             observer: &self.ears,

@@ -20,20 +20,45 @@ impl WarmStart {
     /// If tasks have different dimensions.
     pub fn new(tasks: &[MetaTask], dim: usize, then: Box<dyn Strategy>) -> Self {
         let mut first = Points::new(dim);
-        for task in tasks {
-            let best = (0..task.outputs.len())
-                .filter(|index| task.outputs[*index].is_finite())
-                .max_by(|a, b| task.outputs[*a].total_cmp(&task.outputs[*b]));
-            if let Some(best) = best.map(|index| task.inputs.row(index))
-                && first.rows().all(|known| known != best)
-            {
-                first.push(best);
-            }
-        }
+        add_round(tasks, 0, tasks.len(), &mut first);
         Self {
             then,
             first,
             n_told: 0,
+        }
+    }
+
+    /// The best `n_points` points of some tasks: the best one of each in the order of tasks, then the second best ones, and so
+    /// on, each point once; fewer if there are no more.
+    ///
+    /// # Panics
+    /// If tasks have different dimensions.
+    pub fn best_points(tasks: &[MetaTask], dim: usize, n_points: usize) -> Points {
+        let longest = tasks.iter().map(|task| task.outputs.len()).max();
+        let mut points = Points::new(dim);
+        for rank in 0..longest.unwrap_or(0) {
+            if points.len() >= n_points {
+                break;
+            }
+            add_round(tasks, rank, n_points, &mut points);
+        }
+        points
+    }
+}
+
+/// Adds the points of this rank, 0 for the best, task by task, those aside that are there already, until there are `n_max`.
+fn add_round(tasks: &[MetaTask], rank: usize, n_max: usize, points: &mut Points) {
+    for task in tasks {
+        let mut order: Vec<usize> = (0..task.outputs.len())
+            .filter(|index| task.outputs[*index].is_finite())
+            .collect();
+        // The last of equals comes first.
+        order.sort_by(|a, b| (task.outputs[*b].total_cmp(&task.outputs[*a])).then(b.cmp(a)));
+        if let Some(index) = order.get(rank)
+            && points.len() < n_max
+            && points.rows().all(|known| known != task.inputs.row(*index))
+        {
+            points.push(task.inputs.row(*index));
         }
     }
 }

@@ -17,6 +17,7 @@ mod plot;
 mod privacy;
 mod release;
 mod report;
+mod retry;
 mod run;
 mod storage;
 mod tell;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Report(report::Report),
     Enqueue(enqueue::Enqueue),
     Release(release::Release),
+    Retry(retry::Retry),
     Trials(trials::Trials),
     Best(best::Best),
     Export(export::Export),
@@ -79,6 +81,7 @@ impl Command {
             Self::Report(command) => command.run(),
             Self::Enqueue(command) => command.run(),
             Self::Release(command) => command.run(),
+            Self::Retry(command) => command.run(),
             Self::Trials(command) => command.run(),
             Self::Best(command) => command.run(),
             Self::Export(command) => command.run(),

@@ -380,6 +380,6 @@ fn plotted(space: &Space, trial: &Trial) -> PlottedTrial {
         number: trial.number,
         value: trial.value(),
         coordinates: coordinates.collect(),
-        initial: trial.source == "initial",
+        initial: trial.origin() == "initial",
     }
 }

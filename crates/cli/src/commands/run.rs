@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use fedbo_experiments::Ended;
 use fedbo_experiments::federation::{
-    AgentFailures, Existing, RunOptions, RunReport, run_federation,
+    AgentFailures, Existing, FailingAgent, RunOptions, RunReport, run_federation,
 };
 use fedbo_federation::{Arm, Federation};
+use fedbo_objective::FailuresMax;
 
 use super::{name_ways_out, parse_threads, print_summary};
 use crate::console;
@@ -57,6 +58,9 @@ pub(crate) struct Run {
     /// also its controls ts and placebo]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
+    /// End the run after N trials in a row of an agent that fail; 0: never [default: 5, before the agent's first value]
+    #[arg(long, value_name = "N")]
+    failures_max: Option<u64>,
     /// Print the summary as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -82,6 +86,7 @@ impl Run {
             },
             spend_again: self.spend_again,
             threads: self.threads,
+            failures_max: FailuresMax::from_key(self.failures_max),
         };
         if !console::is_quiet()
             && let Some(note) = unprotected(&federation, &arms)
@@ -131,6 +136,14 @@ impl Run {
                 1 => "1 finished trial is".to_owned(),
                 n => format!("{n} finished trials are"),
             };
+            if let Some(failing) = &report.failing {
+                console::note(&format!(
+                    "error: {}\n{kept} kept in {folder}; mend what failed, then go on with: {again}\nthe trials that failed \
+                     stay failed: --overwrite in place of --resume begins anew, --failures-max 0 goes on whatever fails",
+                    ended_by(failing)
+                ));
+                return Ok(Exit::NoTrial);
+            }
             console::note(&format!(
                 "interrupted: {kept} kept in {folder}; go on with: {again}"
             ));
@@ -204,6 +217,9 @@ impl Run {
         if let Some(seed) = self.seed {
             words.extend(["--seed".to_owned(), seed.to_string()]);
         }
+        if let Some(failures_max) = self.failures_max {
+            words.extend(["--failures-max".to_owned(), failures_max.to_string()]);
+        }
         words
     }
 }
@@ -227,6 +243,20 @@ fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<&'static str> {
     }
     (arms.contains(&Arm::DpFtsDe) && federation.is_simulation()).then_some(
         "simulation: the noise comes from the seed and protects nobody; nothing is promised and nothing is charged",
+    )
+}
+
+/// Which agent has ended the run, and why.
+fn ended_by(failing: &FailingAgent) -> String {
+    let FailingAgent {
+        agent,
+        arm,
+        n_in_a_row,
+        last,
+    } = failing;
+    let last = one_line(last);
+    format!(
+        "the run was ended as {n_in_a_row} trials in a row of agent {agent:?} failed (arm {arm}), the last one because {last}"
     )
 }
 

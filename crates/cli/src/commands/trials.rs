@@ -1,5 +1,7 @@
 //! `fedbo trials`: all trials of a study.
 
+use std::collections::BTreeMap;
+
 use fedbo_storage::{Told, Trial, TrialState};
 
 use crate::console;
@@ -67,9 +69,13 @@ fn columns(opened: &crate::study_ref::Opened, trials: &[Trial]) -> Vec<Column> {
         let seconds = trial.evaluate_seconds();
         seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"))
     };
+    let retried: BTreeMap<u64, u64> = trials
+        .iter()
+        .filter_map(|trial| Some((trial.retry_of()?, trial.number)))
+        .collect();
     let mut columns = vec![
         Column::numbers("trial", each(&|trial| trial.number.to_string()), 0),
-        Column::words("state", each(&state), 0),
+        Column::words("state", each(&|trial| state(trial, &retried)), 0),
         Column::numbers("value", each(&value), 0),
     ];
     if trials.iter().any(|trial| !trial.reports.is_empty()) {
@@ -92,10 +98,13 @@ fn columns(opened: &crate::study_ref::Opened, trials: &[Trial]) -> Vec<Column> {
     columns
 }
 
-/// Where a trial stands, in few words.
-fn state(trial: &Trial) -> String {
+/// Where a trial stands, in few words; `retried` has the later trials of those whose points are tried again.
+fn state(trial: &Trial, retried: &BTreeMap<u64, u64>) -> String {
     match &trial.state {
-        TrialState::Told(Told::Failed { kind, .. }) => format!("failed: {kind}"),
+        TrialState::Told(Told::Failed { kind, .. }) => match retried.get(&trial.number) {
+            Some(by) => format!("failed: {kind}; again as {by}"),
+            None => format!("failed: {kind}"),
+        },
         TrialState::Running(holding) if holding.worker.is_gone() => "cut off".to_owned(),
         TrialState::Running(_) => match holder(trial) {
             Some(holder) => format!("running ({holder})"),

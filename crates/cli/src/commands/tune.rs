@@ -1,10 +1,13 @@
 //! `fedbo tune`: one party's study, run until it has its trials.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fedbo_objective::CommandObjective;
+use fedbo_objective::{CommandObjective, FailuresMax};
 use fedbo_storage::{Address, StorageError, Told, Trial, TrialState};
-use fedbo_study::{Ended, JOBS_MAX, RunOptions, RunReport, StudyError, StudyFile};
+use fedbo_study::{
+    Ended, JOBS_MAX, Patience, RunOptions, RunReport, StudyError, StudyFile, time_limit,
+};
 use serde::Serialize;
 
 use super::best::transfer;
@@ -26,7 +29,7 @@ const LEASE: Duration = Duration::from_secs(60);
 ///
 /// Evaluates trials until the study has as many as its file says. Interrupted, killed or out of disk space, it keeps every
 /// finished trial; the same line goes on. Several of these may work on one study at the same time.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub(crate) struct Tune {
     /// The study's file, for instance examples/train.toml
     file: String,
@@ -36,6 +39,15 @@ pub(crate) struct Tune {
     /// Trials that the study is to have in all, those of earlier runs included [default: the file's trials]
     #[arg(long, value_name = "N", value_parser = parse_trials)]
     trials: Option<u64>,
+    /// End the run after N trials in a row that fail; 0: never [default: the file's failures_max, else 5 before the first value]
+    #[arg(long, value_name = "N")]
+    failures_max: Option<u64>,
+    /// Begin no further trial after so many seconds of this run [default: the file's timeout_s, else no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
+    timeout_s: Option<f64>,
+    /// End after N trials in a row without a new best; 0: never [default: the file's patience, else never]
+    #[arg(long, value_name = "N")]
+    patience: Option<u64>,
     /// Print the result as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -47,7 +59,7 @@ struct Closing<'a> {
     schema_version: u32,
     study: &'a str,
     storage: &'a str,
-    /// `complete`, `exhausted` or `interrupted`.
+    /// `complete`, `exhausted`, `interrupted`, `failures`, `timeout` or `patience`.
     ended: &'static str,
     trials_wanted: u64,
     /// Trials that this run told.
@@ -65,6 +77,8 @@ struct Closing<'a> {
 struct Counts {
     complete: u64,
     failed: u64,
+    /// Failed trials whose points are tried again, as trials of their own; not among the others.
+    retried: u64,
     /// Stopped early.
     stopped: u64,
     running: u64,
@@ -74,7 +88,12 @@ struct Counts {
 impl Counts {
     fn of(trials: &[Trial]) -> Self {
         let mut counts = Self::default();
+        let retried: BTreeSet<u64> = trials.iter().filter_map(Trial::retry_of).collect();
         for trial in trials {
+            if retried.contains(&trial.number) {
+                counts.retried += 1;
+                continue;
+            }
             match &trial.state {
                 TrialState::Told(Told::Value(_)) => counts.complete += 1,
                 TrialState::Told(Told::Failed { .. }) => counts.failed += 1,
@@ -148,6 +167,12 @@ impl Tune {
             n_trials,
             jobs: self.jobs.unwrap_or(file.jobs),
             lease: LEASE,
+            failures_max: match self.failures_max {
+                None => file.failures_max,
+                given => FailuresMax::from_key(given),
+            },
+            timeout: self.timeout_s.and_then(time_limit).or(file.timeout),
+            patience: self.patience(&file),
         };
         let in_memory = file.storage == Address::Memory;
         let opened = reference.create(file)?;
@@ -166,8 +191,19 @@ impl Tune {
         let ran = opened.study.run(&objective, &options, &display, &stop);
         display.finish();
         match ran {
-            Ok(report) => self.conclude(&opened, &report, n_trials, in_memory),
+            Ok(report) => self.conclude(&opened, &report, &options, in_memory),
             Err(error) => self.explain(error, display.unstored(), &opened),
+        }
+    }
+
+    fn patience(&self, file: &StudyFile) -> Option<Patience> {
+        match self.patience {
+            None => file.patience,
+            Some(0) => None,
+            Some(n_trials) => Some(Patience {
+                n_trials,
+                improvement_min: file.patience.map_or(0.0, |given| given.improvement_min),
+            }),
         }
     }
 
@@ -251,9 +287,10 @@ impl Tune {
         &self,
         opened: &Opened,
         report: &RunReport,
-        n_trials: u64,
+        options: &RunOptions,
         in_memory: bool,
     ) -> anyhow::Result<Exit> {
+        let n_trials = options.n_trials;
         let trials = opened.study.trials()?;
         let counts = Counts::of(&trials);
         let epochs = Epochs::of(&trials, opened);
@@ -274,6 +311,9 @@ impl Tune {
                     Ended::Complete => "complete",
                     Ended::Exhausted => "exhausted",
                     Ended::Stopped => "interrupted",
+                    Ended::Failing => "failures",
+                    Ended::TimedOut => "timeout",
+                    Ended::OutOfPatience => "patience",
                 },
                 trials_wanted: n_trials,
                 told_by_this_run: report.n_told,
@@ -304,6 +344,13 @@ impl Tune {
             console::note(&format!("interrupted after {kept}; {way}"));
             return Ok(Exit::Interrupted);
         }
+        if report.ended == Ended::Failing {
+            console::note(&self.failing(opened, report, &trials, in_memory));
+            return Ok(Exit::NoTrial);
+        }
+        if let Some(note) = self.limit_note(opened, report, options, in_memory) {
+            console::note(&note);
+        }
         if counts.told() > 0 && counts.complete == 0 {
             let last = last_failure(&trials);
             let way = match in_memory {
@@ -329,11 +376,89 @@ impl Tune {
             console::note(&format!(
                 "\nfedbo best {word}    which parameters matter\nfedbo plot {word}    pictures\nfedbo trials {word}  all trials"
             ));
-            if report.ended != Ended::Exhausted {
+            if report.ended == Ended::Complete {
                 console::note(&self.how_to_go_on(opened));
             }
         }
         Ok(Exit::Done)
+    }
+
+    /// Why a run ended whose trials failed one after another, and what to do.
+    fn failing(
+        &self,
+        opened: &Opened,
+        report: &RunReport,
+        trials: &[Trial],
+        in_memory: bool,
+    ) -> String {
+        let n = report.n_failed_in_a_row;
+        let last = last_failure(trials);
+        let without = match Counts::of(trials).complete {
+            0 => ", and the study has no value yet",
+            _ => "",
+        };
+        let mut text = format!(
+            "error: {} in a row failed{without}: the run was ended\nthe last one failed because {last}",
+            counted(n, "trial")
+        );
+        if let (Some(trial), Some(command)) = (
+            last_told(trials),
+            opened.file.as_ref().and_then(|file| file.command.as_ref()),
+        ) {
+            text += &format!("\nits command was: {}", command_line(&command.argv, trial));
+        }
+        text += &match in_memory {
+            true => "\nmend the command and run the same line again".to_owned(),
+            false => format!(
+                "\nmend the command, then try the failed points again and go on with\n  fedbo retry {} && {}",
+                opened.word,
+                self.again(opened)
+            ),
+        };
+        text + "\n(failures_max in [study] is the number of failures in a row that ends a run; 0: none does)"
+    }
+
+    /// Which limit has ended a run, and how to go on.
+    fn limit_note(
+        &self,
+        opened: &Opened,
+        report: &RunReport,
+        options: &RunOptions,
+        in_memory: bool,
+    ) -> Option<String> {
+        let what = match (report.ended, options.timeout, options.patience) {
+            (Ended::TimedOut, Some(time), _) => {
+                let way = match in_memory {
+                    true => String::new(),
+                    false => format!("; go on for as long again with: {}", self.again(opened)),
+                };
+                format!("the time of {} s is over{way}", time.as_secs_f64())
+            }
+            (Ended::OutOfPatience, _, Some(patience)) => {
+                let Patience {
+                    n_trials,
+                    improvement_min,
+                } = patience;
+                let by = match improvement_min > 0.0 {
+                    true => format!(" by more than {improvement_min:?}"),
+                    false => String::new(),
+                };
+                let more = Self {
+                    patience: Some(n_trials.saturating_mul(2)),
+                    ..self.clone()
+                };
+                let way = match in_memory {
+                    true => String::new(),
+                    false => format!("; go on with a larger patience: {}", more.again(opened)),
+                };
+                format!(
+                    "the last {} brought no new best{by}, which is the patience{way}",
+                    counted(n_trials, "trial")
+                )
+            }
+            _ => return None,
+        };
+        Some(what)
     }
 
     fn say_what_is_left(&self, opened: &Opened, report: &RunReport, trials: &[Trial]) {
@@ -377,6 +502,15 @@ impl Tune {
         }
         if let Some(trials) = self.trials {
             text += &format!(" --trials {trials}");
+        }
+        if let Some(failures_max) = self.failures_max {
+            text += &format!(" --failures-max {failures_max}");
+        }
+        if let Some(seconds) = self.timeout_s {
+            text += &format!(" --timeout-s {seconds}");
+        }
+        if let Some(patience) = self.patience {
+            text += &format!(" --patience {patience}");
         }
         text
     }
@@ -481,6 +615,12 @@ fn numbers_line(counts: Counts, epochs: Option<Epochs>, n_trials: u64, opened: &
     if counts.failed > 0 {
         text += &format!(", {} of them failed", counts.failed);
     }
+    if counts.retried > 0 {
+        text += &format!(
+            "; beside them {} that were tried again",
+            counted(counts.retried, "failure")
+        );
+    }
     if let Some(Epochs { trained, whole }) = epochs {
         let stopped = counts.stopped;
         text += &format!(", {stopped} of them stopped early: {trained} epochs of {whole}");
@@ -488,10 +628,27 @@ fn numbers_line(counts: Counts, epochs: Option<Epochs>, n_trials: u64, opened: &
     text + &format!("; stored in {}", opened.storage)
 }
 
+/// The trial that failed last.
+fn last_told(trials: &[Trial]) -> Option<&Trial> {
+    let failed = |trial: &&Trial| matches!(trial.told(), Some(Told::Failed { .. }));
+    let failed = trials.iter().filter(failed);
+    failed.max_by_key(|trial| trial.told_seq)
+}
+
+/// A trial's command as a shell reads it.
+fn command_line(argv: &[String], trial: &Trial) -> String {
+    let word = |argument: &String| {
+        let mut word = argument.clone();
+        for (name, value) in trial.point.iter() {
+            word = word.replace(&format!("{{{name}}}"), &value.to_string());
+        }
+        text::quoted(&word)
+    };
+    one_line(&argv.iter().map(word).collect::<Vec<_>>().join(" "))
+}
+
 fn last_failure(trials: &[Trial]) -> String {
-    let told = trials.iter().filter(|trial| trial.told().is_some());
-    let last = told.max_by_key(|trial| trial.told_seq);
-    match last.and_then(Trial::told) {
+    match last_told(trials).and_then(Trial::told) {
         Some(Told::Failed { message, .. }) => one_line(message),
         _ => "nothing was told".to_owned(),
     }
@@ -507,4 +664,10 @@ fn parse_jobs(text: &str) -> Result<usize, String> {
 fn parse_trials(text: &str) -> Result<u64, String> {
     let expected = "expected a whole number of at least 1";
     text.parse().map_err(|_| expected.to_owned())
+}
+
+fn parse_time_limit(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| time_limit(*seconds).is_some());
+    seconds.ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }

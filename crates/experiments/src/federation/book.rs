@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fedbo_objective::{Brake, Outcome};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::{ResultsWriter, Row, TeamRegret, TeamRun, check_folder};
 
 use super::replay::{Recorded, Staging};
-use super::run::{Existing, RunOptions, RunProgress};
+use super::run::{Existing, FailingAgent, RunOptions, RunProgress};
 use super::run_error::RunError;
 use super::settings_record::SettingsRecord;
 use super::tallies::Tallies;
@@ -24,6 +25,8 @@ pub(super) struct Book {
     staging: Option<Staging>,
     /// f* − f(x) of each query, by arm, run and round, of agents whose optimum is known.
     instants: BTreeMap<(&'static str, u32), Vec<Vec<f64>>>,
+    /// The first agent that failed too often in a row.
+    pub(super) failing: Option<FailingAgent>,
 }
 
 impl Book {
@@ -76,6 +79,7 @@ impl Book {
             recorded,
             staging,
             instants: BTreeMap::new(),
+            failing: None,
         })
     }
 
@@ -142,6 +146,8 @@ pub(super) struct Scribe<'a> {
     pub(super) federation: &'a Federation,
     pub(super) arm: Arm,
     pub(super) tallies: Tallies<'a>,
+    /// One for each agent.
+    pub(super) brakes: Vec<Brake>,
     pub(super) book: &'a mut Book,
     pub(super) progress: &'a dyn RunProgress,
 }
@@ -163,9 +169,11 @@ impl Observer for Scribe<'_> {
                 self.book.regret(self.arm, run, record.trial.round, regret);
             }
             let mut row = self.tallies.row(record);
-            if let Some(recorded) = &mut self.book.recorded {
-                recorded.settle(&mut row)?;
-            }
+            let is_replayed = match &mut self.book.recorded {
+                Some(recorded) => recorded.settle(&mut row)?,
+                None => false,
+            };
+            self.watch(record.agent as usize, &record.outcome, is_replayed);
             rows.push(row);
         }
         if let Some(first) = rows.first() {
@@ -174,7 +182,33 @@ impl Observer for Scribe<'_> {
         Ok(self.book.write(rows)?)
     }
 
+    fn halts(&self) -> bool {
+        self.book.failing.is_some()
+    }
+
     fn refused(&self, rejected: &UpdateRejected) {
         self.progress.refused(rejected);
+    }
+}
+
+impl Scribe<'_> {
+    /// Counts failures of an agent. Those of an earlier run do not count: whoever goes on has mended the command.
+    fn watch(&mut self, index: usize, outcome: &Outcome, is_replayed: bool) {
+        let brake = &mut self.brakes[index];
+        let Outcome::Failed(failure) = outcome else {
+            return brake.succeeded();
+        };
+        if is_replayed {
+            return;
+        }
+        brake.failed();
+        if brake.holds() && self.book.failing.is_none() {
+            self.book.failing = Some(FailingAgent {
+                agent: self.federation.agents[index].name.clone(),
+                arm: self.arm,
+                n_in_a_row: brake.n_in_a_row(),
+                last: failure.to_string(),
+            });
+        }
     }
 }

@@ -17,7 +17,8 @@ pub(crate) use arm::{ArmRun, objective};
 pub(crate) use tallies::Tallies;
 
 pub use run::{
-    AgentFailures, ArmStart, Existing, Quiet, RunOptions, RunProgress, RunReport, run_federation,
+    AgentFailures, ArmStart, Existing, FailingAgent, Quiet, RunOptions, RunProgress, RunReport,
+    run_federation,
 };
 pub use run_error::RunError;
 pub use study_ledger::{HEAD_FILE, LEDGER_FILE};

@@ -136,14 +136,14 @@ impl Recorded {
             .collect()
     }
 
-    /// Puts what was recorded of a trial into its replayed row: its time and the reason of its failure.
+    /// Puts what was recorded of a trial into its replayed row: its time and the reason of its failure. Whether it was recorded.
     ///
     /// # Errors
     /// If the recorded trial was another one.
-    pub(super) fn settle(&mut self, row: &mut Row) -> Result<(), RunError> {
+    pub(super) fn settle(&mut self, row: &mut Row) -> Result<bool, RunError> {
         let key = (row.arm.clone(), row.run, row.agent.clone(), row.iteration);
         let Some(old) = self.rows.remove(&key) else {
-            return Ok(());
+            return Ok(false);
         };
         if old.parameters != row.parameters || old.source != row.source {
             let shown = |row: &Row| {
@@ -166,7 +166,7 @@ impl Recorded {
         }
         row.ask_seconds = old.ask_seconds;
         row.status = old.status;
-        Ok(())
+        Ok(true)
     }
 
     fn refuse(&self, message: String) -> RunError {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use fedbo_ledger::Statement;
-use fedbo_objective::{Objective, Outcome};
+use fedbo_objective::{Brake, FailuresMax, Objective, Outcome};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::{FolderLock, PrivacySpent, RESULTS_FILE, Row, Summary, write_team_regret};
 use fedbo_space::Direction;
@@ -50,6 +50,8 @@ pub struct RunOptions {
     pub spend_again: bool,
     /// Worker threads; results do not depend on it. None for as many as the machine runs at once.
     pub threads: Option<usize>,
+    /// After how many trials in a row that an agent fails the run ends; those of runs that it goes on from do not count.
+    pub failures_max: FailuresMax,
 }
 
 /// What begins when an arm begins.
@@ -122,6 +124,8 @@ pub struct RunReport {
     pub n_failed: usize,
     /// Agents with failed trials.
     pub failures: Vec<AgentFailures>,
+    /// The agent whose failures have ended the run, if that is why it was interrupted.
+    pub failing: Option<FailingAgent>,
     /// What was released and spent; none where nothing is charged.
     pub statement: Option<Statement>,
 }
@@ -139,12 +143,26 @@ pub struct AgentFailures {
     pub last: String,
 }
 
+/// An agent whose trials failed one after another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailingAgent {
+    /// The agent's name.
+    pub agent: String,
+    /// The arm that was at work.
+    pub arm: Arm,
+    /// Trials that failed in a row.
+    pub n_in_a_row: u64,
+    /// The reason of the last one.
+    pub last: String,
+}
+
 /// Runs the arms of a federation and writes `results.csv` as it goes, then `summary.json` and the pictures.
 ///
 /// Repeated, all arms of a run share their seeds, and so do the runs of a declared experiment on the same federation.
 ///
 /// Equal files give equal results, whatever the number of threads, unless releases are charged: their noise has no seed, and
-/// only a resumed run equals the one that it goes on from. When `stop` is set, running trials are abandoned and
+/// only a resumed run equals the one that it goes on from. When an agent fails [`RunOptions::failures_max`] times in a row, the run
+/// ends after the trials that are at work, as if it were interrupted. When `stop` is set, running trials are abandoned and
 /// everything finished is kept, summarised and drawn.
 ///
 /// # Errors
@@ -240,6 +258,7 @@ pub fn run_federation(
                 federation,
                 arm,
                 tallies: Tallies::new(federation, &federation.name, arm),
+                brakes: vec![Brake::new(options.failures_max, false); names.len()],
                 book: &mut book,
                 progress,
             };
@@ -270,6 +289,7 @@ pub fn run_federation(
             write_team_regret(&options.out, &runs)?;
         }
     }
+    let failing = book.failing.take();
     let rows = book.close(&options.out)?;
     let statement = ledger.map(|ledger| ledger.statement()).transpose()?;
     let privacy = plan.zip(statement.as_ref());
@@ -289,6 +309,7 @@ pub fn run_federation(
         n_trials: rows.len(),
         n_failed: rows.iter().filter(|row| row.is_failed()).count(),
         failures: failures(&names, &rows),
+        failing,
         statement,
     })
 }

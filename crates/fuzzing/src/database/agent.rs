@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use fedbo_agent::{EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with, status};
+use fedbo_objective::FailuresMax;
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_wire::EnrolmentToken;
 
@@ -60,6 +61,7 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
         objective: objective(),
         seed: None,
         cap: Budget::new(100.0, delta).ok(),
+        failures_max: FailuresMax::default(),
         link: &Desk { study, n_rounds },
         clock: &Still,
         observer: &Deaf,

@@ -87,7 +87,7 @@ impl BosJudge {
             return Ok(Verdict::Continue);
         };
         // An initial trial is trained to the end, as in the thesis: it is what others are measured by.
-        if trial.source == "initial" || curve.n_epochs() <= self.settings.first_epochs {
+        if trial.origin() == "initial" || curve.n_epochs() <= self.settings.first_epochs {
             return Ok(Verdict::Continue);
         }
         let Some(rule) = self.rule(trial)? else {

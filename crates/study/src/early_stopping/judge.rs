@@ -222,7 +222,7 @@ impl Study {
         let n_trials = trials.len() as u64;
         let trial = trials.into_iter().find(|trial| trial.number == number);
         let trial = trial.ok_or(StorageError::NoTrial { number, n_trials })?;
-        if trial.source == "initial" {
+        if trial.origin() == "initial" {
             return Ok(None);
         }
         let mut judge = BosJudge::new(definition, settings)?;

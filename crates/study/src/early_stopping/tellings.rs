@@ -80,7 +80,7 @@ impl Tellings {
             curve,
             complete: trial.value().map(|value| self.direction.to_maximize(value)),
             expected_end,
-            source: match trial.source.as_str() {
+            source: match trial.origin() {
                 "initial" => Source::Initial,
                 _ => Source::Own,
             },

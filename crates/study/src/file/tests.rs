@@ -148,7 +148,7 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     let end = WHOLE.find("[strategy]").unwrap();
     let short = format!("{}{META}", &WHOLE[..end]);
     let study = load(&short).unwrap();
-    assert_eq!(study.definition.strategy, StrategySpec::RmGpUcb {});
+    assert_eq!(study.definition.strategy, StrategySpec::rm_gp_ucb());
     assert_eq!(study.definition.n_initial, 0);
     let meta = study.meta.unwrap();
     let sources: Vec<&str> = meta.sources.iter().map(|source| source.text()).collect();
@@ -159,6 +159,15 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     assert_eq!(own.definition.n_initial, 8);
     let ranked = load(&(short.clone() + "[strategy]\nname = \"rgpe\"\n")).unwrap();
     assert_eq!(ranked.meta.unwrap().settings.scale, MetaScale::Own);
+    let wide = "[strategy]\nname = \"rm-gp-ucb\"\nucb_multiplier = 3.0\n";
+    let wide = load(&(short.clone() + wide)).unwrap().definition.strategy;
+    let ucb_multiplier = UcbSpec::Constant(3.0);
+    assert_eq!(wide, StrategySpec::RmGpUcb { ucb_multiplier });
+    // Their best points alone may be tried first, by a strategy that learns nothing else from them.
+    let warm = "warm_start = 3\n[strategy]\nname = \"log-ei\"\n";
+    let warm = load(&(short.clone() + warm)).unwrap();
+    assert_eq!(warm.meta.unwrap().settings.warm_start, 3);
+    assert_eq!(warm.definition.n_initial, 8);
     let given = short.replace("trials = 40", "trials = 40\ninitial = 3");
     assert_eq!(load(&given).unwrap().definition.n_initial, 3);
     let none = WHOLE.replace("trials = 40", "trials = 40\ninitial = 0");
@@ -366,4 +375,44 @@ fn a_definition_without_early_stopping_reads_and_writes_as_before() {
     let stopping = load(STOPPING).unwrap().definition;
     let read = Definition::from_text("net", &stopping.to_text()).unwrap();
     assert_eq!(read, stopping);
+}
+
+/// A study that was stored before β could be chosen goes on with the schedule that it had, unless its file names another.
+#[test]
+fn a_stored_study_keeps_its_schedule() {
+    let stored: StrategySpec = serde_json::from_str("{\"name\":\"rm-gp-ucb\"}").unwrap();
+    let ucb_multiplier = UcbSpec::Named(crate::UcbSchedule::Logarithmic);
+    assert_eq!(stored, StrategySpec::RmGpUcb { ucb_multiplier });
+    let end = WHOLE.find("[strategy]").unwrap();
+    let with = |lines: &str| {
+        let text = format!(
+            "{}{META}[strategy]\nname = \"rm-gp-ucb\"\n{lines}",
+            &WHOLE[..end]
+        );
+        load(&text).unwrap()
+    };
+    let file = with("");
+    let stored = crate::Definition {
+        strategy: stored,
+        meta: file.meta.as_ref().map(|meta| meta.with(Vec::new())),
+        ..file.definition.clone()
+    };
+    let keys = |difference: Option<crate::StudyError>| match difference {
+        Some(crate::StudyError::Differs { changes, .. }) => {
+            let keys = changes.iter().map(|change| change.key.clone());
+            keys.collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    // The stored one lacks the old studies' trials, which is seen first.
+    assert_eq!(keys(file.difference(&stored)), ["meta.studies"]);
+    let sources = file.meta.as_ref().unwrap().sources.iter();
+    let studies = sources.map(|source| crate::OldStudy::unread(source.text()));
+    let stored = crate::Definition {
+        meta: file.meta.as_ref().map(|meta| meta.with(studies.collect())),
+        ..stored
+    };
+    assert_eq!(file.difference(&stored), None);
+    let differs = with("ucb_multiplier = 2.0\n").difference(&stored);
+    assert_eq!(keys(differs), ["strategy.ucb_multiplier"]);
 }

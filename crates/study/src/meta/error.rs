@@ -94,7 +94,8 @@ pub enum MetaError {
     },
     /// There are old studies, and the strategy does not learn from any.
     #[error(
-        "strategy {strategy:?} does not learn from old studies; choose {}, or remove [meta]",
+        "strategy {strategy:?} does not learn from old studies; choose {}, add warm_start = 3 to [meta], which tries their best points \
+         first, or remove [meta]",
         crate::StrategySpec::META_WORDS
     )]
     NoMetaStrategy {

@@ -41,6 +41,17 @@ pub struct MetaSettings {
     pub gap_exponent: f64,
     /// η: how fast weights follow distances; 0 keeps all weights equal.
     pub rate: f64,
+    /// How many of the best points of old studies are tried before the strategy is asked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warm_start: usize,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes what it skips by reference"
+)]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 impl MetaSettings {
@@ -60,6 +71,7 @@ impl Default for MetaSettings {
             decay: share.decay,
             gap_exponent: share.gap_exponent,
             rate: 1.0,
+            warm_start: 0,
         }
     }
 }

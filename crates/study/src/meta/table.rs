@@ -24,6 +24,7 @@ pub(crate) struct MetaTable {
     decay: Option<f64>,
     gap_exponent: Option<f64>,
     rate: Option<f64>,
+    warm_start: Option<usize>,
 }
 
 /// A checked `[meta]`: which old studies, and how they are used. Nothing of them has been read.
@@ -35,10 +36,17 @@ pub struct MetaFile {
     pub sources: Vec<OldSource>,
 }
 
+/// Most points of old studies that are tried first.
+const WARM_START_MAX: usize = 1000;
 /// Most old studies of one study.
 const STUDIES_MAX: usize = 100;
 
 impl MetaTable {
+    /// Whether the best points of old studies are tried first.
+    pub(crate) fn has_warm_start(&self) -> bool {
+        self.warm_start.is_some_and(|n_points| n_points > 0)
+    }
+
     pub(crate) fn validate(
         &self,
         check: Check<'_>,
@@ -86,6 +94,14 @@ impl MetaTable {
             && scale != default_scale
             && !strategy.weighs_by_distance()
         {
+            if !strategy.learns_from_studies() {
+                let message = format!(
+                    "{:?} compares no values of old studies, so that they need no scale; remove meta.scale = {:?}",
+                    strategy.name(),
+                    scale.name()
+                );
+                return Err(file.error(&["meta", "scale"], message));
+            }
             let message = format!(
                 "{:?} compares rankings, which have no scale; remove meta.scale = {:?}, or choose \"rm-gp-ucb\" or \"rm-gp-ts\"",
                 strategy.name(),
@@ -103,6 +119,10 @@ impl MetaTable {
             decay: self.decay.unwrap_or(default.decay),
             gap_exponent: self.gap_exponent.unwrap_or(default.gap_exponent),
             rate: self.rate.unwrap_or(default.rate),
+            warm_start: match self.warm_start {
+                None | Some(0) => 0,
+                Some(n) => check.count(&["meta", "warm_start"], n, WARM_START_MAX)?,
+            },
         };
         for (key, given) in [
             ("decay", self.decay),

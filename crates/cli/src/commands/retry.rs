@@ -1,0 +1,96 @@
+//! `fedbo retry`: points of failed trials are tried again.
+
+use fedbo_storage::{Trial, TrialState};
+use serde::Serialize;
+
+use crate::console;
+use crate::exit::Exit;
+use crate::study_ref::StudyRef;
+use crate::text::{self, counted};
+
+/// Try the points of failed trials again
+///
+/// Each failed trial gets a new one of the same point, which waits for `fedbo tune` or `fedbo ask`. The failure stays in the
+/// record, but counts neither for the model nor for the number of trials any more. Failed trials that were tried again already are
+/// left out.
+#[derive(clap::Args)]
+pub(crate) struct Retry {
+    #[command(flatten)]
+    study: StudyRef,
+    /// Only the failed trial of this number
+    #[arg(long, value_name = "N")]
+    trial: Option<u64>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Retried {
+    /// The trials that wait now, in the order of the failed ones.
+    trials: Vec<RetriedTrial>,
+}
+
+#[derive(Serialize)]
+struct RetriedTrial {
+    /// The new trial.
+    trial: u64,
+    /// The failed one.
+    retry_of: Option<u64>,
+}
+
+impl Retry {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let opened = self.study.stored()?;
+        let waiting = match self.trial {
+            Some(number) => vec![opened.study.retry(number)?],
+            None => opened.study.retry_failed()?,
+        };
+        if self.json {
+            let trials = waiting.iter().map(|trial| RetriedTrial {
+                trial: trial.number,
+                retry_of: trial.retry_of(),
+            });
+            let retried = Retried {
+                trials: trials.collect(),
+            };
+            console::result(&serde_json::to_string(&retried)?)?;
+            return Ok(Exit::Done);
+        }
+        if waiting.is_empty() {
+            let n_waiting = opened
+                .study
+                .open_trials()?
+                .iter()
+                .filter(is_waiting_retry)
+                .count();
+            let already = match n_waiting as u64 {
+                0 => String::new(),
+                n => format!("; {} that failed before wait already", counted(n, "trial")),
+            };
+            console::result(&format!(
+                "no failed trial is left to be tried again{already}"
+            ))?;
+            return Ok(Exit::Done);
+        }
+        let old: Vec<u64> = waiting.iter().filter_map(Trial::retry_of).collect();
+        let new: Vec<u64> = waiting.iter().map(|trial| trial.number).collect();
+        let word = match new.len() {
+            1 => "trial",
+            _ => "trials",
+        };
+        console::result(&format!(
+            "{word} {} will be tried again as {word} {}",
+            text::numbers(&old),
+            text::numbers(&new)
+        ))?;
+        if opened.file.is_some() {
+            console::note(&format!("go on with: fedbo tune {}", opened.word));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn is_waiting_retry(trial: &&Trial) -> bool {
+    trial.retry_of().is_some() && trial.state == TrialState::Waiting
+}

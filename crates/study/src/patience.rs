@@ -1,0 +1,145 @@
+//! When a study has made no progress for long enough.
+
+use fedbo_space::Direction;
+use fedbo_storage::{Told, Trial};
+
+/// For how long a study goes on without progress.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Patience {
+    /// Trials in a row, evaluated to the end or stopped early, without a new best value. Failed trials do not count.
+    pub n_trials: u64,
+    /// By how much a value must be better than the best one so far to count as progress; finite, at least 0. With 0, any better
+    /// value is progress.
+    pub improvement_min: f64,
+}
+
+/// How a study goes forward: a function of the told trials in the order of telling, so an interrupted study ends where an
+/// uninterrupted one does.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    patience: Patience,
+    direction: Direction,
+    /// Tellings that are known.
+    n_told: u64,
+    /// The value that was progress last.
+    best: Option<f64>,
+    n_without: u64,
+}
+
+impl Progress {
+    pub(crate) fn new(patience: Patience, direction: Direction) -> Self {
+        Self {
+            patience,
+            direction,
+            n_told: 0,
+            best: None,
+            n_without: 0,
+        }
+    }
+
+    pub(crate) fn n_told(&self) -> u64 {
+        self.n_told
+    }
+
+    /// Takes in the trials that were told next, in the order of telling.
+    pub(crate) fn absorb(&mut self, told: &[Trial]) {
+        for trial in told {
+            self.n_told += 1;
+            match (trial.told(), self.best) {
+                (Some(Told::Value(value)), best) if self.is_progress(*value, best) => {
+                    self.best = Some(*value);
+                    self.n_without = 0;
+                }
+                (Some(Told::Value(_) | Told::Stopped { .. }), Some(_)) => self.n_without += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn is_progress(&self, value: f64, best: Option<f64>) -> bool {
+        best.is_none_or(|best| {
+            self.direction.is_better(value, best)
+                && (value - best).abs() > self.patience.improvement_min
+        })
+    }
+
+    /// Whether there were as many trials without progress as the study bears.
+    pub(crate) fn is_over(&self) -> bool {
+        self.n_without >= self.patience.n_trials
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::Point;
+    use fedbo_storage::TrialState;
+
+    use super::*;
+
+    fn told(number: u64, told: Told) -> Trial {
+        Trial {
+            number,
+            point: Point::new(Vec::new()),
+            source: "own".to_owned(),
+            state: TrialState::Told(told),
+            attempts: 1,
+            asked_at_ms: 0,
+            started_at_ms: None,
+            told_at_ms: None,
+            told_seq: Some(number + 1),
+            ask_seconds: 0.0,
+            reports: Vec::new(),
+        }
+    }
+
+    /// After how many of these endings, taken in one by one, the study ends.
+    fn ends_after(n_trials: u64, improvement_min: f64, endings: &[Told]) -> Option<usize> {
+        let patience = Patience {
+            n_trials,
+            improvement_min,
+        };
+        let mut progress = Progress::new(patience, Direction::Minimize);
+        (0..).zip(endings).position(|(number, ending)| {
+            progress.absorb(&[told(number, ending.clone())]);
+            progress.is_over()
+        })
+    }
+
+    fn failed() -> Told {
+        Told::Failed {
+            kind: "exit".to_owned(),
+            message: String::new(),
+        }
+    }
+
+    fn stopped() -> Told {
+        Told::Stopped {
+            epoch: 1,
+            value: 0.0,
+            because: String::new(),
+        }
+    }
+
+    #[test]
+    fn trials_without_a_better_value_are_counted_in_a_row() {
+        let values = [5.0, 6.0, 5.0, 4.0, 4.5, 7.0, 8.0].map(Told::Value);
+        assert_eq!(ends_after(3, 0.0, &values), Some(6));
+        assert_eq!(ends_after(2, 0.0, &values), Some(2));
+        assert_eq!(ends_after(4, 0.0, &values), None);
+    }
+
+    #[test]
+    fn failures_do_not_count_stopped_trials_do_and_nothing_counts_before_the_first_value() {
+        let mut endings = vec![failed(), stopped(), failed(), Told::Value(1.0), failed()];
+        endings.extend([failed(), stopped(), failed(), Told::Value(1.0)]);
+        assert_eq!(ends_after(1, 0.0, &endings), Some(6));
+        assert_eq!(ends_after(2, 0.0, &endings), Some(8));
+    }
+
+    #[test]
+    fn less_than_the_least_improvement_is_no_progress() {
+        let values = [1.0, 0.95, 0.91, 0.85, 0.8].map(Told::Value);
+        assert_eq!(ends_after(2, 0.1, &values), Some(2));
+        assert_eq!(ends_after(3, 0.1, &values), None);
+    }
+}
