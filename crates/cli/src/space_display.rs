@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::text::shown;
 
 /// Keys of a parameter in the order in which they are shown.
-const KEYS: [&str; 4] = ["low", "high", "log", "choices"];
+const KEYS: [&str; 5] = ["low", "high", "step", "log", "choices"];
 
 /// A parameter as a program reads it.
 #[derive(Serialize)]
