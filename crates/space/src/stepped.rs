@@ -218,7 +218,10 @@ mod tests {
             (100.0, 300.0, 100.0)
         );
         // As floats, 0.3 − 0.1 is less than 0.2.
-        assert_eq!(texts(&Stepped::new(0.1, 0.3, 0.2, false).unwrap()), ["0.1", "0.3"]);
+        assert_eq!(
+            texts(&Stepped::new(0.1, 0.3, 0.2, false).unwrap()),
+            ["0.1", "0.3"]
+        );
         let widest = Stepped::new(-MAX_INT, MAX_INT, 1.0, true).unwrap();
         assert_eq!(widest.n_values(), (1 << 54) + 1);
         assert_eq!(widest.value(0), Some(Value::Int(-(1 << 53))));
