@@ -42,10 +42,6 @@ impl Stepped {
         if !(step.is_finite() && step > 0.0) {
             return refuse("a finite number above 0".to_owned());
         }
-        if step > high - low {
-            let most = high - low;
-            return refuse(format!("a number of at most high - low = {most}"));
-        }
         let numbers = [low, high, step].map(decimal);
         let exponent = numbers.map(|(_, exponent)| exponent).into_iter().min();
         let exponent = exponent.unwrap_or(0); // step is not 0
@@ -60,6 +56,10 @@ impl Stepped {
                 "a number that takes at most {MAX_DIGITS} digits together with low and high"
             ));
         };
+        if stride > last - first {
+            let most = nearest(last - first, exponent);
+            return refuse(format!("a number of at most high - low = {most}"));
+        }
         let n_steps = (last - first) / stride;
         let grid = Self {
             first,
@@ -216,6 +216,11 @@ mod tests {
         assert_eq!(
             (grid.low(), grid.high(), grid.step()),
             (100.0, 300.0, 100.0)
+        );
+        // As floats, 0.3 − 0.1 is less than 0.2.
+        assert_eq!(
+            texts(&Stepped::new(0.1, 0.3, 0.2, false).unwrap()),
+            ["0.1", "0.3"]
         );
         let widest = Stepped::new(-MAX_INT, MAX_INT, 1.0, true).unwrap();
         assert_eq!(widest.n_values(), (1 << 54) + 1);
