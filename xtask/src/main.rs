@@ -11,6 +11,7 @@ mod deny;
 mod fuzz;
 mod mutants;
 mod process;
+mod production;
 mod system;
 mod verify;
 

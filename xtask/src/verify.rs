@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use crate::fuzz::Fuzz;
 use crate::mutants::Mutants;
 use crate::process::{cargo, root, run, succeeds};
+use crate::production;
 use crate::system;
 
 /// Format, lints, unit tests, documentation.
@@ -51,6 +52,7 @@ impl Test {
             "--no-fail-fast",
         ])))?;
         with_otlp()?;
+        production::has_no_seeded_noise()?;
         if self.long {
             long_forms()?;
         }

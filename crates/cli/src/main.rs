@@ -5,6 +5,7 @@
 
 mod commands;
 mod console;
+mod core_dumps;
 mod exit;
 mod game_display;
 mod game_results;

@@ -55,6 +55,9 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let federation = Federation::load(&self.file)?;
+        if federation.privacy().is_some() {
+            crate::core_dumps::turn_off();
+        }
         let out = self
             .out
             .clone()
