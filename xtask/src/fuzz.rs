@@ -29,10 +29,10 @@ const MEMORY_MB: u32 = 2048;
 pub(crate) struct Fuzz {
     /// Only these targets
     targets: Vec<String>,
-    /// Executions of each, instead of those of `cargo xtask test`
+    /// Executions of each, instead of those of `cargo xtask test --all`
     #[arg(long, conflicts_with = "long")]
     runs: Option<u64>,
-    /// Ten times as many executions as in `cargo xtask test`
+    /// Ten times as many executions as in `cargo xtask test --all`
     #[arg(long)]
     long: bool,
     /// Targets that run at the same time [default: as many as there are processors]
@@ -52,7 +52,7 @@ pub(crate) struct Fuzz {
 /// A binary of `fuzz`.
 struct Target {
     name: &'static str,
-    /// Executions in `cargo xtask test`.
+    /// Executions in `cargo xtask test --all`.
     n_runs: u64,
     /// Bytes of an input at most.
     max_len: u32,
@@ -85,7 +85,7 @@ const fn target_of(name: &'static str, n_runs: u64, max_len: u32) -> Target {
 }
 
 impl Fuzz {
-    /// All targets, as `cargo xtask test` runs them.
+    /// All targets, as `cargo xtask test --all` runs them.
     pub(crate) fn all(long: bool) -> Self {
         Self {
             targets: Vec::new(),

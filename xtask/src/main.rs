@@ -9,10 +9,14 @@
 mod bench;
 mod deny;
 mod fuzz;
+#[cfg(test)]
+mod invariants;
+mod marked;
 mod mutants;
 mod process;
 mod production;
 mod system;
+mod tests;
 mod verify;
 
 use std::process::ExitCode;
@@ -30,15 +34,15 @@ struct Cli {
 enum Verb {
     /// Before a commit: format, lints, unit tests, documentation
     Check,
-    /// Everything: format, lints, unit, integration and documentation tests, mutants, documentation
+    /// Format, lints, unit, integration and documentation tests, documentation; needs a Rust toolchain and nothing else
     ///
-    /// Some tests compare with published data. They look in FEDBO_DATA, by default ../shared/data beside the workspace,
-    /// and fail where it is not: a check that skips what it cannot find is none. Others start a PostgreSQL server; where
-    /// that is not installed, it is installed by apt-get.
+    /// With --all also the tests that need more. Some compare with published data, in FEDBO_DATA, by default ../shared/data
+    /// beside the workspace. Others start a PostgreSQL server; where that is not installed, it is installed by apt-get.
+    /// Tests that were not run are listed. A table of stages with their seconds ends the run.
     Test(verify::Test),
-    /// Seed privacy bugs in a copy of the sources; each must be found by the test that is named for it
+    /// Seed bugs in a copy of the sources; each must be found by the test that is named for it
     ///
-    /// They are listed in crates/privacy/mutants.toml. Exit status: 0 if all were found.
+    /// They are listed in crates/*/mutants.toml. Exit status: 0 if all were found.
     Mutants(mutants::Mutants),
     /// Hostile bytes for every decoder, by libFuzzer; an input that fails is kept below fuzz/regressions
     ///

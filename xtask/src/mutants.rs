@@ -1,8 +1,9 @@
-//! `mutants`: seeded privacy bugs, each of which a named test must find.
+//! `mutants`: seeded bugs, each of which a named test must find.
 //!
-//! `crates/privacy/mutants.toml` lists them: one textual replacement each. They are made in a copy of the sources under
+//! The file `mutants.toml` of a crate lists them: one textual replacement each. They are made in a copy of the sources under
 //! `target/mutants`, never in the tree. A mutant that does not compile, or whose text is not found exactly once, is an
-//! error; one that its test does not notice has survived, and the tests are too weak.
+//! error; one that its test does not notice has survived, and the tests are too weak. One crate comes after another, so that
+//! none is compiled again for a change in the crates below it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,55 +12,53 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use crate::process::{cargo, root, run, target};
-use crate::verify::with_data_quietly;
+use crate::marked::package_of;
+use crate::process::{cargo, root, target};
+use crate::tests;
 
 /// What `cargo xtask mutants` is told.
 #[derive(clap::Args)]
 pub(crate) struct Mutants {
-    /// Only mutants whose name, file or test contains this
+    /// Only mutants whose name, package, file or test contains this
     filter: Option<String>,
     /// List them and stop
     #[arg(long)]
     list: bool,
 }
 
-/// The file that lists them.
+/// The file that lists those of a crate.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// The package whose sources are changed, where a mutant names none.
-    package: String,
     mutant: Vec<Mutant>,
 }
 
 /// One seeded bug.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Mutant {
-    name: String,
-    package: Option<String>,
+pub(crate) struct Mutant {
+    pub(crate) name: String,
+    /// The crate in whose list it stands.
+    #[serde(skip)]
+    folder: String,
     /// What would be wrong.
     why: String,
-    /// Below the package's folder.
+    /// Below the crate's folder.
     file: PathBuf,
     /// Text that occurs there exactly once.
     from: String,
     to: String,
-    /// The integration test that must fail, or `doc` for the documentation's.
+    /// The integration test that must fail, `lib` for the unit tests, or `doc` for the documentation's.
     test: String,
+    /// The function of it that must fail, with its modules; any if there is none.
+    #[serde(default)]
+    case: String,
 }
 
-impl Mutant {
-    fn package(&self) -> &str {
-        self.package.as_deref().unwrap_or_default()
-    }
-}
-
-/// What became of a mutant.
+/// The outcome of a mutant.
 enum Outcome {
     Killed,
     Survived,
@@ -76,27 +75,25 @@ impl Mutants {
     }
 
     pub(crate) fn run(&self) -> Result<()> {
-        let path = root().join("crates/privacy/mutants.toml");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let mut list: List = toml::from_str(&text).with_context(|| path.display().to_string())?;
-        for mutant in &mut list.mutant {
-            mutant.package.get_or_insert_with(|| list.package.clone());
-        }
-        check_names(&list.mutant)?;
-        let mutants: Vec<&Mutant> = list.mutant.iter().filter(|m| self.takes(m)).collect();
+        let all = listed()?;
+        let mutants: Vec<&Mutant> = all.iter().filter(|m| self.takes(m)).collect();
         if mutants.is_empty() {
             bail!("no mutant is chosen; `cargo xtask mutants --list` shows them");
         }
         if self.list {
             for mutant in mutants {
-                println!("{:<32} {:<24} {}", mutant.name, mutant.test, mutant.why);
+                println!("{:<36} {:<24} {}", mutant.name, mutant.test, mutant.why);
             }
             return Ok(());
         }
         let workshop = Workshop::prepare()?;
-        workshop.check_honest(&mutants)?;
         let mut failures = 0;
+        let mut checked = "";
         for (index, mutant) in mutants.iter().enumerate() {
+            if checked != mutant.folder {
+                checked = &mutant.folder;
+                workshop.check_honest(mutants.iter().filter(|m| m.folder == checked))?;
+            }
             let begin = Instant::now();
             let outcome = workshop.try_out(mutant)?;
             let verdict = match &outcome {
@@ -105,7 +102,7 @@ impl Mutants {
                 Outcome::Broken(_) => "BROKEN for",
             };
             println!(
-                "{:>3}/{} {:<32} {verdict} {:<24} {:>5.1} s",
+                "{:>3}/{} {:<36} {verdict} {:<24} {:>5.1} s",
                 index + 1,
                 mutants.len(),
                 mutant.name,
@@ -127,20 +124,39 @@ impl Mutants {
     fn takes(&self, mutant: &Mutant) -> bool {
         let filter = self.filter.as_deref().unwrap_or_default();
         let file = mutant.file.to_string_lossy();
-        [&mutant.name, &mutant.test, &*file]
+        [&mutant.name, &mutant.folder, &mutant.test, &*file]
             .iter()
             .any(|text| text.contains(filter))
     }
 }
 
-fn check_names(mutants: &[Mutant]) -> Result<()> {
-    let mut names = BTreeSet::new();
-    for mutant in mutants {
-        if !names.insert(&mutant.name) {
-            bail!("two mutants are called {}", mutant.name);
+/// All mutants, one crate after another.
+pub(crate) fn listed() -> Result<Vec<Mutant>> {
+    let mut all: Vec<Mutant> = Vec::new();
+    for folder in crates()? {
+        let path = root().join("crates").join(&folder).join("mutants.toml");
+        if !path.is_file() {
+            continue;
+        }
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let list: List = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        for mut mutant in list.mutant {
+            if all.iter().any(|other| other.name == mutant.name) {
+                bail!("two mutants are called {}", mutant.name);
+            }
+            mutant.folder.clone_from(&folder);
+            all.push(mutant);
         }
     }
-    Ok(())
+    Ok(all)
+}
+
+/// The folders of `crates`, sorted.
+fn crates() -> Result<BTreeSet<String>> {
+    let crates = root().join("crates");
+    let entries = fs::read_dir(&crates).with_context(|| crates.display().to_string())?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    names.collect()
 }
 
 /// Most of what is compiled before the first mutant is beside the point: only what draws and adds is optimised.
@@ -166,7 +182,14 @@ impl Workshop {
     fn prepare() -> Result<Self> {
         let folder = target().join("mutants").join("workspace");
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        for part in ["Cargo.toml", "Cargo.lock", "clippy.toml", "crates", "xtask"] {
+        for part in [
+            "Cargo.toml",
+            "Cargo.lock",
+            "clippy.toml",
+            "crates",
+            "docs",
+            "xtask",
+        ] {
             mirror(&root().join(part), &folder.join(part))
                 .with_context(|| format!("copying {part} to {}", folder.display()))?;
         }
@@ -176,12 +199,22 @@ impl Workshop {
     }
 
     /// The tests pass before anything is changed: else their failing would prove nothing.
-    fn check_honest(&self, mutants: &[&Mutant]) -> Result<()> {
-        let tests: BTreeSet<_> = mutants.iter().map(|m| (m.package(), &m.test)).collect();
-        for (package, test) in tests {
-            let mut command = self.test(package, test);
-            run(command.arg("--quiet"))
-                .with_context(|| format!("{test} fails without any mutant"))?;
+    fn check_honest<'m>(&self, mutants: impl Iterator<Item = &'m &'m Mutant>) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        for mutant in mutants {
+            let Mutant { test, case, .. } = mutant;
+            if !seen.insert((test, case)) {
+                continue;
+            }
+            let passed = tests::run(&mut self.test(mutant))
+                .with_context(|| format!("{test} {case} fails without any mutant"))?
+                .passed;
+            let is_found = if case.is_empty() {
+                passed > 0
+            } else {
+                passed == 1
+            };
+            ensure!(is_found, "{test} {case}: {passed} tests are called so");
         }
         Ok(())
     }
@@ -190,7 +223,7 @@ impl Workshop {
         let path = self
             .folder
             .join("crates")
-            .join(mutant.package().trim_start_matches("fedbo-"))
+            .join(&mutant.folder)
             .join(&mutant.file);
         let original = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let found = original.matches(&mutant.from).count();
@@ -207,19 +240,19 @@ impl Workshop {
     }
 
     fn judge(&self, mutant: &Mutant) -> Result<Outcome> {
-        let mut build = if mutant.test == "doc" {
-            self.cargo("build", mutant.package())
-        } else {
-            let mut build = self.test(mutant.package(), &mutant.test);
-            build.arg("--no-run");
-            build
+        let mut build = match mutant.test.as_str() {
+            "doc" => self.cargo("build", mutant),
+            _ => self.program("test", mutant),
         };
+        if mutant.test != "doc" {
+            build.arg("--no-run");
+        }
         let built = build.stdin(Stdio::null()).output()?;
         if !built.status.success() {
             let reason = String::from_utf8_lossy(&built.stderr).into_owned();
             return Ok(Outcome::Broken(reason));
         }
-        let mut test = self.test(mutant.package(), &mutant.test);
+        let mut test = self.test(mutant);
         let passed = test.stdin(Stdio::null()).output()?.status.success();
         Ok(if passed {
             Outcome::Survived
@@ -228,18 +261,27 @@ impl Workshop {
         })
     }
 
-    fn test(&self, package: &str, test: &str) -> Command {
-        let mut command = self.cargo("test", package);
-        match test {
+    fn test(&self, mutant: &Mutant) -> Command {
+        let mut command = self.program("test", mutant);
+        if !mutant.case.is_empty() {
+            command.args(["--", "--exact", &mutant.case]);
+        }
+        command
+    }
+
+    fn program(&self, verb: &str, mutant: &Mutant) -> Command {
+        let mut command = self.cargo(verb, mutant);
+        match mutant.test.as_str() {
             "doc" => command.arg("--doc"),
+            "lib" => command.arg("--lib"),
             test => command.args(["--test", test]),
         };
         command
     }
 
     /// Never the tree's own target folder: there a mutant could be taken for the honest package.
-    fn cargo(&self, verb: &str, package: &str) -> Command {
-        let mut command = with_data_quietly(cargo([verb, "--package", package]));
+    fn cargo(&self, verb: &str, mutant: &Mutant) -> Command {
+        let mut command = cargo([verb, "--package", &package_of(&mutant.folder)]);
         command
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", target().join("mutants").join("target"))
@@ -281,5 +323,27 @@ fn remove(path: &Path) -> io::Result<()> {
         fs::remove_dir_all(path)
     } else {
         fs::remove_file(path)
+    }
+}
+
+#[cfg(test)]
+mod tests_of_mutants {
+    use super::*;
+
+    /// Otherwise a mutant would be missed only after minutes, when it is its turn.
+    #[test]
+    fn every_mutant_changes_a_text_that_is_there_once() {
+        let mutants = listed().unwrap();
+        assert!(mutants.len() > 60);
+        for mutant in mutants {
+            let path = root()
+                .join("crates")
+                .join(&mutant.folder)
+                .join(&mutant.file);
+            let source = fs::read_to_string(&path).unwrap();
+            let found = source.matches(&mutant.from).count();
+            assert_eq!(found, 1, "{} in {}", mutant.name, path.display());
+            assert_ne!(mutant.from, mutant.to, "{}", mutant.name);
+        }
     }
 }

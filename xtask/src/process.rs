@@ -59,7 +59,7 @@ pub(crate) fn last_line(command: &mut Command) -> Result<String> {
 }
 
 /// A command as one would type it, without its path and with long arguments cut.
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name();
     let mut line = program.unwrap_or_default().to_string_lossy().into_owned();
     for argument in command.get_args() {

@@ -25,6 +25,13 @@ const POSTGRESQL: Package = Package {
     is_installed: || has_postgresql(&folders()),
 };
 
+const PYTHON: Package = Package {
+    name: "Python 3 (python3)",
+    debian: "python3",
+    why: "tests of early stopping and of games run scripts in it",
+    is_installed: || succeeds(Command::new("python3").arg("--version")),
+};
+
 const CPP_COMPILER: Package = Package {
     name: "a C++ compiler (c++)",
     debian: "g++",
@@ -32,12 +39,13 @@ const CPP_COMPILER: Package = Package {
     is_installed: || succeeds(Command::new(compiler()).arg("--version")),
 };
 
-/// Gigabytes that everything that the tests build takes below the target folder, about.
-const TEST_BUILDS_GB: f64 = 15.0;
+/// Gigabytes that what `cargo xtask test` builds takes below the target folder, and with `--all`, about.
+const TEST_BUILDS_GB: [f64; 2] = [9.0, 15.0];
 
 /// Says so where the disk has less room than all builds of the tests need: a compiler that runs out of it in the middle gives
 /// many errors and hardly the reason. Where the room is not known nothing is said.
-pub(crate) fn look_at_disk() {
+pub(crate) fn look_at_disk(all: bool) {
+    let needed = TEST_BUILDS_GB[usize::from(all)];
     let near = target();
     let near = near.ancestors().find(|folder| folder.exists());
     let Some(folder) = near else { return };
@@ -45,10 +53,10 @@ pub(crate) fn look_at_disk() {
     let Ok(output) = output else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     if let Some(free) = free_gb(&text)
-        && free < TEST_BUILDS_GB
+        && free < needed
     {
         eprintln!(
-            "xtask: {free:.1} GB are free for {}; from nothing, the tests' builds take about {TEST_BUILDS_GB} GB: make room, or              name a folder on another disk with CARGO_TARGET_DIR",
+            "xtask: {free:.1} GB are free for {}; from nothing, the tests' builds take about {needed} GB: make room, or name a folder on another disk with CARGO_TARGET_DIR",
             folder.display()
         );
     }
@@ -69,6 +77,11 @@ fn free_gb(text: &str) -> Option<f64> {
 /// PostgreSQL's programs, which tests need to start servers of their own.
 pub(crate) fn provide_postgresql() -> Result<()> {
     POSTGRESQL.provide()
+}
+
+/// What runs the scripts of tests.
+pub(crate) fn provide_python() -> Result<()> {
+    PYTHON.provide()
 }
 
 /// What builds libFuzzer.

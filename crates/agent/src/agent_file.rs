@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_config::{FileError, TomlFile};
+use fedbo_config::{Check, FileError, OwnChoices, TomlFile};
 use fedbo_objective::CommandSpec;
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_space::Space;
@@ -24,6 +24,7 @@ struct AgentToml {
     agent: AgentTable,
     objective: Option<ObjectiveTable>,
     privacy: Option<PrivacyTable>,
+    choices: OwnChoices,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -57,6 +58,8 @@ pub struct AgentFile {
     pub cap: Option<Budget>,
     file: TomlFile,
     objective: Option<ObjectiveTable>,
+    /// Choices that its owner has looked at, `[choices]`.
+    choices: OwnChoices,
 }
 
 impl AgentFile {
@@ -88,6 +91,7 @@ impl AgentFile {
             authority: ca.map(|path| file.folder().join(path)),
             cap,
             objective: read.objective,
+            choices: read.choices,
             file,
         })
     }
@@ -95,8 +99,10 @@ impl AgentFile {
     /// The command that evaluates a point of the study's space.
     ///
     /// # Errors
-    /// If there is none, its program is not there, or a placeholder names no parameter.
+    /// If there is none, its program is not there, a placeholder names no parameter, or the space has choices that are neither plain
+    /// nor listed in the file (INV-24).
     pub fn command(&self, space: &Space) -> Result<CommandSpec, FileError> {
+        Check::new(&self.file).foreign_choices(&self.choices, space)?;
         let table = self.objective.clone().unwrap_or_default();
         table.command(&self.file, space)
     }
@@ -156,6 +162,35 @@ delta = 1e-6
         assert_eq!(cap, expected);
         assert_eq!(command.argv, ["true", "{C}"]);
         assert_eq!(command.directory.as_deref(), Some(Path::new("/tmp")));
+    }
+
+    #[test]
+    fn choices_of_others_are_plain_or_listed() {
+        let text = "[objective]\ncommand = [\"true\", \"{kernel}\"]\n";
+        let command = |more: &str, choices: [&str; 2]| {
+            let text = format!("{text}{more}");
+            let file = AgentFile::checked(TomlFile::from_text(Path::new("/tmp/agent.toml"), &text));
+            let spec = ParameterSpec::categorical(choices);
+            let space = Space::from_specs([("kernel", &spec)]).unwrap();
+            file.unwrap()
+                .command(&space)
+                .map_err(|error| error.to_string())
+        };
+        assert!(command("", ["rbf", "matern"]).is_ok());
+        for hostile in ["x; touch pwned", "--config=other.conf"] {
+            let message = command("", ["rbf", hostile]).unwrap_err();
+            assert!(
+                message.contains(hostile) && message.contains("[choices]"),
+                "{message}"
+            );
+        }
+        let listed = "[choices]\nkernel = [\"rbf\", \"my odd choice\"]\n";
+        assert!(command(listed, ["rbf", "my odd choice"]).is_ok());
+        let message = command(listed, ["rbf", "another; one"]).unwrap_err();
+        assert!(
+            message.contains("line 4") && message.contains("is no choice"),
+            "{message}"
+        );
     }
 
     #[test]

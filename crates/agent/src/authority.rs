@@ -38,7 +38,7 @@ pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkErro
 fn read(path: &Path) -> Result<Vec<Certificate<'static>>, LinkError> {
     let refused = |cause: String| {
         LinkError::Setting(format!(
-            "{}: {cause}; the setting ca is to name a file of certificates in PEM form",
+            "{}: {cause}; the setting ca (--ca) is to name a file of certificates in PEM form",
             path.display()
         ))
     };

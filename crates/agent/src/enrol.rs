@@ -32,21 +32,38 @@ pub struct EnrolOptions {
 /// Enrols an agent: makes its key if it has none, takes the slot, fetches the frozen configuration and checks it, keeps the
 /// membership. Done again, also after a crash, it is harmless.
 ///
+/// The study is shown to `show` before it is stored: what its text says, the agent will do.
+///
 /// # Errors
 /// If the address cannot be used, the token is refused, or what comes is not signed by the coordinator that the token names.
-pub fn enrol(options: &EnrolOptions) -> Result<Membership, EnrolError> {
+pub fn enrol(
+    options: &EnrolOptions,
+    show: &mut dyn FnMut(&Federation),
+) -> Result<Membership, EnrolError> {
     let url = url_of(options)?;
     let never = Arc::new(AtomicBool::new(false));
     let link = HttpLink::new(&url, options.ca.as_deref(), never);
     let link = link.map_err(|source| EnrolError::Link { url, source })?;
-    enrol_with(options, &link)
+    enrol_showing(options, &link, show)
+}
+
+/// The same by another way to the coordinator, with nobody who looks.
+///
+/// # Errors
+/// As for [`enrol`].
+pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership, EnrolError> {
+    enrol_showing(options, link, &mut |_| {})
 }
 
 /// The same by another way to the coordinator.
 ///
 /// # Errors
 /// As for [`enrol`].
-pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership, EnrolError> {
+pub fn enrol_showing(
+    options: &EnrolOptions,
+    link: &dyn Link,
+    show: &mut dyn FnMut(&Federation),
+) -> Result<Membership, EnrolError> {
     let url = url_of(options)?;
     let authority = options
         .ca
@@ -69,11 +86,12 @@ pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership,
             url: url.clone(),
             message,
         })?;
-    let federation = Federation::thaw(&text)?;
+    let federation = Federation::received(&text)?; // INV-24
     fits(&federation, &enrolled).map_err(|message| EnrolError::Impostor {
         url: url.clone(),
         message,
     })?;
+    show(&federation);
     let fresh = Membership {
         id: 0,
         study: enrolled.study,

@@ -18,7 +18,7 @@ use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced};
 #[non_exhaustive]
 pub enum HomeError {
     /// There is none.
-    #[error("{}: there is no agent here; enrol one with the token that the study's operator gave you", path.display())]
+    #[error("{}: there is no agent here; enrol one with `fedbo agent enrol` and the token that the study's operator gave you", path.display())]
     Absent {
         /// The folder, or the file in it.
         path: PathBuf,

@@ -1,10 +1,10 @@
 //! Signed requests by HTTP, to whoever speaks our protocol.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fedbo_wire::{
     HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Problem,
@@ -17,6 +17,7 @@ use ureq::http::{HeaderMap, Method, Request};
 use crate::LinkError;
 use crate::authority::tls_config;
 use crate::clock::{Clock as _, SystemClock};
+use crate::tls_advice;
 
 /// Bytes of a JSON answer at most.
 pub(crate) const JSON_BYTES_MAX: u64 = 64 * 1024;
@@ -39,6 +40,8 @@ pub struct HttpClient {
     /// Who is asked, in words.
     whom: &'static str,
     client: ureq::Agent,
+    /// The file of certificates that are believed besides those of the system.
+    authority: Option<PathBuf>,
     stop: Arc<AtomicBool>,
 }
 
@@ -91,6 +94,7 @@ impl HttpClient {
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             client: config.build().new_agent(),
+            authority: authority.map(Path::to_owned),
             whom,
             stop,
         })
@@ -120,6 +124,12 @@ impl HttpClient {
         let unusable =
             |error: ureq::http::Error| LinkError::Setting(format!("{}: {error}", self.url));
         let (client, whom) = (self.client.clone(), self.whom);
+        let asked = Asked {
+            whom,
+            url: self.url.clone(),
+            authority: self.authority.clone(),
+            bytes_max,
+        };
         let (sender, receiver) = sync_channel(1);
         let timeout = ANSWER + wait;
         let exchange: Box<dyn FnOnce() -> Result<Answer, LinkError> + Send> =
@@ -128,16 +138,17 @@ impl HttpClient {
                 Box::new(move || {
                     let request = client.configure_request(request);
                     let request = request.timeout_recv_response(Some(timeout)).build();
-                    answer(client.run(request), bytes_max, whom)
+                    asked.answer(client.run(request))
                 })
             } else {
                 let request = request.body(body).map_err(unusable)?;
                 Box::new(move || {
                     let request = client.configure_request(request);
                     let request = request.timeout_recv_response(Some(timeout)).build();
-                    answer(client.run(request), bytes_max, whom)
+                    asked.answer(client.run(request))
                 })
             };
+        let (named, began) = (format!("{method} {}{target}", self.url), Instant::now());
         let spawned = std::thread::Builder::new()
             .name("fedbo-agent-link".to_owned())
             .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
@@ -148,7 +159,18 @@ impl HttpClient {
                 return Err(LinkError::Stopped);
             }
             match receiver.recv_timeout(TICK) {
-                Ok(result) => return result,
+                Ok(result) => {
+                    let ms = began.elapsed().as_millis();
+                    match &result {
+                        Ok(answer) => tracing::debug!(
+                            "{named}: status {}, {} bytes, {ms} ms",
+                            answer.status,
+                            answer.body.len()
+                        ),
+                        Err(error) => tracing::debug!("{named}: {ms} ms: {error}"),
+                    }
+                    return result;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(unreachable_by(whom, "the request was given up"));
@@ -253,62 +275,81 @@ impl Answer {
     }
 }
 
-/// Sorts what came: an answer, a refusal by who was asked, or something else in its place.
-fn answer(
-    result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    bytes_max: u64,
+/// Whom a request was sent to, and what may come back.
+struct Asked {
     whom: &'static str,
-) -> Result<Answer, LinkError> {
-    let response = result.map_err(|error| unreachable_by(whom, &error.to_string()))?;
-    let status = response.status().as_u16();
-    let (head, mut body) = response.into_parts();
-    let is_success = (200..300).contains(&status);
-    let limit = if is_success {
-        bytes_max
-    } else {
-        JSON_BYTES_MAX
-    };
-    // The limit is that of what is read before an error: one byte more than is allowed.
-    let read = body
-        .with_config()
-        .limit(limit.saturating_add(1))
-        .read_to_vec();
-    let body = read.map_err(|error| match error {
-        ureq::Error::BodyExceedsLimit(_) => LinkError::Unusable {
-            reason: format!("the answer is longer than {limit} bytes"),
-        },
-        error => unreachable_by(whom, &format!("the answer was cut off: {error}")),
-    })?;
-    let version = PROTOCOL_VERSION.to_string();
-    let is_ours = head
-        .headers
-        .get(HEADER_PROTOCOL)
-        .is_some_and(|found| found.as_bytes() == version.as_bytes());
-    match (is_success, is_ours) {
-        (true, true) => Ok(Answer {
-            status,
-            headers: head.headers,
-            body,
-        }),
-        (false, _) if let Ok(problem) = serde_json::from_slice::<Problem>(&body) => {
-            let after = head.headers.get("retry-after");
-            let seconds = after.and_then(|after| after.to_str().ok()?.parse().ok());
-            Err(LinkError::Refused {
-                problem,
-                retry_after: seconds.map(Duration::from_secs),
-            })
-        }
-        (_, is_ours) => {
-            let reason = match is_ours {
-                true => format!("{whom} answers with status {status}"),
-                false => format!(
-                    "something that is not {whom} of this version answers with status {status}"
-                ),
-            };
-            // What stands before a service answers so while it is away.
-            match matches!(status, 408 | 429 | 500..=599) {
-                true => Err(LinkError::Unreachable { reason }),
-                false => Err(LinkError::Unusable { reason }),
+    url: String,
+    authority: Option<PathBuf>,
+    bytes_max: u64,
+}
+
+impl Asked {
+    /// Sorts what came: an answer, a refusal by who was asked, or something else in its place.
+    fn answer(
+        &self,
+        result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<Answer, LinkError> {
+        let whom = self.whom;
+        let response = result.map_err(|error| {
+            let why = tls_advice::explained(&error, &self.url, self.authority.as_deref());
+            unreachable_by(whom, &why)
+        })?;
+        let status = response.status().as_u16();
+        let (head, mut body) = response.into_parts();
+        let is_success = (200..300).contains(&status);
+        let limit = if is_success {
+            self.bytes_max
+        } else {
+            JSON_BYTES_MAX
+        };
+        // The limit is that of what is read before an error: one byte more than is allowed.
+        let read = body
+            .with_config()
+            .limit(limit.saturating_add(1))
+            .read_to_vec();
+        let body = read.map_err(|error| match error {
+            ureq::Error::BodyExceedsLimit(_) => LinkError::Unusable {
+                reason: format!("the answer is longer than {limit} bytes"),
+            },
+            error => unreachable_by(whom, &format!("the answer was cut off: {error}")),
+        })?;
+        let version = PROTOCOL_VERSION.to_string();
+        let is_ours = head
+            .headers
+            .get(HEADER_PROTOCOL)
+            .is_some_and(|found| found.as_bytes() == version.as_bytes());
+        match (is_success, is_ours) {
+            (true, true) => Ok(Answer {
+                status,
+                headers: head.headers,
+                body,
+            }),
+            (false, _) if let Ok(problem) = serde_json::from_slice::<Problem>(&body) => {
+                let after = head.headers.get("retry-after");
+                let seconds = after.and_then(|after| after.to_str().ok()?.parse().ok());
+                Err(LinkError::Refused {
+                    problem,
+                    retry_after: seconds.map(Duration::from_secs),
+                })
+            }
+            (_, is_ours) => {
+                let reason = match is_ours {
+                    true => format!("{whom} answers with status {status}"),
+                    false => format!(
+                        "something that is not {whom} of this version answers with status {status}"
+                    ),
+                };
+                // So answer many who expect TLS.
+                let is_plain = status == 400 && !is_ours;
+                let reason = match is_plain.then(|| tls_advice::of_plain(&self.url)) {
+                    Some(Some(advice)) => format!("{reason}: {advice}"),
+                    _ => reason,
+                };
+                // What stands before a service answers so while it is away.
+                match matches!(status, 408 | 429 | 500..=599) {
+                    true => Err(LinkError::Unreachable { reason }),
+                    false => Err(LinkError::Unusable { reason }),
+                }
             }
         }
     }

@@ -38,11 +38,12 @@ mod run;
 mod schema;
 mod session;
 mod status;
+mod tls_advice;
 mod trials;
 
 pub use agent_file::{AgentFile, HOME};
 pub use clock::{Clock, SystemClock};
-pub use enrol::{EnrolOptions, enrol, enrol_with};
+pub use enrol::{EnrolOptions, enrol, enrol_showing, enrol_with};
 pub use error::{EnrolError, HomeError, RotateError, RunError, TrialsError};
 pub use follower::NotFollowed;
 pub use home::Home;

@@ -49,9 +49,9 @@ impl Membership {
     /// The federation that the frozen configuration describes.
     ///
     /// # Errors
-    /// If this program cannot use it.
+    /// If this program cannot use it, or it is not data alone (INV-24).
     pub fn federation(&self) -> Result<Federation, FileError> {
-        Federation::thaw(&self.config)
+        Federation::received(&self.config)
     }
 
     /// All of them, by name.

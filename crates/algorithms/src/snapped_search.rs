@@ -1,4 +1,4 @@
-//! Maximization over a search space whose integers and choices are more than relaxed coordinates.
+//! Maximization over a search space whose integers, steps and choices are more than relaxed coordinates.
 
 use fedbo_optim::{Function, LbfgsbOptions, MultiStart, Points, maximize_in_box, sobol};
 use fedbo_space::{Kind, Point, Space, Value};
@@ -18,7 +18,7 @@ const MAX_ROUNDS: usize = 4;
 /// 2. Otherwise the relaxed cube is searched from several starts, in a mixed space from snapped Sobol points too.
 /// 3. What was found is snapped and ranked by the function at the snapped points.
 /// 4. In a mixed space the best of these move to their best neighbour as long as it is better, one parameter changed
-///    to another choice or an adjacent integer, and between moves the floats climb with the rest held in place.
+///    to another choice or an adjacent number, and between moves the floats climb with the rest held in place.
 pub(crate) struct SnappedSearch<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) space: &'a Space,
@@ -70,12 +70,12 @@ impl SnappedSearch<'_> {
         Candidates::ranked(&self.function.values(&points), &points)
     }
 
-    /// Which coordinates belong to integers and choices.
+    /// Which coordinates belong to integers, steps and choices.
     fn discrete_coordinates(&self) -> Vec<bool> {
         let parameters = self.space.parameters().iter();
         parameters
             .flat_map(|parameter| {
-                let discrete = !matches!(parameter.kind(), Kind::Float { .. });
+                let discrete = parameter.kind().n_values().is_some();
                 std::iter::repeat_n(discrete, parameter.n_coordinates())
             })
             .collect()
@@ -127,23 +127,25 @@ impl SnappedSearch<'_> {
         climbed.map_or_else(|_| unit.to_vec(), |maximum| self.space.snap(&maximum.x))
     }
 
-    /// The points that differ in one choice, or by one in an integer.
+    /// The points that differ in one choice, or by one place in an integer or a number with steps.
     fn neighbours(&self, unit: &[f64]) -> Points {
         let point = self.space.decode(unit);
         let mut neighbours = Points::new(unit.len());
         for parameter in self.space.parameters() {
-            let others: Vec<Value> = match (parameter.kind(), point.get(parameter.name())) {
-                (Kind::Int { low, high, .. }, Some(Value::Int(v))) => {
-                    let adjacent = [v.saturating_sub(1), v.saturating_add(1)];
-                    let inside = adjacent.into_iter().filter(|v| v >= low && v <= high);
-                    inside.map(Value::Int).collect()
-                }
-                (Kind::Categorical { choices }, Some(Value::Choice(name))) => choices
-                    .iter()
-                    .filter(|choice| *choice != name)
-                    .map(|choice| Value::Choice(choice.clone()))
+            let kind = parameter.kind();
+            let value = point.get(parameter.name());
+            let Some(here) = value.and_then(|value| kind.index_of(value)) else {
+                continue; // a float
+            };
+            let others: Vec<Value> = match kind {
+                Kind::Categorical { choices } => (0..choices.len() as u64)
+                    .filter(|other| *other != here)
+                    .filter_map(|other| kind.value(other))
                     .collect(),
-                _ => Vec::new(),
+                _ => [here.checked_sub(1), here.checked_add(1)]
+                    .into_iter()
+                    .filter_map(|other| kind.value(other?))
+                    .collect(),
             };
             for other in others {
                 let changed = point.iter().map(|(name, value)| {
@@ -178,11 +180,7 @@ pub(crate) fn enumerated(space: &Space) -> Option<Points> {
     space.n_points().filter(|n| *n <= MAX_ENUMERATED)?;
     let mut points = vec![Vec::new()];
     for parameter in space.parameters() {
-        let values: Vec<Value> = match parameter.kind() {
-            Kind::Float { .. } => return None,
-            Kind::Int { low, high, .. } => (*low..=*high).map(Value::Int).collect(),
-            Kind::Categorical { choices } => choices.iter().cloned().map(Value::Choice).collect(),
-        };
+        let values: Vec<Value> = parameter.kind().values()?.collect();
         let extended = points.iter().flat_map(|entries: &Vec<(String, Value)>| {
             values.iter().map(|value| {
                 let mut entries = entries.clone();

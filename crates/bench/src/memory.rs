@@ -27,6 +27,7 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
         low: Some(0.0),
         high: Some(1.0),
         log: None,
+        step: None,
         choices: None,
     };
     let domain = Domain::Space(Space::from_specs([("x1", &unit), ("x2", &unit)])?);

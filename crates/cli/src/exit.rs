@@ -152,6 +152,8 @@ impl Exit {
             RunError::TooFewAgents { .. }
             | RunError::UnknownArm { .. }
             | RunError::RepeatedArm { .. }
+            | RunError::RunsSpend { .. }
+            | RunError::NothingToResume { .. }
             | RunError::LedgerExists { .. }
             | RunError::LedgerMissing { .. }
             | RunError::LedgerSetBack { .. }

@@ -21,7 +21,6 @@ const LINE_CHARS: usize = 120;
 
 /// Shows rounds on standard error.
 pub(crate) struct GameDisplay {
-    quiet: bool,
     n_rounds: usize,
     n_initial: usize,
     /// The game's file as a shell reads it.
@@ -45,7 +44,7 @@ struct Shown {
 }
 
 impl GameDisplay {
-    pub(crate) fn new(course: &Course, n_rounds: usize, word: &str, quiet: bool) -> Self {
+    pub(crate) fn new(course: &Course, n_rounds: usize, word: &str) -> Self {
         use fedbo_play::Plays;
         let definition = course.definition();
         let mut players: Vec<Shown> = definition
@@ -73,7 +72,6 @@ impl GameDisplay {
             player.actions = None;
         }
         Self {
-            quiet,
             n_rounds,
             n_initial: definition.n_initial,
             word: word.to_owned(),
@@ -206,7 +204,7 @@ impl Watcher for GameDisplay {
                 one_line(because)
             ));
         }
-        if self.quiet {
+        if console::is_quiet() {
             return;
         }
         if !self.has_head.replace(true) {

@@ -191,8 +191,8 @@ fn picture(course: &Course) -> GamePicture {
 /// A value as pictures take it.
 pub(crate) fn plotted(value: Option<&Value>, kind: &Kind) -> PlottedValue {
     match (value, kind) {
-        (Some(Value::Choice(name)), Kind::Categorical { choices }) => {
-            let index = choices.iter().position(|choice| choice == name);
+        (Some(value), Kind::Categorical { .. }) => {
+            let index = kind.index_of(value).and_then(|k| usize::try_from(k).ok());
             PlottedValue::Choice(index.unwrap_or(usize::MAX))
         }
         (value, _) => {

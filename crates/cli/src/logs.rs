@@ -1,8 +1,9 @@
-//! Logs of the programs that run for long: to standard error, as text or as JSON.
+//! Logs on standard error: of the programs that run for long, as text or as JSON, and of any command with `--verbose`.
 
-use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -14,9 +15,65 @@ pub(crate) struct LogOptions {
     /// Form of the log on standard error
     #[arg(long, value_name = "FORM", default_value = "text")]
     log_format: LogFormat,
-    /// What is logged: error, warn, info, debug or trace, or a filter such as fedbo_coordinator=debug,info
-    #[arg(long, value_name = "FILTER", env = "FEDBO_LOG", default_value = "info")]
-    log: String,
+    /// What is logged: error, warn, info, debug or trace, or a filter such as fedbo_coordinator=debug,info [default: info; warn
+    /// with --quiet, debug with --verbose, trace with -vv]
+    #[arg(long, value_name = "FILTER", env = "FEDBO_LOG")]
+    log: Option<String>,
+}
+
+/// How often `--verbose` was given.
+static VERBOSITY: AtomicU8 = AtomicU8::new(0);
+
+/// Notes how often `--verbose` was given.
+pub(crate) fn set_verbosity(n: u8) {
+    VERBOSITY.store(n, Ordering::Relaxed);
+}
+
+/// The level that `--quiet` and `--verbose` ask for.
+fn level() -> &'static str {
+    match (
+        crate::console::is_quiet(),
+        VERBOSITY.load(Ordering::Relaxed),
+    ) {
+        (true, _) => "warn",
+        (false, 0) => "info",
+        (false, 1) => "debug",
+        (false, _) => "trace",
+    }
+}
+
+/// Logs for a command without options of its own for them, if `--verbose` was given. To be kept until the end.
+pub(crate) fn install_verbose() -> Result<Option<Logs>, BadInput> {
+    if VERBOSITY.load(Ordering::Relaxed) == 0 {
+        return Ok(None);
+    }
+    let options = LogOptions {
+        log_format: LogFormat::Text,
+        // A target is every crate whose name begins so.
+        log: Some(format!("fedbo={}", level())),
+    };
+    options.install().map(Some)
+}
+
+/// Lines of the log, written above progress bars.
+struct AboveBars;
+
+impl std::io::Write for AboveBars {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        crate::console::BARS.suspend(|| std::io::stderr().lock().write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().lock().flush()
+    }
+}
+
+impl MakeWriter<'_> for AboveBars {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        Self
+    }
 }
 
 /// The form of a log.
@@ -31,13 +88,20 @@ enum LogFormat {
 impl LogOptions {
     /// Begins to log; to be called once. What is returned is to be kept until the end.
     pub(crate) fn install(&self) -> Result<Logs, BadInput> {
-        let filter = EnvFilter::try_new(&self.log)
-            .map_err(|error| BadInput(format!("--log {:?}: {error}", self.log)))?;
+        let log = match &self.log {
+            Some(log) => log.as_str(),
+            None => level(),
+        };
+        let filter = EnvFilter::try_new(log).map_err(|error| {
+            BadInput(format!(
+                "--log {log:?}: {error}; give error, warn, info, debug or trace, or a filter such as fedbo_coordinator=debug,info"
+            ))
+        })?;
         let (collector, logs) = collector()?;
         let registry = tracing_subscriber::registry().with(filter).with(collector);
         let layer = tracing_subscriber::fmt::layer()
-            .with_writer(std::io::stderr)
-            .with_ansi(std::io::stderr().is_terminal());
+            .with_writer(AboveBars)
+            .with_ansi(crate::console::stderr_is_coloured());
         let installed = match self.log_format {
             LogFormat::Text => registry.with(layer).try_init(),
             LogFormat::Json => registry.with(layer.json()).try_init(),

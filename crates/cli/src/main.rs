@@ -7,6 +7,7 @@ mod commands;
 mod console;
 mod core_dumps;
 mod exit;
+mod file_kind;
 mod game_display;
 mod game_results;
 mod interrupt;
@@ -15,6 +16,7 @@ mod old_studies;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod progress;
+mod space_display;
 mod sparkline;
 mod study_display;
 mod study_ref;
@@ -25,7 +27,7 @@ mod trial_record;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::exit::Exit;
 
@@ -35,13 +37,43 @@ use crate::exit::Exit;
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,
+    #[command(flatten)]
+    verbosity: Verbosity,
 }
 
-/// An error and its causes; what one says already is not said twice.
+/// How much is said on standard error.
+#[derive(clap::Args)]
+struct Verbosity {
+    /// Say less: results, warnings and errors, no progress
+    #[arg(long, short, global = true, display_order = 1000)]
+    quiet: bool,
+    /// Log on standard error what is done: commands that run, requests that are made; -vv even more
+    #[arg(long, short, global = true, display_order = 1000, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    verbose: u8,
+}
+
+/// All commands, for completions and manual pages.
+fn command_line() -> clap::Command {
+    /// A negative number is a value, which who takes it refuses, not an option that is not known.
+    fn with_numbers(command: clap::Command) -> clap::Command {
+        command
+            .allow_negative_numbers(true)
+            .mut_subcommands(with_numbers)
+    }
+    with_numbers(Cli::command())
+}
+
+/// An error and its causes; what one says already is not said twice. The line of a file that it is about stands below.
 fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
+    let mut excerpt = None;
     for cause in error.chain() {
         let text = cause.to_string();
+        let whole = format!("{cause:#}");
+        let below = whole
+            .strip_prefix(&text)
+            .filter(|below| below.starts_with('\n'));
+        excerpt = excerpt.or(below.map(str::to_owned));
         if words.contains(&text) {
             continue;
         }
@@ -50,14 +82,28 @@ fn words(error: &anyhow::Error) -> String {
         }
         words += &text;
     }
-    words
+    words + &excerpt.unwrap_or_default()
+}
+
+fn run(command: &commands::Command) -> anyhow::Result<Exit> {
+    // What `coordinator run` logs is chosen by its own options.
+    let _logs = match command.logs_itself() {
+        true => None,
+        false => logs::install_verbose()?,
+    };
+    command.run()
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli =
+        Cli::from_arg_matches(&command_line().get_matches()).unwrap_or_else(|error| error.exit());
+    if cli.verbosity.quiet {
+        console::be_quiet();
+    }
+    logs::set_verbosity(cli.verbosity.verbose);
     // Panics inside objectives are caught and recorded as failed trials; one that comes up to here is our mistake.
     let panics = console::collect_panics();
-    let exit = match catch_unwind(AssertUnwindSafe(|| cli.command.run())) {
+    let exit = match catch_unwind(AssertUnwindSafe(|| run(&cli.command))) {
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
             console::note(&format!("error: {}", words(&error)));
@@ -72,4 +118,41 @@ fn main() -> ExitCode {
         }
     };
     exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Variables that the program reads and that say nothing secret: commands may see them (INV-26).
+    const PUBLIC: [&str; 2] = ["FEDBO_LOG", "FEDBO_COORDINATOR"];
+
+    fn variables(command: &clap::Command, found: &mut Vec<std::ffi::OsString>) {
+        found.extend(
+            command
+                .get_arguments()
+                .filter_map(|a| a.get_env().map(Into::into)),
+        );
+        for each in command.get_subcommands() {
+            variables(each, found);
+        }
+    }
+
+    #[test]
+    fn every_variable_is_public_or_kept_from_commands() {
+        let mut found = Vec::new();
+        variables(&Cli::command(), &mut found);
+        assert!(found.iter().any(|name| name == "FEDBO_TOKEN"), "{found:?}");
+        for name in found {
+            let is_public = PUBLIC.iter().any(|public| name == *public);
+            assert_ne!(
+                is_public,
+                fedbo_objective::is_secret(&name),
+                "{}",
+                name.display()
+            );
+        }
+    }
 }

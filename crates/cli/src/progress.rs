@@ -37,8 +37,8 @@ enum Mode {
 }
 
 impl Mode {
-    fn choose(quiet: bool) -> Self {
-        match (quiet, std::io::stderr().is_terminal()) {
+    fn choose() -> Self {
+        match (console::is_quiet(), std::io::stderr().is_terminal()) {
             (true, _) => Self::Nothing,
             (false, true) => Self::Bars,
             (false, false) => Self::Lines,
@@ -55,6 +55,8 @@ pub(crate) struct RunDisplay {
 #[derive(Default)]
 struct RunState {
     arm: String,
+    /// Whether it is one of several runs: then only their beginnings get lines.
+    is_repeated: bool,
     agents: Vec<String>,
     rounds: u64,
     direction: Option<Direction>,
@@ -105,9 +107,9 @@ impl RunState {
 }
 
 impl RunDisplay {
-    pub(crate) fn new(quiet: bool) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            mode: Mode::choose(quiet),
+            mode: Mode::choose(),
             state: Mutex::default(),
         }
     }
@@ -175,8 +177,14 @@ impl RunProgress for RunDisplay {
         let mut state = self.state();
         state.clear();
         let n_agents = start.agents.len();
+        let arm = start.arm.name();
         *state = RunState {
-            arm: start.arm.name().to_owned(),
+            arm: match start.run {
+                None => arm.to_owned(),
+                Some((run, n_runs)) => format!("run {} of {n_runs}, {arm}", run + 1),
+            },
+            is_repeated: start.run.is_some(),
+            spoken: start.run.map(|_| (0, Instant::now())),
             agents: start.agents.to_vec(),
             rounds: start.rounds,
             direction: Some(start.direction),
@@ -186,10 +194,14 @@ impl RunProgress for RunDisplay {
         let n_each = start.n_initial as u64 + start.rounds;
         if self.mode == Mode::Lines {
             let agents = if n_agents == 1 { "agent" } else { "agents" };
-            let mut text = format!(
-                "{}: {n_agents} {agents}, {} initial points and {} rounds each",
-                state.arm, start.n_initial, start.rounds
-            );
+            let mut text = state.arm.clone();
+            // Of several runs each is as large as the first.
+            if start.run.is_none_or(|(run, _)| run == 0) {
+                text += &format!(
+                    ": {n_agents} {agents}, {} initial points and {} rounds each",
+                    start.n_initial, start.rounds
+                );
+            }
             if start.n_recorded > 0 {
                 text += &format!(
                     "; {} trials are taken from the earlier run",
@@ -260,9 +272,9 @@ impl RunProgress for RunDisplay {
         }
         let round = u64::try_from(iteration).unwrap_or(0);
         let share = round * N_LINES / state.rounds.max(1);
-        let due = state
-            .spoken
-            .is_none_or(|(last, when)| share > last || when.elapsed() > SILENCE);
+        let due = state.spoken.is_none_or(|(last, when)| {
+            (share > last && !state.is_repeated) || when.elapsed() > SILENCE
+        });
         if due && round > 0 {
             state.spoken = Some((share, Instant::now()));
             console::note(&format!("{}: {status}", state.arm));
@@ -290,9 +302,9 @@ struct ExperimentState {
 }
 
 impl ExperimentDisplay {
-    pub(crate) fn new(quiet: bool) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            mode: Mode::choose(quiet),
+            mode: Mode::choose(),
             state: Mutex::default(),
         }
     }

@@ -52,8 +52,8 @@ pub(crate) struct StudyDisplay<'a> {
 
 impl<'a> StudyDisplay<'a> {
     /// Begins to show a run of a study that has these trials already.
-    pub(crate) fn new(study: &'a Study, n_wanted: u64, trials: &[Trial], quiet: bool) -> Self {
-        let mode = match (quiet, std::io::stderr().is_terminal()) {
+    pub(crate) fn new(study: &'a Study, n_wanted: u64, trials: &[Trial]) -> Self {
+        let mode = match (console::is_quiet(), std::io::stderr().is_terminal()) {
             (true, _) => Mode::Nothing,
             (false, true) => Mode::Live,
             (false, false) => Mode::Lines,

@@ -5,13 +5,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fedbo_config::FileError;
-use fedbo_play::GameFile;
 use fedbo_space::Space;
 use fedbo_storage::{Address, Mode, StorageError};
 use fedbo_study::{Study, StudyError, StudyFile};
 
 use crate::console;
 use crate::exit::BadInput;
+use crate::file_kind::{FileKind, is_database};
 use crate::text::quoted;
 
 /// A study by its file or by its storage.
@@ -231,14 +231,7 @@ impl StudyRef {
                 if let Some(message) = self.not_a_file(path, &error) {
                     return Err(BadInput(message).into());
                 }
-                if GameFile::is_one(path) {
-                    let word = quoted(&self.place);
-                    return Err(BadInput(format!(
-                        "{} is a game's file, not a study's; play it with fedbo play {word}",
-                        self.place
-                    ))
-                    .into());
-                }
+                FileKind::Study.check(path)?;
                 let mut file = load(path)?;
                 tidy(&mut file.storage);
                 match &self.name {
@@ -280,17 +273,6 @@ impl StudyRef {
              postgresql://USER@HOST/DATABASE{hint}"
         ))
     }
-}
-
-/// Whether a file is one of SQLite's: it begins with its name.
-fn is_database(path: &Path) -> bool {
-    use std::io::Read as _;
-    if !path.is_file() {
-        return false; // what is read from a pipe is gone
-    }
-    let mut head = [0; 15];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && &head == b"SQLite format 3"
 }
 
 /// A storage's files: SQLite keeps further ones beside its own, also where a link leads to.

@@ -18,7 +18,8 @@ pub(crate) fn shown_lines(text: &str) -> Cow<'_, str> {
 
 /// Control characters, separators of lines, and what turns the direction of writing around.
 fn steers(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
 }
 
 fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -222,6 +223,10 @@ mod tests {
         assert_eq!(
             shown("a\u{1b}[31m\r\u{9b}b\u{202e}\u{2066}\u{7f}\n"),
             "a\\u001b[31m\\u000d\\u009bb\\u202e\\u2066\\u007f\\u000a"
+        );
+        assert_eq!(
+            shown("\u{1b}]0;owned\u{7}\u{200e}\u{200f}\u{61c}"),
+            "\\u001b]0;owned\\u0007\\u200e\\u200f\\u061c"
         );
         assert_eq!(shown_lines("a\n\tb\u{7}"), "a\n\tb\\u0007");
         assert_eq!(shown("größer — 大 🙂"), "größer — 大 🙂");

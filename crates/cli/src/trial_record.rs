@@ -1,5 +1,6 @@
 //! A trial as it is printed for programs: JSON objects and rows of comma-separated values.
 
+use fedbo_space::cell::escaped;
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{Report, Told, Trial, TrialState};
 use fedbo_study::{EXPORT_COLUMNS, PARAMETER_PREFIX};
@@ -115,7 +116,7 @@ impl<'a> TrialsDocument<'a> {
     }
 }
 
-/// All trials as comma-separated values; numbers read back to the same.
+/// All trials as comma-separated values, one line each; numbers read back to the same, and texts by `fedbo_space::cell`.
 pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error> {
     let mut header: Vec<String> = EXPORT_COLUMNS.map(str::to_owned).to_vec();
     for parameter in space.parameters() {
@@ -131,7 +132,7 @@ pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error
         header.push(name);
     }
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(&header)?;
+    writer.write_record(header.iter().map(|name| escaped(name).into_owned()))?;
     let float = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:?}"));
     for trial in trials {
         let record = TrialRecord::from(trial);
@@ -157,7 +158,7 @@ pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error
             let value = trial.point.get(parameter.name());
             value.map_or_else(String::new, ToString::to_string)
         }));
-        writer.write_record(&row)?;
+        writer.write_record(row.iter().map(|cell| escaped(cell).into_owned()))?;
     }
     writer
         .into_inner()
@@ -201,7 +202,7 @@ mod tests {
         );
         assert_eq!(
             row,
-            "0,failed,own,,\"exit: with \"\"quotes\"\",\nand lines\",1,1970-01-01T00:00:00.000Z,,,1e-17,,,0.1,0.1,0.1\n"
+            "0,failed,own,,\"exit: with \"\"quotes\"\",\\nand lines\",1,1970-01-01T00:00:00.000Z,,,1e-17,,,0.1,0.1,0.1\n"
         );
     }
 }

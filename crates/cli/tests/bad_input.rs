@@ -411,3 +411,18 @@ fn results_are_not_overwritten_and_an_output_folder_that_cannot_be_is_code_4() {
     let ran: common::Ran = command.stdout(full).output().expect("it starts").into();
     ran.expect(4, &["cannot write to standard output"]);
 }
+
+/// A choice within a script would be run with it (INV-24).
+#[test]
+fn a_choice_within_a_script_is_refused() {
+    let sandbox = Sandbox::new();
+    let of_kinds = "type = \"categorical\"\nchoices = [\"a\", \"b; touch pwned\"]\n";
+    let text = good().replace("type = \"int\"\nlow = 1\nhigh = 9\n", of_kinds);
+    sandbox.write("f.toml", &text.replace("'''awk", "'''echo {n}; awk"));
+    let parts = [
+        "agent \"north\": command[2] = \"echo {n}; awk",
+        "sh runs this",
+    ];
+    sandbox.fedbo(&["run", "f.toml"]).expect(2, &parts);
+    assert!(!sandbox.path("pwned").exists() && !sandbox.path("results").exists());
+}

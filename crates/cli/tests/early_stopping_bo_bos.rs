@@ -75,6 +75,7 @@ const TRAINING: Training = Training {
 };
 
 #[test]
+#[ignore = "python: run by cargo xtask test --all"]
 fn scripts_are_stopped_and_it_is_said_why() {
     let shell = format!("[\"sh\", \"-c\", '''{SHELL}''', \"sh\", \"{{x}}\", \"{{y}}\", \"{{z}}\"]");
     for argv in [TRAINING.argv("0.01"), shell] {
@@ -143,6 +144,7 @@ fn scripts_are_stopped_and_it_is_said_why() {
 
 /// Ctrl-C and `kill -9` in the middle of trials, before and after their first epochs, change nothing of what the study does.
 #[test]
+#[ignore = "python: run by cargo xtask test --all"]
 fn an_interrupted_study_ends_as_an_uninterrupted_one() {
     let course = TRAINING.survives(
         13,

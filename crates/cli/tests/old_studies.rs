@@ -158,7 +158,8 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
     ran.expect(
         2,
         &[
-            "study \"new\" is stored with [meta] studies = [\"sqlite:old.db#like\"",
+            "study \"new\" is stored with other settings: meta.studies is [\"sqlite:old.db#like\"",
+            ", the stored study has [\"sqlite:old.db#like\"",
             "another name",
         ],
     );
@@ -166,7 +167,13 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
         "new.toml",
         &study("new", "new.db", 9, &format!("{THREE}\nrate = 0.5"), NEW),
     );
-    tune(&sandbox, &[]).expect(2, &["is stored with [meta] rate = 1.0, not 0.5"]);
+    tune(&sandbox, &[]).expect(
+        2,
+        &[
+            "meta.rate is 0.5 in new.toml:",
+            ", the stored study has 1.0;",
+        ],
+    );
     // To look at it, old studies need not be there, and a changed file is a warning.
     sandbox
         .fedbo(&["best", "new.toml"])

@@ -322,9 +322,23 @@ fn results_of_another_file_are_not_gone_on_from() {
     let sandbox = Sandbox::new();
     let text = federation(2, "", &[("a", PARABOLA), ("b", PARABOLA)]);
     sandbox.write("f.toml", &text);
-    // Nothing there yet: it begins.
+    // Nothing there yet: nothing to go on from, and nothing is begun.
+    let nothing = [
+        "results/test holds nothing to go on from",
+        "leave out --resume",
+        "--out DIR",
+    ];
+    let resume = ["run", "f.toml", "--resume", "--arms", "fts,ts"];
+    sandbox.fedbo(&resume).expect(2, &nothing);
+    assert!(!sandbox.path("results").exists());
+    std::fs::create_dir_all(sandbox.path("results/test")).expect("writable");
+    sandbox.fedbo(&resume).expect(2, &nothing);
+    let n_files = std::fs::read_dir(sandbox.path("results/test"))
+        .expect("a folder")
+        .count();
+    assert_eq!(n_files, 0);
     sandbox
-        .fedbo(&["run", "f.toml", "--resume", "--arms", "fts,ts"])
+        .fedbo(&["run", "f.toml", "--arms", "fts,ts"])
         .expect(0, &[]);
     let before = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
     let refused = |from: &str, to: &str, arms: &str, part: &str| {
@@ -339,21 +353,26 @@ fn results_of_another_file_are_not_gone_on_from() {
         "seed = 3",
         "seed = 4",
         "fts,ts",
-        "[federation] of the file has changed since",
+        "federation.seed is 4 in g.toml:7, the run there has 3; only rounds and timeout_s may change",
     );
-    refused("rounds = 2", "rounds = 1", "fts,ts", "iterations -1 to 1");
+    refused(
+        "rounds = 2",
+        "rounds = 1",
+        "fts,ts",
+        "it holds iteration 2, and the file asks for -1 to 1",
+    );
     refused("\"a\"", "\"z\"", "fts,ts", "no agent \"a\"");
     refused(
         "high = 9",
         "high = 99",
         "fts,ts",
-        "[space] of the file has changed",
+        "space.n.high is 99 in g.toml:15, the run there has 9;",
     );
     refused(
         "[space.",
         "[fts]\nlocal_prob = 0.5\n[space.",
         "fts,ts",
-        "[fts] of the file has changed",
+        "fts.local_prob is 0.5 in g.toml:9, the run there has none;",
     );
     // More rounds are a way to go on.
     sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 3"));
@@ -449,4 +468,52 @@ fn agents_that_cannot_fit_into_memory_are_refused() {
     sandbox
         .fedbo(&["run", "f.toml"])
         .expect(2, &["2000 agents", "GB of memory", "features.count"]);
+}
+
+/// Commands see the environment without our secrets, and no open file of ours (INV-26), in a study as in a federation.
+#[test]
+fn commands_get_no_secrets() {
+    let sandbox = Sandbox::new();
+    let script = "env > seen.$$; ls -l /proc/$$/fd > open.$$; echo 1";
+    sandbox.write(
+        "f.toml",
+        &federation(1, "", &[("a", script), ("b", script)]),
+    );
+    sandbox.write("s.toml", &common::study(2, "random", script));
+    let secrets = [
+        "FEDBO_TOKEN",
+        "FEDBO_COORDINATOR_STORE",
+        "FEDBO_COORDINATOR_KEY",
+        "PGPASSWORD",
+        "PGPASSFILE",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+    ];
+    for arguments in [["run", "f.toml"], ["tune", "s.toml"]] {
+        let mut command = sandbox.command(&arguments);
+        command.envs(secrets.map(|name| (name, "hunter2")));
+        let ran = command.env("CUDA_VISIBLE_DEVICES", "3").output();
+        common::Ran::from(ran.expect("it starts")).expect(0, &[]);
+        let mut n_seen = 0;
+        for name in sandbox.names() {
+            let is_open = name.starts_with("open.");
+            if !is_open && !name.starts_with("seen.") {
+                continue;
+            }
+            let path = sandbox.path(&name);
+            let text = std::fs::read_to_string(&path).expect("written");
+            std::fs::remove_file(&path).expect("there");
+            if is_open {
+                for ours in [".db", ".lock", "socket:", "results"] {
+                    assert!(!text.contains(ours), "{arguments:?}, {ours}: {text}");
+                }
+                continue;
+            }
+            n_seen += 1;
+            for stays in ["CUDA_VISIBLE_DEVICES=3", "FEDBO_PARAMS=", "PATH="] {
+                assert!(text.contains(stays), "{arguments:?}, {stays}: {text}");
+            }
+            assert!(!text.contains("hunter2"), "{arguments:?}: {text}");
+        }
+        assert!(n_seen >= 2, "{arguments:?}: {n_seen}");
+    }
 }

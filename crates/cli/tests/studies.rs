@@ -265,7 +265,7 @@ fn trials_are_asked_for_told_given_back_and_enqueued_by_hand() {
     tell(
         &["7", "1"],
         2,
-        &["there is no trial 7; the study has 3 trials, from 0"],
+        &["there is no trial 7; the study has 3 so far, numbered from 0"],
     );
     tell(
         &["2"],

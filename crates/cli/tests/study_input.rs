@@ -180,27 +180,51 @@ fn a_changed_definition_is_refused_and_old_trials_stay_readable() {
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
     sandbox.fedbo(&["ask", "sqlite:study.db"]).expect(0, &[]);
     let before = sandbox.fedbo(&["export", "sqlite:study.db"]).stdout;
-    for (from, to, key) in [
-        ("high = 2.0", "high = 3.0", "[space.x]"),
-        ("\"minimize\"", "\"maximize\"", "direction"),
-        ("\"log-ei\"", "\"ts\"", "[strategy]"),
-        ("seed = 3", "seed = 4", "seed"),
-        ("[space.n]", "[space.m]", "[space]"),
+    for (from, to, key, values) in [
+        ("high = 2.0", "high = 3.0", "space.x.high", ["3.0", "2.0"]),
+        (
+            "\"minimize\"",
+            "\"maximize\"",
+            "study.direction",
+            ["\"maximize\"", "\"minimize\""],
+        ),
+        (
+            "\"log-ei\"",
+            "\"ts\"",
+            "strategy.name",
+            ["\"ts\"", "\"log-ei\""],
+        ),
+        ("seed = 3", "seed = 4", "study.seed", ["4", "3"]),
+        (
+            "[space.n]",
+            "[space.m]",
+            "space",
+            ["[\"x\",\"m\",\"kind\"]", "[\"x\",\"n\",\"kind\"]"],
+        ),
     ] {
         let changed = text.replacen(from, to, 1);
         let changed = match key {
-            "[space]" => changed.replace("\"{n}\"", "\"{m}\""),
+            "space" => changed.replace("\"{n}\"", "\"{m}\""),
             _ => changed.replace("trials = 3", "trials = 9"),
         };
         sandbox.write("s.toml", &changed);
-        let stored = format!("study \"test\" is stored with {key} = ");
+        let line = match key {
+            "space" => text.find("[space."),
+            _ => changed.find(to),
+        };
+        let line = line.expect("it was put there");
+        let line = 1 + changed[..line].matches('\n').count();
+        let [given, before_it] = values;
+        let stored = format!(
+            "study \"test\" is stored with other settings: {key} is {given} in s.toml:{line}, the stored study has {before_it};"
+        );
         let way = "give the new study another name, or take back the change";
         for arguments in [
             &["tune", "s.toml"][..],
             &["ask", "s.toml"],
             &["enqueue", "s.toml", "x=0", "n=1", "kind=a"],
         ] {
-            if key == "[space]" && arguments[0] == "enqueue" {
+            if key == "space" && arguments[0] == "enqueue" {
                 continue; // the point itself is refused first
             }
             sandbox.fedbo(arguments).expect(2, &[&stored, way]);
@@ -298,4 +322,28 @@ fn arguments_are_checked() {
     );
     enqueue(&["x=0", "x=1", "kind=a"], &["x is given twice"]);
     enqueue(&["x", "n=1", "kind=a"], &["\"x\": expected NAME=VALUE"]);
+}
+
+/// A choice within a script would be run with it (INV-24); a number is none.
+#[test]
+fn a_choice_within_a_script_is_refused_with_the_way_out() {
+    refused_to_run(
+        "'''awk",
+        "'''echo {kind} >&2; awk",
+        &[
+            "s.toml, line 21: objective.command[2] = \"echo {kind}",
+            "sh runs this, and the choices of {kind} would be run with it",
+            r#"["sh", "-c", "./train \"$1\"", "sh", "{kind}"]"#,
+            "FEDBO_PARAMS",
+        ],
+    );
+    refused_to_run(
+        "[\"sh\", \"-c\",",
+        "[\"env\", \"{kind}\", \"-c\",",
+        &["objective.command[1] = \"{kind}\": env runs the program that stands here"],
+    );
+    let sandbox = Sandbox::new();
+    let text = study(2, "random", LOSS).replacen("'''awk", "'''echo {n} {x} >&2; awk", 1);
+    sandbox.write("s.toml", &text);
+    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
 }

@@ -19,6 +19,7 @@ fn silent(ran: &Ran) -> &Ran {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_database_holds_the_same_study_as_a_file_and_no_password_is_printed() {
     let server = Server::start();
     server.run(
@@ -89,6 +90,7 @@ fn a_database_holds_the_same_study_as_a_file_and_no_password_is_printed() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_run_goes_on_when_the_server_is_killed_and_restarted() {
     let mut server = Server::start();
     let sandbox = Sandbox::new();
@@ -111,6 +113,7 @@ fn a_run_goes_on_when_the_server_is_killed_and_restarted() {
 
 /// A database of the first layout says what to do; upgraded, it keeps its trials, and stops those of another study early.
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn an_old_database_is_upgraded_and_takes_reports() {
     let server = Server::start();
     server.run(

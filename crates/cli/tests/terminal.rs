@@ -1,4 +1,4 @@
-//! What stands on a terminal while a study runs.
+//! What stands on a terminal while a study runs, and its colours.
 
 mod common;
 
@@ -89,4 +89,117 @@ fn a_narrow_terminal_shows_less() {
     // What is drawn is cleared again: at the end only lines stand there.
     let (_, end) = screen.rsplit_once("\u{1b}[2K").expect("a cleared line");
     assert!(!end.contains("  now    "), "{screen:?}");
+}
+
+/// What a command writes to a terminal, standard output and standard error together, with these variables set.
+fn on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let (ours, theirs) = terminal(100);
+    let mut command = sandbox.command(arguments);
+    plain(&mut command);
+    let mut child = command
+        .envs(variables.iter().copied())
+        .stdout(theirs.try_clone().expect("another handle"))
+        .stderr(theirs)
+        .spawn()
+        .expect("the binary starts");
+    drop(command); // its handles of the other end
+    let reader = std::thread::spawn(move || {
+        let (mut written, mut part) = (Vec::new(), [0; 4096]);
+        let mut ours = std::fs::File::from(ours);
+        while let Ok(n_bytes @ 1..) = ours.read(&mut part) {
+            written.extend_from_slice(&part[..n_bytes]);
+        }
+        String::from_utf8(written).expect("UTF-8")
+    });
+    child.wait().expect("it ends");
+    reader.join().expect("it reads")
+}
+
+/// A terminal that has colours, and nothing that says whether they are wanted.
+fn plain(command: &mut std::process::Command) {
+    command.env("TERM", "xterm-256color");
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+        command.env_remove(name);
+    }
+}
+
+/// What a command writes to pipes: standard output, standard error.
+fn in_pipes(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> (String, String) {
+    let mut command = sandbox.command(arguments);
+    plain(&mut command);
+    let output = command.envs(variables.iter().copied()).output();
+    let ran: common::Ran = output.expect("the binary starts").into();
+    (ran.stdout, ran.stderr)
+}
+
+const RED: &str = "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ";
+
+#[test]
+fn a_terminal_has_colours_unless_they_are_not_wanted() {
+    let sandbox = Sandbox::new();
+    sandbox.write("s.toml", &study(4, "sobol", LOSS));
+    sandbox.fedbo(&["tune", "s.toml", "-q"]).expect(0, &[]);
+    let best = sandbox.fedbo(&["best", "s.toml", "--json"]);
+    let number = common::json(&best)["best"]["number"]
+        .as_u64()
+        .expect("a number");
+
+    let shown = on_terminal(&sandbox, &["trials", "s.toml"], &[]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("\u{1b}[1mtrial"), "{shown:?}");
+    let green: Vec<&&str> = lines
+        .iter()
+        .filter(|line| line.contains("\u{1b}[32m"))
+        .collect();
+    assert_eq!(green.len(), 1, "{shown:?}");
+    let row = green[0]
+        .trim_start_matches("\u{1b}[1m\u{1b}[32m")
+        .trim_start();
+    assert!(row.starts_with(&format!("{number} ")), "{shown:?}");
+
+    for off in [("NO_COLOR", "1"), ("CLICOLOR", "0"), ("TERM", "dumb")] {
+        let shown = on_terminal(&sandbox, &["trials", "s.toml"], &[off]);
+        assert!(!shown.contains('\u{1b}'), "{off:?}: {shown:?}");
+        assert!(shown.contains("trial"), "{off:?}: {shown:?}");
+        let shown = on_terminal(&sandbox, &["tune", "none.toml"], &[off]);
+        assert!(
+            shown.starts_with("error: cannot read none.toml"),
+            "{off:?}: {shown:?}"
+        );
+        let shown = on_terminal(&sandbox, &["--help"], &[off]);
+        assert!(!shown.contains('\u{1b}'), "{off:?}: {shown:?}");
+    }
+    let shown = on_terminal(&sandbox, &["tune", "none.toml"], &[]);
+    assert!(shown.starts_with(RED), "{shown:?}");
+    // Help and errors about arguments have theirs too.
+    assert!(on_terminal(&sandbox, &["--help"], &[]).contains('\u{1b}'));
+    assert!(on_terminal(&sandbox, &["tune"], &[]).contains("\u{1b}[31m"));
+    // Data for programs is as it is also on a terminal.
+    for arguments in [["trials", "s.toml", "--json"], ["best", "s.toml", "--json"]] {
+        let shown = on_terminal(&sandbox, &arguments, &[("CLICOLOR_FORCE", "1")]);
+        assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    }
+}
+
+#[test]
+fn pipes_have_no_colours_unless_they_are_forced() {
+    let sandbox = Sandbox::new();
+    sandbox.write("s.toml", &study(4, "sobol", LOSS));
+    sandbox.fedbo(&["tune", "s.toml", "-q"]).expect(0, &[]);
+    for arguments in [
+        &["trials", "s.toml"][..],
+        &["tune", "none.toml"],
+        &["--help"],
+        &["tune"],
+    ] {
+        let (stdout, stderr) = in_pipes(&sandbox, arguments, &[]);
+        assert!(!(stdout + &stderr).contains('\u{1b}'), "{arguments:?}");
+    }
+    let forced = [("CLICOLOR_FORCE", "1")];
+    let (stdout, _) = in_pipes(&sandbox, &["trials", "s.toml"], &forced);
+    assert!(stdout.contains("\u{1b}[32m"), "{stdout:?}");
+    let (_, stderr) = in_pipes(&sandbox, &["tune", "none.toml"], &forced);
+    assert!(stderr.starts_with(RED), "{stderr:?}");
+    let (stdout, _) = in_pipes(&sandbox, &["export", "s.toml"], &forced);
+    assert!(!stdout.contains('\u{1b}'), "{stdout:?}");
 }

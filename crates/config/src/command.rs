@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedbo_objective::{CommandSpec, Program};
-use fedbo_space::{Parameter, Space};
+use fedbo_objective::{CommandSpec, Placeholder, Program};
+use fedbo_space::Space;
 
 use super::check::Check;
 use super::toml_file::{FileError, spelled};
@@ -50,8 +50,8 @@ impl Check<'_> {
     /// against what is installed. `owner` begins the message of an error (`agent "north"`); empty, the table does.
     ///
     /// # Errors
-    /// If the program is not there, a placeholder names no parameter, the directory is none, or the time limit is not
-    /// above 0.
+    /// If the program is not there, a placeholder names no parameter, a text would be run as code (INV-24), the directory is none,
+    /// or the time limit is not above 0.
     pub fn command(
         &self,
         table: &[&str],
@@ -59,8 +59,7 @@ impl Check<'_> {
         given: CommandKeys<'_>,
         space: &Space,
     ) -> Result<CommandSpec, FileError> {
-        let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
-        self.program(table, owner, given, &names)
+        self.program(table, owner, given, &Placeholder::of(space))
     }
 
     /// The same for a command whose placeholders are these.
@@ -72,7 +71,7 @@ impl Check<'_> {
         table: &[&str],
         owner: &str,
         given: CommandKeys<'_>,
-        placeholders: &[&str],
+        placeholders: &[Placeholder],
     ) -> Result<CommandSpec, FileError> {
         let at = |key| [table, &[key]].concat();
         let timeout = self.timeout(&at("timeout_s"), given.timeout_s)?;

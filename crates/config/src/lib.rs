@@ -2,18 +2,23 @@
 //!
 //! Decides what the parts that several files share may look like, and how an error names its place and a way out. Which
 //! tables a file has, and what they mean together, is decided by the crate that reads it. Start at [`TomlFile`], then
-//! [`Check`].
+//! [`Check`]; what has changed since something was stored is said by [`Changes`].
 
 mod archive;
+mod changes;
 mod check;
 mod command;
 mod entry;
+mod excerpt;
+mod foreign;
 mod surrogate;
 mod toml_file;
 
 pub use archive::{ArchiveError, ArchivedParameter, ReleaseArchive};
+pub use changes::{Change, Changes, Keys};
 pub use check::{Check, NAME_CHARS_MAX};
 pub use command::CommandKeys;
 pub use entry::{LengthscaleEntry, NumberOrList, UcbEntry, WordOrNumbers};
+pub use foreign::{OddChoice, OwnChoices, choices_to_write, odd_choices};
 pub use surrogate::{SurrogateTable, default_lengthscale};
 pub use toml_file::{FileError, Place, TomlFile, nearest};

@@ -4,9 +4,12 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use fedbo_postgres::masked;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+use crate::excerpt::excerpt;
 
 /// Characters of a value that an error shows.
 const SHOWN_CHARS: usize = 60;
@@ -20,6 +23,8 @@ pub struct Place {
     pub path: PathBuf,
     /// Line from 1; none where the thing is missing as a whole.
     pub line: Option<usize>,
+    /// The line itself with carets under what is wrong.
+    excerpt: Option<String>,
 }
 
 impl fmt::Display for Place {
@@ -30,11 +35,13 @@ impl fmt::Display for Place {
 }
 
 /// What is wrong with a file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+///
+/// Displayed it is one line that names the place. With `{:#}` the line of the file follows below, with carets under what is
+/// wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileError {
     /// The file cannot be read.
-    #[error("cannot read {}: {cause}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -42,7 +49,6 @@ pub enum FileError {
         cause: String,
     },
     /// The text is not TOML.
-    #[error("{place}, column {column}: {message}")]
     Syntax {
         /// Where.
         place: Place,
@@ -52,7 +58,6 @@ pub enum FileError {
         message: String,
     },
     /// A key means nothing here.
-    #[error("{place}: unknown key {key}; {}", suggestion(nearest.as_deref(), known))]
     UnknownKey {
         /// Where.
         place: Place,
@@ -64,7 +69,6 @@ pub enum FileError {
         known: Vec<String>,
     },
     /// A value is of the wrong type or out of range.
-    #[error("{place}: {key} = {found}, expected {expected}")]
     Value {
         /// Where.
         place: Place,
@@ -76,7 +80,6 @@ pub enum FileError {
         expected: String,
     },
     /// A key or table that is needed is not there.
-    #[error("{place}: {key} is missing; {remedy}")]
     Missing {
         /// Where its table begins.
         place: Place,
@@ -86,13 +89,64 @@ pub enum FileError {
         remedy: String,
     },
     /// Keys that are valid on their own do not go together, or name something that cannot be used.
-    #[error("{place}: {message}")]
     Invalid {
         /// Where.
         place: Place,
         /// What is wrong, and the way out.
         message: String,
     },
+}
+
+impl FileError {
+    /// The line of the file with carets under what is wrong; nothing where the error is about no line.
+    pub fn excerpt(&self) -> Option<&str> {
+        match self {
+            Self::Read { .. } => None,
+            Self::Syntax { place, .. }
+            | Self::UnknownKey { place, .. }
+            | Self::Value { place, .. }
+            | Self::Missing { place, .. }
+            | Self::Invalid { place, .. } => place.excerpt.as_deref(),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { path, cause } => write!(f, "cannot read {}: {cause}", path.display())?,
+            Self::Syntax {
+                place,
+                column,
+                message,
+            } => write!(f, "{place}, column {column}: {message}")?,
+            Self::UnknownKey {
+                place,
+                key,
+                nearest,
+                known,
+            } => {
+                let suggestion = suggestion(nearest.as_deref(), known);
+                write!(f, "{place}: unknown key {key}; {suggestion}")?;
+            }
+            Self::Value {
+                place,
+                key,
+                found,
+                expected,
+            } => write!(f, "{place}: {key} = {found}, expected {expected}")?,
+            Self::Missing { place, key, remedy } => {
+                write!(f, "{place}: {key} is missing; {remedy}")?;
+            }
+            Self::Invalid { place, message } => write!(f, "{place}: {message}")?,
+        }
+        match self.excerpt().filter(|_| f.alternate()) {
+            Some(excerpt) => write!(f, "\n{excerpt}"),
+            None => Ok(()),
+        }
+    }
 }
 
 fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
@@ -115,7 +169,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// The text of a file. Places in it are found by path: the names of tables and keys, and indices as numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlFile {
     path: PathBuf,
     text: String,
@@ -143,6 +197,11 @@ impl TomlFile {
         Self { path, text }
     }
 
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The file's folder, to which relative paths in it refer.
     pub fn folder(&self) -> &Path {
         match self.path.parent() {
@@ -157,10 +216,10 @@ impl TomlFile {
     /// If it is not TOML, has an unknown key, or a value of the wrong type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, FileError> {
         if let Err(error) = DeTable::parse(&self.text) {
-            let at = error.span().map_or(0, |span| span.start);
+            let span = error.span().unwrap_or_default();
             return Err(FileError::Syntax {
-                place: self.place_at(at),
-                column: self.column_at(at),
+                column: self.column_at(span.start),
+                place: self.place_at(&span),
                 message: error.message().replace('\n', "; "),
             });
         }
@@ -190,7 +249,13 @@ impl TomlFile {
             .and_then(|(_, value)| self.text.get(value.clone()))
             .map_or_else(|| "nothing".to_owned(), shown);
         FileError::Value {
-            place: self.place(path),
+            place: match &found {
+                Some((key, value)) => Place {
+                    line: self.place_at(key).line,
+                    ..self.place_at(value)
+                },
+                None => self.place(path),
+            },
             key: spelled(path),
             found: text,
             expected: expected.into(),
@@ -218,16 +283,23 @@ impl TomlFile {
         }
     }
 
+    /// The line, from 1, of a key that the file has.
+    pub fn line_of(&self, path: &[&str]) -> Option<usize> {
+        let (key, _) = self.span_of(path)?;
+        self.place_at(&key).line
+    }
+
     /// Where `path` stands, or the innermost table of it that there is.
     fn place(&self, path: &[&str]) -> Place {
         let found = (0..path.len())
             .rev()
             .find_map(|end| self.span_of(&path[..=end]));
         match found {
-            Some((key, _)) => self.place_at(key.start),
+            Some((key, _)) => self.place_at(&key),
             None => Place {
                 path: self.path.clone(),
                 line: None,
+                excerpt: None,
             },
         }
     }
@@ -243,11 +315,12 @@ impl TomlFile {
             .unwrap_or_default()
     }
 
-    fn place_at(&self, at: usize) -> Place {
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+    fn place_at(&self, span: &Range<usize>) -> Place {
+        let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
         Place {
             path: self.path.clone(),
             line: Some(1 + before.iter().filter(|byte| **byte == b'\n').count()),
+            excerpt: Some(excerpt(&self.path, &self.text, span)),
         }
     }
 
@@ -262,7 +335,8 @@ impl TomlFile {
     /// What serde found wrong, in the words of this project.
     fn explain(&self, error: &toml::de::Error) -> FileError {
         let message = error.message();
-        let at = error.span().map_or(0, |span| span.start);
+        let span = error.span().unwrap_or_default();
+        let at = span.start;
         let mut path = self.within(|root| path_at(root, at).unwrap_or_default());
         if let Some(rest) = message.strip_prefix("unknown field ") {
             // "`x`, expected one of `a`, `b`", "`x`, expected `a` or `b`", "`x`, there are no fields"
@@ -274,8 +348,15 @@ impl TomlFile {
                 Some(index) => path.truncate(index + 1),
                 None => path.push(key.clone()),
             }
+            let steps: Vec<&str> = path.iter().map(String::as_str).collect();
+            let named = self
+                .span_of(&steps)
+                .map_or_else(|| span.clone(), |(key, _)| key);
             return FileError::UnknownKey {
-                place: self.place_at(at),
+                place: Place {
+                    line: self.place_at(&span).line,
+                    ..self.place_at(&named)
+                },
                 nearest: nearest(&key, known.iter().map(String::as_str)).map(str::to_owned),
                 key: spelled(&path),
                 known,
@@ -285,7 +366,7 @@ impl TomlFile {
             path.push(rest.trim_matches('`').to_owned());
             let remedy = "add it".to_owned();
             return FileError::Missing {
-                place: self.place_at(at),
+                place: self.place_at(&span),
                 key: spelled(&path),
                 remedy,
             };
@@ -295,7 +376,7 @@ impl TomlFile {
             Some((_, expected)) if !path.is_empty() => {
                 let mut refused = self.value_error(&borrowed, plain(expected, &borrowed));
                 if let FileError::Value { found, place, .. } = &mut refused {
-                    *place = self.place_at(at);
+                    *place = self.place_at(&span);
                     if found.starts_with('[') && found.ends_with(']') && message.contains("map") {
                         *found = "a table".to_owned();
                     }
@@ -303,7 +384,7 @@ impl TomlFile {
                 refused
             }
             _ => FileError::Invalid {
-                place: self.place_at(at),
+                place: self.place_at(&span),
                 message: message.to_owned(),
             },
         }
@@ -327,7 +408,7 @@ fn plain(expected: &str, path: &[&str]) -> String {
 }
 
 /// `agents[0].silo` from its steps.
-pub(super) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
+pub(crate) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
     let mut text = String::new();
     for step in path.iter().map(AsRef::as_ref) {
         if step.parse::<usize>().is_ok() {
@@ -343,10 +424,10 @@ pub(super) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
 }
 
 /// The first line of a value, not too long of it.
-fn shown(text: &str) -> String {
-    let line = text.lines().next().unwrap_or("");
+pub(crate) fn shown(text: &str) -> String {
+    let line = masked(text.lines().next().unwrap_or(""));
     let mut start: String = line.chars().take(SHOWN_CHARS).collect();
-    if start.len() < text.trim_end().len() {
+    if start.len() < line.len() || text.trim_end().contains('\n') {
         start.push('…');
     }
     start

@@ -42,7 +42,7 @@ pub struct ListenSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {cause}")]
+    #[error("cannot listen on {address}: {cause}{}", way_out(cause))]
     Address {
         /// The address.
         address: SocketAddr,
@@ -61,6 +61,17 @@ pub enum ListenError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsUnusable),
+}
+
+/// What to do where an address cannot be listened on.
+fn way_out(cause: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    match cause.kind() {
+        ErrorKind::AddrInUse => "; end the program that listens there, or name another port",
+        ErrorKind::AddrNotAvailable => "; name an address of this machine",
+        ErrorKind::PermissionDenied => "; name a port from 1024 on",
+        _ => "",
+    }
 }
 
 /// Connections, counted.

@@ -1,4 +1,4 @@
-//! The experiments with games, small. Needs the data folder: `FEDBO_DATA`, by default `../shared/data` beside the workspace.
+//! The experiments with games, small; most of them with the authors' published functions.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,12 +6,13 @@
 )]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_experiments::Ended;
 use fedbo_experiments::catalogue::{Finding, Progress, RunOptions, find};
 use fedbo_report::{RESULTS_FILE, Row, Summary, read_results};
+use fedbo_testkit::published_data;
 
 struct Quiet;
 
@@ -20,18 +21,11 @@ impl Progress for Quiet {
     fn job_ended(&self, _: &str) {}
 }
 
-fn data() -> PathBuf {
-    std::env::var_os("FEDBO_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    )
-}
-
 fn run(runs: u32, threads: usize, out: &Path, stop: bool) -> Finding {
     let options = RunOptions {
         runs: Some(runs),
         seed: 5,
-        data: Some(data()),
+        data: Some(published_data("r2b2-synthetic")),
         out: out.to_path_buf(),
         overwrite: false,
     };
@@ -53,6 +47,7 @@ fn rows(folder: &Path) -> Vec<Row> {
 /// One run: rows, initial rounds shared by all arms, regret and its mean as defined (footnote 5 of thesis chapter 8), pictures,
 /// and the same again on one thread.
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn a_game_is_played_and_written_as_defined() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let finding = run(1, 2, folders[0].path(), false);
@@ -109,6 +104,7 @@ fn a_game_is_played_and_written_as_defined() {
 }
 
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn an_interrupted_experiment_keeps_whole_matches_only() {
     let folder = tempfile::tempdir().unwrap();
     let finding = run(1, 1, folder.path(), true);

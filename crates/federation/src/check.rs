@@ -173,6 +173,7 @@ impl FederationFile {
         Ok(Federation {
             name: name.clone(),
             seed,
+            run: None,
             direction,
             algorithm,
             rounds,
@@ -182,6 +183,7 @@ impl FederationFile {
             ts_ucb_multiplier,
             network: Network::of(&self.network, check, algorithm)?,
             file: self.clone(),
+            source: file.clone(),
             agents,
             space,
         })

@@ -124,8 +124,10 @@ pub fn names(arms: &[Arm]) -> String {
 pub struct Federation {
     /// Its name.
     pub name: String,
-    /// Root of all randomness.
+    /// What the root of all randomness is made of; see [`Federation::root`].
     pub seed: u64,
+    /// Which repetition this is; none for a single run.
+    pub run: Option<u32>,
     /// Which values are better.
     pub direction: Direction,
     /// What it runs.
@@ -148,6 +150,7 @@ pub struct Federation {
     pub(crate) ts_ucb_multiplier: UcbMultiplier,
     /// What the file says.
     pub(crate) file: FederationFile,
+    pub(crate) source: TomlFile,
 }
 
 /// How agents work together.
@@ -207,15 +210,58 @@ impl Federation {
     /// # Errors
     /// The first thing in it that cannot be used.
     pub fn load(path: &Path) -> Result<Self, FileError> {
+        Self::load_with_seed(path, None)
+    }
+
+    /// The same with another seed in place of the file's, if one is given.
+    ///
+    /// # Errors
+    /// As [`Federation::load`].
+    pub fn load_with_seed(path: &Path, seed: Option<u64>) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
-        file.parse::<FederationFile>()?
-            .validate(&file, Objectives::Here)
+        let mut read = file.parse::<FederationFile>()?;
+        if let (Some(seed), Some(head)) = (seed, &mut read.federation) {
+            head.seed = Some(seed);
+        }
+        read.validate(&file, Objectives::Here)
+    }
+
+    /// The root of all randomness: that of the seed, or of a repetition its child, as in the declared experiments.
+    #[must_use]
+    pub fn root(&self) -> Seed {
+        let seed = Seed::new(self.seed);
+        self.run
+            .map_or(seed, |run| seed.child(Purpose::Run, u64::from(run)))
+    }
+
+    /// A repetition: with draws and noise of its own, the same in every arm, on the same graph of neighbours.
+    #[must_use]
+    pub fn repetition(&self, run: u32) -> Self {
+        let mut repetition = Self {
+            run: Some(run),
+            ..self.clone()
+        };
+        let root = repetition.root();
+        for agent in &mut repetition.agents {
+            if let AgentObjective::Problem(problem) = &mut agent.objective
+                && let Some(noisy) = problem.with_noise_from(root)
+            {
+                *problem = noisy;
+            }
+        }
+        repetition
     }
 
     /// What the file said.
     #[must_use]
     pub fn file(&self) -> &FederationFile {
         &self.file
+    }
+
+    /// The text that it was read from.
+    #[must_use]
+    pub fn source(&self) -> &TomlFile {
+        &self.source
     }
 
     /// The arm that the file itself asks for.
@@ -302,7 +348,7 @@ impl Federation {
         arm: Arm,
         id: u32,
     ) -> Result<Option<Peer>, StrategyError> {
-        let seed = Seed::new(self.seed);
+        let seed = self.root();
         let strategy = neighbours.strategy(arm, self.ts_ucb_multiplier, &self.space, seed)?;
         let initial = self.initial_points(u64::from(id));
         let plan = initial.map(|initial| neighbours.plan(arm, id, initial, self.rounds));
@@ -338,7 +384,7 @@ impl Federation {
     pub fn initial_points(&self, agent: u64) -> Option<Vec<Vec<f64>>> {
         const N_TRIES: usize = 100;
         let domain = Domain::Space(self.space.clone());
-        let mut stream = Seed::new(self.seed).stream(Purpose::InitialDesign, agent, 0);
+        let mut stream = self.root().stream(Purpose::InitialDesign, agent, 0);
         let mut draw = || match &self.collaboration {
             Collaboration::Fts(_) | Collaboration::Neighbours(_) => {
                 Some(domain.random(&mut stream))
@@ -380,20 +426,20 @@ impl Federation {
     /// # Errors
     /// If they cannot be drawn.
     pub fn feature_map(&self) -> Result<Arc<FeatureMap>, GpError> {
-        let mut stream = Seed::new(self.seed).stream(Purpose::SharedFeatures, 0, 0);
+        let mut stream = self.root().stream(Purpose::SharedFeatures, 0, 0);
         FeatureMap::draw(&self.features, &mut stream).map(Arc::new)
     }
 
     /// Root of the draws of an agent's strategy.
     #[must_use]
     pub fn agent_seed(&self, id: u32) -> Seed {
-        Seed::new(self.seed).child(Purpose::Agent, u64::from(id))
+        self.root().child(Purpose::Agent, u64::from(id))
     }
 
     /// The key of all noise that protects nobody: the same in every arm.
     #[must_use]
     pub fn noise_seed(&self) -> [u8; 32] {
-        let mut stream = Seed::new(self.seed).stream(Purpose::SimulatedNoise, 0, 0);
+        let mut stream = self.root().stream(Purpose::SimulatedNoise, 0, 0);
         let mut bytes = [0; 32];
         for chunk in bytes.chunks_exact_mut(4) {
             chunk.copy_from_slice(&stream.bits().to_le_bytes());

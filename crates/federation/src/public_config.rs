@@ -69,6 +69,14 @@ impl PublicConfig {
             let (scale, range) = match parameter.kind() {
                 Kind::Float { low, high, log } => (*log, format!("float {low:?} {high:?}")),
                 Kind::Int { low, high, log } => (*log, format!("int {low} {high}")),
+                Kind::Stepped(stepped) => {
+                    let (low, high, step) = (stepped.low(), stepped.high(), stepped.step());
+                    let range = match stepped.is_whole() {
+                        true => format!("int {low} {high} step {step}"),
+                        false => format!("float {low:?} {high:?} step {step:?}"),
+                    };
+                    (false, range)
+                }
                 Kind::Categorical { choices } => {
                     (false, serde_json::to_string(choices).unwrap_or_default())
                 }

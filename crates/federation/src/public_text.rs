@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use fedbo_config::{FileError, TomlFile};
+use fedbo_config::{Check, FileError, TomlFile};
 use fedbo_space::{Kind, Parameter, Space};
 use toml::{Table, Value};
 
@@ -27,6 +27,7 @@ impl Federation {
         let federation = file
             .parse::<FederationFile>()?
             .validate(&file, Objectives::Elsewhere)?;
+        Check::new(&file).foreign_names(&federation.space)?;
         let text = federation.public_text(&file, coordinator)?;
         let frozen = Self::read_back(&text)?;
         let charter = |federation: &Self| federation.privacy().map(|plan| plan.charter.clone());
@@ -50,6 +51,18 @@ impl Federation {
         {
             plan.charter.config = text.as_bytes().to_vec();
         }
+        Ok(federation)
+    }
+
+    /// The same for a text that somebody else wrote, who may be hostile: what is not data is refused (INV-24). Choices are looked at
+    /// where they are handed to a command, as the owner of the command may allow more.
+    ///
+    /// # Errors
+    /// The first thing in it that cannot be used.
+    pub fn received(text: &str) -> Result<Self, FileError> {
+        let federation = Self::thaw(text)?;
+        let file = TomlFile::from_text(Path::new(NAME), text);
+        Check::new(&file).foreign_names(&federation.space)?;
         Ok(federation)
     }
 
@@ -155,6 +168,15 @@ fn whole(count: u64) -> Value {
     Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
+/// A number of an `int` parameter.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "bounds and steps of integers are whole and within ±2^53"
+)]
+fn whole_number(number: f64) -> Value {
+    Value::Integer(number as i64)
+}
+
 /// `[space.NAME]`, in the space's order.
 fn space_table(space: &Space) -> Value {
     let parameters = space.parameters().iter();
@@ -176,8 +198,27 @@ fn described(parameter: &Parameter) -> Value {
             ("high", Value::Integer(*high)),
             ("log", Value::Boolean(*log)),
         ],
+        Kind::Stepped(stepped) => {
+            let (low, high, step) = (stepped.low(), stepped.high(), stepped.step());
+            let (name, numbers) = match stepped.is_whole() {
+                true => ("int", [low, high, step].map(whole_number)),
+                false => ("float", [low, high, step].map(Value::Float)),
+            };
+            let [low, high, step] = numbers;
+            vec![
+                ("type", Value::String(name.to_owned())),
+                ("low", low),
+                ("high", high),
+                ("step", step),
+            ]
+        }
         Kind::Categorical { choices } => {
-            let choices = choices.iter().cloned().map(Value::String);
+            let choices = choices.iter().map(|choice| match choice {
+                fedbo_space::Value::Int(number) => Value::Integer(*number),
+                fedbo_space::Value::Float(number) => Value::Float(*number),
+                fedbo_space::Value::Bool(flag) => Value::Boolean(*flag),
+                fedbo_space::Value::Choice(text) => Value::String(text.clone()),
+            });
             vec![
                 ("type", Value::String("categorical".to_owned())),
                 ("choices", Value::Array(choices.collect())),
@@ -252,6 +293,33 @@ mod tests {
                 .unwrap_err()
                 .to_string();
             assert!(error.contains("more than a name"), "{more}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_whose_name_may_act_is_frozen_by_nobody_and_received_by_nobody() {
+        let space =
+            |name: &str| format!("[space.{name:?}]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n");
+        let agents = "[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n";
+        let (_, text) = frozen(&format!(
+            "{HEAD}[privacy]\nepsilon = 2.0\n{}{agents}",
+            space("x")
+        ));
+        assert!(Federation::received(&text).is_ok());
+        for name in ["x;id", "--x", "a/../b", "$x"] {
+            let hostile = text.replace("[space.x]", &format!("[space.{name:?}]"));
+            assert_ne!(hostile, text);
+            let error = Federation::received(&hostile).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("f.toml");
+            let file = format!("{HEAD}[privacy]\nepsilon = 2.0\n{}{agents}", space(name));
+            std::fs::write(&path, file).unwrap();
+            let error = Federation::freeze(&path, "00ff").map(|_| ()).unwrap_err();
+            assert!(
+                error.to_string().contains("the name of a parameter has"),
+                "{error}"
+            );
         }
     }
 

@@ -46,7 +46,7 @@ fn results(bytes: &[u8]) {
         Metric::Mean,
         Metric::MeanRegret,
     ] {
-        let drawn = curves(&rows, metric);
+        let drawn = curves(&rows, metric, Clusters::Units);
         assert!(drawn.len() <= rows.len());
     }
 }

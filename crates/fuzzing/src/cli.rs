@@ -10,7 +10,7 @@ use fedbo_agent::{
 };
 use fedbo_federation::{Arm, Federation};
 use fedbo_privacy::accounting::AccountantKind;
-use fedbo_space::{ParameterSpec, Point, Space};
+use fedbo_space::{ParameterSpec, Point, Space, Value};
 use fedbo_storage::Address;
 use fedbo_study::StudyFile;
 use fedbo_wire::{
@@ -181,6 +181,17 @@ fn space() -> &'static Space {
             ("m", ParameterSpec::log_int(1, 1_000_000)),
             ("kind", ParameterSpec::categorical(["a", "b", "c"])),
             ("flag", ParameterSpec::categorical(["no", "yes"])),
+            ("drop", ParameterSpec::float(0.0, 0.5).with_step(0.05)),
+            ("units", ParameterSpec::int(8, 64).with_step(8.0)),
+            (
+                "size",
+                ParameterSpec::categorical([
+                    Value::from(16),
+                    0.5.into(),
+                    true.into(),
+                    "auto".into(),
+                ]),
+            ),
         ];
         let specs = specs.iter().map(|(name, spec)| (*name, spec));
         Space::from_specs(specs).expect("valid declarations")
@@ -283,6 +294,14 @@ log = true
 [space.kind]
 type = \"categorical\"
 choices = [\"a\", \"b\", \"c\"]
+[space.drop]
+type = \"float\"
+low = 0.0
+high = 0.5
+step = 0.05
+[space.size]
+type = \"categorical\"
+choices = [16, 0.5, true, \"auto\"]
 [strategy]
 name = \"gp-ucb\"
 ucb_multiplier = 1.5

@@ -38,7 +38,16 @@ pub(crate) fn thaw(text: &str) -> Option<Federation> {
 
 /// A refusal says something, and points into the text where it points at all.
 pub(crate) fn check_refusal(error: &FileError, text: &str) {
-    assert!(!error.to_string().is_empty());
+    let plain = error.to_string();
+    assert!(!plain.is_empty());
+    // The line with its carets stands below, and sends nothing to a terminal that it would obey.
+    let whole = format!("{error:#}");
+    assert!(whole.starts_with(&plain));
+    let excerpt = error.excerpt().unwrap_or_default();
+    assert!(
+        !excerpt.contains(|c: char| c.is_control() && c != '\n'),
+        "{excerpt:?}"
+    );
     let place = match error {
         FileError::Syntax { place, .. }
         | FileError::UnknownKey { place, .. }
@@ -78,6 +87,14 @@ log = true
 [space.k]
 type = \"categorical\"
 choices = [\"a\", \"b\", \"c\"]
+[space.s]
+type = \"int\"
+low = 8
+high = 64
+step = 8
+[space.v]
+type = \"categorical\"
+choices = [16, 0.5, true, \"auto\"]
 [[agents]]
 name = \"a\"
 [[agents]]

@@ -1,32 +1,18 @@
 //! The weight posterior against the authors' stored posterior means (landmine-fts).
 //!
-//! Needs the data folder: `FEDBO_DATA`, by default `../shared/data` beside the workspace. Without it this test fails.
+//! Run by `cargo xtask test --all`, where the published data are.
 
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests, where a panic is a failure"
 )]
 
-use std::path::{Path, PathBuf};
-
 use fedbo_gp::{FeatureMap, Form, WeightPosterior};
 use fedbo_optim::Points;
 use fedbo_problems::landmine_archive::{
     ArchivedPoint, read_agent_observations, read_features, read_posterior_means,
 };
-
-fn data_folder() -> PathBuf {
-    let folder = std::env::var_os("FEDBO_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    assert!(
-        folder.join("landmine-fts").is_dir(),
-        "{} has no folder landmine-fts: set FEDBO_DATA to the folder that has",
-        folder.display()
-    );
-    folder
-}
+use fedbo_testkit::published_data;
 
 /// The authors' noise variance σ².
 const NOISE: f64 = 1e-6;
@@ -55,8 +41,9 @@ fn mispaired(queries: &[&ArchivedPoint]) -> (Points, Vec<f64>) {
 /// whose condition number is near 1e7). With the right pairing, and for fields 6 to 9, whose observations come from a
 /// later run than their messages, it is not theirs at all.
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn stored_posterior_means_are_reproduced() {
-    let folder = data_folder();
+    let folder = published_data("landmine-fts");
     let observations = read_agent_observations(&folder).unwrap();
     for n_features in [50, 100] {
         let features = read_features(&folder, n_features).unwrap();

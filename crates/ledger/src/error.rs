@@ -32,7 +32,7 @@ pub struct BudgetSpent {
 #[non_exhaustive]
 pub enum LedgerError {
     /// There is no such file.
-    #[error("{}: there is no such ledger", path.display())]
+    #[error("{}: there is no such ledger; name the results folder of a private run, or a ledger's file", path.display())]
     Absent {
         /// The file.
         path: PathBuf,

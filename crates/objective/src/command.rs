@@ -1,10 +1,12 @@
 //! An objective that is a command: a template of arguments, run once a trial in a process group of its own.
 
+mod interpreters;
 mod lines;
 mod printed;
 mod program;
 mod resemblance;
 mod running;
+mod secrets;
 mod template;
 
 use std::ops::ControlFlow;
@@ -23,6 +25,8 @@ use self::running::{Running, TICK};
 use crate::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId};
 
 pub use self::program::{Printed, Program};
+pub use self::secrets::is_secret;
+pub use self::template::Placeholder;
 
 /// Time between the request to stop training and SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -76,6 +80,38 @@ pub enum CommandError {
         /// The parameters of the space, separated by commas.
         known: String,
     },
+    /// A text would be run as code: a choice such as `x; rm -r .` is one.
+    #[error(
+        "objective.command[{index}] = {argument:?}: {by} runs this, and the choices of {{{name}}} would be run with it; {instead}; or read \
+         it from the environment (FEDBO_PARAMS, in a game FEDBO_ACTIONS)"
+    )]
+    Code {
+        /// Which entry.
+        index: usize,
+        /// The entry.
+        argument: String,
+        /// The parameter whose choices are texts.
+        name: String,
+        /// The program that runs the entry.
+        by: String,
+        /// The way out.
+        instead: String,
+    },
+    /// A text would choose the program.
+    #[error(
+        "objective.command[{index}] = {argument:?}: {by} runs the program that stands here, so the choices of {{{name}}} would be \
+         programs or options; name the program, and hand {{{name}}} over as an argument behind it"
+    )]
+    ChoosesProgram {
+        /// Which entry.
+        index: usize,
+        /// The entry.
+        argument: String,
+        /// The parameter whose choices are texts.
+        name: String,
+        /// The program that runs the entry.
+        by: String,
+    },
     /// The program is in no directory on PATH.
     #[error(
         "objective.command[0] = {program:?} is not on PATH; install it, or give its path with a slash"
@@ -121,7 +157,9 @@ pub enum CommandError {
 ///
 /// - `{name}` in an argument becomes the parameter's value; `{{name}}` becomes the text `{name}`; other braces stay.
 /// - The environment has `FEDBO_PARAMS` (JSON object), `FEDBO_TRIAL` and `FEDBO_AGENT`; standard input is empty.
-///   A value goes into its argument as it is: a script for `sh -c` should rather read the environment.
+///   It has none of our secrets (INV-26).
+/// - A value goes into its argument as it is. So a choice is refused where a shell or an interpreter would run it (INV-24): the
+///   script of `sh -c` reads `"$1"`, or the environment.
 /// - At the timeout, or once the stop flag is set, its whole process group gets SIGTERM, and SIGKILL half a second
 ///   later. Whatever it leaves running in its group when it ends is killed.
 /// - Memory stays bounded whatever it prints: 64 KiB of each output are kept.
@@ -142,15 +180,14 @@ impl CommandObjective {
     /// Checks a command for a space whose parameters it may name; `stop` ends a running trial.
     ///
     /// # Errors
-    /// If the command is empty, names an unknown parameter, or cannot be found and executed.
+    /// If the command is empty, names an unknown parameter, would run a choice as code, or cannot be found and executed.
     pub fn new(
         spec: &CommandSpec,
         space: &Space,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, CommandError> {
-        let known: Vec<&str> = space.parameters().iter().map(|p| p.name()).collect();
         Ok(Self {
-            program: Program::new(spec, &known, Arc::clone(&stop))?,
+            program: Program::new(spec, &Placeholder::of(space), Arc::clone(&stop))?,
             stop_grace: STOP_GRACE,
             stop,
         })

@@ -9,7 +9,9 @@ mod failure;
 mod guard;
 mod monitor;
 
-pub use command::{CommandError, CommandObjective, CommandSpec, Printed, Program};
+pub use command::{
+    CommandError, CommandObjective, CommandSpec, Placeholder, Printed, Program, is_secret,
+};
 pub use failure::Failure;
 pub use guard::{evaluate_guarded, train_guarded};
 pub use monitor::{Monitor, Signal, Trained, Unusable};

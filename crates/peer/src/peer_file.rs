@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::parts::{ObjectiveTable, PlayError, checked_url};
-use fedbo_config::TomlFile;
+use fedbo_config::{Check, OwnChoices, TomlFile};
 use fedbo_coordinator::TlsFiles;
 use fedbo_coordinator::http::{ConnectionLimits, ListenSettings};
 use fedbo_objective::{CommandObjective, Failure, Objective};
@@ -32,6 +32,7 @@ struct PeerToml {
     peer: PeerTable,
     objective: Option<ObjectiveTable>,
     neighbours: Vec<NeighbourTable>,
+    choices: OwnChoices,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -83,6 +84,7 @@ pub struct PeerFile {
     authority: Option<PathBuf>,
     neighbours: Vec<NeighbourTable>,
     objective: Option<ObjectiveTable>,
+    choices: OwnChoices,
     overrides: Overrides,
     file: TomlFile,
 }
@@ -141,6 +143,7 @@ impl PeerFile {
             authority: ca.map(at_home),
             neighbours: read.neighbours,
             objective: read.objective,
+            choices: read.choices,
             home,
             name,
             listen,
@@ -203,6 +206,12 @@ impl PeerFile {
             let message = Failure::Spawn { program, message }.to_string();
             PeerError::Play(PlayError::Objective { message })
         };
+        let check = Check::new(&self.file);
+        check.foreign_names(&shared.federation.space)?; // INV-24
+        if self.objective.is_some() || !self.choices.is_empty() {
+            // The federation's file is everybody's; a command in it stands beside the choices that it is given.
+            check.foreign_choices(&self.choices, &shared.federation.space)?;
+        }
         if let Some(table) = &self.objective {
             let command = table.command(&self.file, &shared.federation.space)?;
             let objective =

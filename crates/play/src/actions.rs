@@ -190,10 +190,9 @@ fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
 
 /// How many values a parameter takes; `None` if they are not finitely many, or far too many.
 fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
-    match parameter.kind() {
-        Kind::Float { .. } => grid,
-        Kind::Int { low, high, .. } => usize::try_from(low.abs_diff(*high).saturating_add(1)).ok(),
-        Kind::Categorical { choices } => Some(choices.len()),
+    match parameter.kind().n_values() {
+        None => grid,
+        Some(n_values) => usize::try_from(n_values).ok(),
     }
 }
 
@@ -210,8 +209,7 @@ fn values_of(parameter: &Parameter, n: usize) -> Vec<Value> {
                 Value::Float(value.clamp(*low, *high))
             })
             .collect(),
-        Kind::Int { low, high, .. } => (*low..=*high).map(Value::Int).collect(),
-        Kind::Categorical { choices } => choices.iter().cloned().map(Value::Choice).collect(),
+        finite => finite.values().into_iter().flatten().collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The course of a game so far, and what it tells its players.
 
 use fedbo_games::Game;
+use fedbo_objective::Placeholder;
 use fedbo_space::{Parameter, Point, Space};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -179,10 +180,14 @@ fn without_nulls(mut value: Value) -> Value {
 }
 
 /// The names that may stand in braces in the command of the payoffs: PLAYER.PARAMETER.
-pub(crate) fn placeholders<'a>(spaces: impl Iterator<Item = (&'a str, &'a Space)>) -> Vec<String> {
-    let of_player = |(name, space): (&str, &Space)| -> Vec<String> {
+pub(crate) fn placeholders<'a>(
+    spaces: impl Iterator<Item = (&'a str, &'a Space)>,
+) -> Vec<Placeholder> {
+    let of_player = |(name, space): (&str, &Space)| -> Vec<Placeholder> {
         let parameters = space.parameters().iter();
-        parameters.map(|p| format!("{name}.{}", p.name())).collect()
+        parameters
+            .map(|p| Placeholder::named(format!("{name}.{}", p.name()), p))
+            .collect()
     };
     spaces.flat_map(of_player).collect()
 }

@@ -1,7 +1,8 @@
 //! What a game is: fixed when its first round is played, the same for all who go on with it.
 
+use fedbo_config::{Changes, Keys};
 use fedbo_gp::Family;
-use fedbo_space::{ParameterSpec, Space, SpaceError};
+use fedbo_space::{Parameter, ParameterSpec, Space, SpaceError};
 use serde::{Deserialize, Serialize};
 
 /// Everything that decides what reasoning players do. Stored with the record; equal definitions, equal payoffs and equal moves of
@@ -207,49 +208,49 @@ impl Definition {
         self.players.iter().position(|player| player.name == name)
     }
 
-    /// What the stored definition says otherwise than this one, if it does: the key, what is stored, what this one says.
-    pub fn difference(&self, stored: &Self) -> Option<(String, String, String)> {
-        // Keys of a part stand behind the one that says which parts there are: up to the first difference they are the same.
-        let pairs = stored.keys().into_iter().zip(self.keys());
-        let differing = pairs.map(|((key, stored), (_, given))| (key, stored, given));
-        let first = differing
-            .into_iter()
-            .find(|(_, stored, given)| stored != given);
-        first.or_else(|| {
-            let whole = || ("[game]".to_owned(), json(stored), json(self));
-            (self != stored).then(whole)
+    /// The keys in which this definition differs from the stored one.
+    pub fn difference(&self, stored: &Self) -> Option<Changes> {
+        const STORED: &str = "the stored game";
+        // Up to the first difference that shows in a key all keys are the same; what shows in none is compared as it is kept.
+        Changes::between(&stored.keys(), &self.keys(), STORED).or_else(|| {
+            let [stored, given] = [stored, self].map(|each| {
+                let mut plain = each.clone();
+                for player in &mut plain.players {
+                    for (name, spec) in &mut player.space {
+                        if let Ok(parameter) = Parameter::from_spec(name, spec) {
+                            *spec = parameter.to_spec();
+                        }
+                    }
+                }
+                serde_json::to_value(&plain).unwrap_or_default()
+            });
+            Changes::between_tables(&stored, &given, STORED)
         })
     }
 
     /// What it says, key by key as they stand in a file.
-    fn keys(&self) -> Vec<(String, String)> {
+    fn keys(&self) -> Keys {
         let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
-        let mut keys = vec![
-            ("game.name".to_owned(), json(&self.name)),
-            ("game.seed".to_owned(), self.seed.to_string()),
-            ("game.initial".to_owned(), self.n_initial.to_string()),
-            ("players".to_owned(), names.join(", ")),
-        ];
+        let mut keys = Keys::default();
+        keys.push(&["game", "name"], &self.name);
+        keys.push(&["game", "seed"], self.seed);
+        keys.push(&["game", "initial"], self.n_initial);
+        keys.push(&["players"], &names);
         for player in &self.players {
-            let at = format!("players.{}", player.name);
+            let at = ["players", player.name.as_str()];
             let parameters: Vec<&str> =
                 player.space.iter().map(|(name, _)| name.as_str()).collect();
-            keys.push((format!("{at}.space"), parameters.join(", ")));
+            keys.push(&[&at[..], &["space"]].concat(), parameters);
             for (name, spec) in &player.space {
-                keys.push((format!("{at}.space.{name}"), json_of_given(spec)));
+                let key = format!("players.{}.space.{name}", player.name);
+                keys.push_parameter(&key, &[&at[..], &["space", name]].concat(), spec);
             }
-            let grid = player
-                .grid
-                .map_or_else(|| "nothing".to_owned(), |grid| grid.to_string());
-            keys.push((format!("{at}.grid"), grid));
+            keys.push(&[&at[..], &["grid"]].concat(), player.grid);
+            let level = [&at[..], &["level"]].concat();
             match &player.plays {
-                Plays::Reasoning(mind) => mind.keys(&at, &names, &mut keys),
-                Plays::Program => {
-                    keys.push((format!("{at}.level"), "nothing, but command".to_owned()))
-                }
-                Plays::ByHand => {
-                    keys.push((format!("{at}.level"), "nothing, but by_hand".to_owned()))
-                }
+                Plays::Reasoning(mind) => mind.push_keys(&at, &names, &mut keys),
+                Plays::Program => keys.push(&level, "none, but command"),
+                Plays::ByHand => keys.push(&level, "none, but by_hand"),
             }
         }
         keys
@@ -257,15 +258,16 @@ impl Definition {
 }
 
 impl MindSpec {
-    /// What it says, key by key; `at` is where it stands.
-    fn keys(&self, at: &str, names: &[&str], keys: &mut Vec<(String, String)>) {
-        let mut push = |key: &str, value| keys.push((format!("{at}.{key}"), value));
-        push("level", self.level().to_string());
-        push("level0", self.level0.shown());
-        push("ucb_multiplier", self.ucb_multiplier.to_string());
-        push("surrogate.kernel", json(&self.model.kernel));
-        push("surrogate.standardize", self.model.standardize.to_string());
-        push("surrogate", self.model.shown());
+    /// Adds what it says, key by key; `at` is where it stands.
+    fn push_keys(&self, at: &[&str], names: &[&str], keys: &mut Keys) {
+        let at_key = |key: &[&'static str]| [at, key].concat();
+        keys.push(&at_key(&["level"]), self.level());
+        keys.push(&at_key(&["level0"]), self.level0.shown());
+        keys.push(&at_key(&["ucb_multiplier"]), self.ucb_multiplier);
+        keys.push(&at_key(&["surrogate", "kernel"]), &self.model.kernel);
+        let standardize = self.model.standardize;
+        keys.push(&at_key(&["surrogate", "standardize"]), standardize);
+        keys.push(&at_key(&["surrogate"]), self.model.shown());
         let Reasoning::Response { samples, believes } = &self.reasoning else {
             return;
         };
@@ -274,10 +276,10 @@ impl MindSpec {
             1 => "lite".to_owned(),
             n => n.to_string(),
         };
-        push("expectation", expectation);
+        keys.push(&at_key(&["expectation"]), expectation);
         for (other, mind) in believes {
             let name = names.get(*other).copied().unwrap_or_default();
-            mind.keys(&format!("{at}.believes.{name}"), names, keys);
+            mind.push_keys(&[at, &["believes", name]].concat(), names, keys);
         }
     }
 }
@@ -285,17 +287,6 @@ impl MindSpec {
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value)
         .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
-}
-
-/// The same without what is not given.
-fn json_of_given<T: Serialize>(value: &T) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::Object(mut map)) => {
-            map.retain(|_, value| !value.is_null());
-            json(&map)
-        }
-        _ => json(value),
-    }
 }
 
 #[cfg(test)]
@@ -357,15 +348,15 @@ mod tests {
             (|d| d.n_initial = 0, ["game.initial", "5", "0"]),
             (
                 |d| d.players[1].name = "market".into(),
-                ["players", "shop, rival", "shop, market"],
+                ["players", "\"shop\",\"rival\"", "\"shop\",\"market\""],
             ),
             (
                 |d| d.players.truncate(1),
-                ["players", "shop, rival", "shop"],
+                ["players", "[\"shop\",\"rival\"]", "[\"shop\"]"],
             ),
             (
                 |d| d.players[0].grid = Some(9),
-                ["players.shop.grid", "nothing", "9"],
+                ["players.shop.grid", "none", "9"],
             ),
             (
                 |d| d.players[0].space[0].0 = "y".into(),
@@ -373,7 +364,7 @@ mod tests {
             ),
             (
                 |d| d.players[0].space[0].1 = ParameterSpec::float(0.0, 2.0),
-                ["players.shop.space.x", "1.0", "2.0"],
+                ["players.shop.space.x.high", "1.0", "2.0"],
             ),
             (
                 |d| mind(d).reasoning = Reasoning::Level0,
@@ -401,12 +392,12 @@ mod tests {
         for (change, [key, before, after]) in changes {
             let mut given = definition();
             change(&mut given);
-            let found = given.difference(&stored).unwrap();
-            assert_eq!(found.0, key);
-            assert!(
-                found.1.contains(before) && found.2.contains(after),
-                "{found:?}"
-            );
+            let changes = given.difference(&stored).unwrap();
+            let found = changes.iter().next().unwrap();
+            assert_eq!(found.key, key);
+            let [said, says] = [&found.stored, &found.given]
+                .map(|value| value.clone().unwrap_or_else(|| "none".to_owned()));
+            assert!(said.contains(before) && says.contains(after), "{found:?}");
         }
     }
 }

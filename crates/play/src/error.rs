@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fedbo_config::Changes;
 use fedbo_games::GameError;
 use fedbo_objective::{CommandError, Failure};
 
@@ -82,17 +83,13 @@ pub enum PlayError {
     },
     /// The file of the record holds another game.
     #[error(
-        "{}: the game that it holds says {key} = {stored}, the file says {given}; name another storage, or put the file back", path.display()
+        "{}: it holds the game with other settings: {changes}; name another storage, or put the file back", path.display()
     )]
     Differs {
         /// The record.
         path: PathBuf,
-        /// What differs.
-        key: String,
-        /// In the record.
-        stored: String,
-        /// In the file.
-        given: String,
+        /// In which keys.
+        changes: Box<Changes>,
     },
     /// Nothing was played yet.
     #[error("{}: no game is kept there yet; begin it with fedbo play", path.display())]

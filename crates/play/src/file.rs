@@ -11,7 +11,10 @@ use serde::Deserialize;
 
 use crate::course::placeholders;
 use crate::spec::{Known, MindTable, Minds};
-use crate::{ACTIONS_MAX, Actions, Definition, Mover, OnFailure, OnLostPayoffs, PlayerSpec, Plays};
+use crate::{
+    ACTIONS_MAX, Actions, Definition, GameRecord, Mover, OnFailure, OnLostPayoffs, PlayError,
+    PlayerSpec, Plays,
+};
 
 /// Most rounds of a game: every decision solves with all payoffs before it.
 pub const ROUNDS_MAX: usize = 20_000;
@@ -96,9 +99,25 @@ pub struct GameFile {
     pub failures_max: usize,
     /// Where the record is kept; `None` for memory. Relative to the file's folder.
     pub storage: Option<PathBuf>,
+    /// The text that it was read from.
+    source: TomlFile,
 }
 
 impl GameFile {
+    /// The record of this game in a file, begun if there is none. What it holds must be this game.
+    ///
+    /// # Errors
+    /// If the file cannot be used, or holds another game: then the changed keys are named with their lines.
+    pub fn open_record(&self, path: &Path) -> Result<GameRecord, PlayError> {
+        GameRecord::open(path, self.definition.clone()).map_err(|error| match error {
+            PlayError::Differs { path, changes } => PlayError::Differs {
+                path,
+                changes: Box::new(changes.located(&self.source)),
+            },
+            other => other,
+        })
+    }
+
     /// Reads and checks a file.
     ///
     /// # Errors
@@ -113,11 +132,6 @@ impl GameFile {
     /// As for [`GameFile::load`], but for what commands say.
     pub fn load_without_commands(path: &Path) -> Result<Self, FileError> {
         Self::of(&TomlFile::read(path)?, false)
-    }
-
-    /// Whether a file is one of games: it has a table `[game]`.
-    pub fn is_one(path: &Path) -> bool {
-        TomlFile::read(path).is_ok_and(|file| !file.keys_in_order(&["game"]).is_empty())
     }
 
     fn of(file: &TomlFile, with_commands: bool) -> Result<Self, FileError> {
@@ -195,6 +209,7 @@ impl GameToml {
             on_lost_payoffs: on_failure.unwrap_or_default(),
             failures_max,
             storage: storage(check, game)?,
+            source: check.file.clone(),
         })
     }
 
@@ -325,7 +340,6 @@ impl GameToml {
             directory: table.directory.as_deref(),
             timeout_s: table.timeout_s,
         };
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
         check.program(&["payoffs"], "", keys, &known)
     }
 }

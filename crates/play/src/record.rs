@@ -82,12 +82,10 @@ impl GameRecord {
             let stored = read_definition(tx)?;
             stored.ok_or_else(|| Failure::Contradiction("it holds no game".to_owned()))
         })?;
-        if let Some((key, stored, given)) = record.definition.difference(&stored) {
+        if let Some(changes) = record.definition.difference(&stored) {
             return Err(PlayError::Differs {
                 path: record.path,
-                key,
-                stored,
-                given,
+                changes: Box::new(changes),
             });
         }
         record.definition = stored;

@@ -159,7 +159,6 @@ impl Referee {
         let spaces =
             players.map(|(i, player)| (player.name.as_str(), self.course.actions(i).space()));
         let known = placeholders(spaces);
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
         Ok(Program::new(spec, &known, Arc::clone(stop))?)
     }
 

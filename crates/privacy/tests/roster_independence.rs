@@ -107,6 +107,42 @@ fn the_total_is_the_sum_of_the_regions() {
     }
 }
 
+/// Rounds with everybody, with some and with nobody, in a process whose output another test reads.
+#[test]
+#[ignore = "started by another test"]
+fn rounds_of_all_sizes() {
+    for n in [0, 5, 11] {
+        let mut collecting = with_rate(0.5)
+            .begin(3, ReleaseShape::Regions, &mut source(9))
+            .unwrap();
+        for (slot, vector) in uploads(7).iter().take(n) {
+            collecting.receive(*slot, vector).unwrap();
+        }
+        assert_eq!(collecting.close().release.round(), 3);
+    }
+}
+
+/// A round prints nothing at all, so nothing of how many came (INV-4).
+#[test]
+fn a_round_prints_nothing() {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "rounds_of_all_sizes", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    assert_eq!(text(&output.stderr), "");
+    let shown = text(&output.stdout);
+    let lines: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
+    // Those of the test's harness.
+    let [begun, passed, ended] = lines[..] else {
+        panic!("{shown}")
+    };
+    assert_eq!(begun, "running 1 test");
+    assert_eq!(passed, "test rounds_of_all_sizes ... ok");
+    assert!(ended.starts_with("test result: ok. 1 passed;"), "{ended}");
+}
+
 /// What is printed of a round in progress, and of a release, says nothing of who came or what they sent (INV-4).
 #[test]
 fn debug_prints_no_coordinates_coins_or_counts() {

@@ -1,6 +1,7 @@
 //! Test functions with known minima, on their usual boxes and in their own sign, with optional observation noise.
 
 use std::f64::consts::{E, PI, TAU};
+use std::sync::Arc;
 
 use fedbo_objective::{Direction, Objective, Outcome, TrialId};
 use fedbo_space::{Point, Space};
@@ -242,6 +243,13 @@ impl Problem for TestFunction {
 
     fn direction(&self) -> Direction {
         Direction::Minimize
+    }
+
+    fn with_noise_from(&self, seed: Seed) -> Option<Arc<dyn Problem>> {
+        Some(Arc::new(Self {
+            seed,
+            ..self.clone()
+        }))
     }
 
     fn optimum(&self) -> Option<f64> {

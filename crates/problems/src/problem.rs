@@ -25,6 +25,11 @@ pub trait Problem: Objective {
     fn optimum(&self) -> Option<f64>;
     /// The value without observation noise; `None` if unknown or if the point is not in the space.
     fn noiseless(&self, point: &Point) -> Option<f64>;
+    /// The same problem with observation noise from another seed; `None` if it has no noise.
+    fn with_noise_from(&self, seed: Seed) -> Option<Arc<dyn Problem>> {
+        let _ = seed;
+        None
+    }
 }
 
 /// A problem as it stands in a file: plain data, not yet checked. An option that a problem does not have is an error.
@@ -189,6 +194,7 @@ fn float_space(parameters: impl IntoIterator<Item = (String, [f64; 2])>, log: bo
                 low: Some(low),
                 high: Some(high),
                 log: Some(log),
+                step: None,
                 choices: None,
             };
             Parameter::from_spec(&name, &spec)

@@ -1,21 +1,14 @@
 //! The recorded CNN evaluations against what their README says of them.
 //!
-//! Needs the data folder: `FEDBO_DATA`, by default `../shared/data` beside the workspace. Without it these tests fail.
-
-use std::path::{Path, PathBuf};
+//! Run by `cargo xtask test --all`, where the published data are.
 
 use fedbo_problems::{CNN_DATA_SETS, CnnRecord, N_CNN_RUNS, read_cnn_records};
-
-fn data_folder() -> PathBuf {
-    std::env::var_os("FEDBO_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    )
-}
+use fedbo_testkit::published_data;
 
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn the_records_have_the_shapes_and_the_two_designs_of_their_readme() {
-    let data_sets = read_cnn_records(&data_folder()).unwrap();
+    let data_sets = read_cnn_records(&published_data("meta-bo")).unwrap();
     assert_eq!(data_sets.len(), CNN_DATA_SETS.len());
     let inputs = |records: &[CnnRecord]| records.iter().map(|r| r.x).collect::<Vec<_>>();
     for data_set in &data_sets {

@@ -1,30 +1,17 @@
 //! The landmine objective against scikit-learn's, and the archive against what its README says of it.
 //!
-//! Needs the data folder: `FEDBO_DATA`, by default `../shared/data` beside the workspace. Without it these tests fail.
-
-use std::path::{Path, PathBuf};
+//! Run by `cargo xtask test --all`, where the published data are.
 
 use fedbo_problems::{
     DataError, LandmineGrid, LandmineSvm, N_FIELDS, Problem, landmine_archive, read_fields,
 };
-
-fn data_folder() -> PathBuf {
-    let folder = std::env::var_os("FEDBO_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    assert!(
-        folder.join("landmine/landmine.csv").is_file(),
-        "{} has no landmine/landmine.csv: set FEDBO_DATA to the folder that has",
-        folder.display()
-    );
-    folder
-}
+use fedbo_testkit::published_data;
 
 /// All 29×8×11 points of the reference, made with scikit-learn 1.9.1, agree within 0.002.
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn the_objective_is_scikit_learns() {
-    let folder = data_folder();
+    let folder = published_data("landmine");
     let fields = read_fields(&folder).unwrap();
     let machines: Vec<LandmineSvm> = (0..N_FIELDS)
         .map(|field| LandmineSvm::new(&fields, field).unwrap())
@@ -52,11 +39,12 @@ fn the_objective_is_scikit_learns() {
 }
 
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn the_objective_through_its_space_is_the_same() {
     use fedbo_objective::{Objective, Outcome, TrialId};
     use fedbo_problems::{ProblemSpec, problem};
 
-    let folder = data_folder();
+    let folder = published_data("landmine");
     let fields = read_fields(&folder).unwrap();
     let machine = LandmineSvm::new(&fields, 7).unwrap();
     let spec = ProblemSpec {
@@ -83,8 +71,9 @@ fn the_objective_through_its_space_is_the_same() {
 
 /// The tables have 29×88 points, and their best values have the mean that the README states.
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn the_grids_are_what_their_readme_says() {
-    let grids = fedbo_problems::read_landmine_grids(&data_folder()).unwrap();
+    let grids = fedbo_problems::read_landmine_grids(&published_data("landmine")).unwrap();
     assert_eq!(grids.len(), N_FIELDS);
     assert!(grids.iter().all(|grid| grid.points().len() == 88));
     let best = |grids: &[LandmineGrid]| {
@@ -96,8 +85,9 @@ fn the_grids_are_what_their_readme_says() {
 }
 
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn the_data_are_what_their_readme_says() {
-    let fields = read_fields(&data_folder()).unwrap();
+    let fields = read_fields(&published_data("landmine")).unwrap();
     let n_rows = |f: &fedbo_problems::LandmineField| f.train.len() + f.validation.len();
     assert_eq!(fields.iter().map(n_rows).sum::<usize>(), 14_820);
     for field in &fields {
@@ -108,8 +98,9 @@ fn the_data_are_what_their_readme_says() {
 }
 
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn the_archive_has_the_shapes_of_its_readme() {
-    let folder = data_folder();
+    let folder = published_data("landmine-fts");
     for n_features in [50, 100, 150, 200] {
         let features = landmine_archive::read_features(&folder, n_features).unwrap();
         assert_eq!(features.frequencies.len(), n_features);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::metric::Metric;
 use super::row::Row;
-use super::summary::Estimate;
+use super::summary::{Clusters, Estimate};
 use super::trace::{arm_names, traces};
 
 /// The mean course of one arm.
@@ -25,9 +25,9 @@ pub struct CurvePoint {
     pub estimate: Estimate,
 }
 
-/// One curve an arm, in the order of the file. Arms without a value are left out.
+/// One curve an arm, in the order of the file, over what counts as one value. Arms without a value are left out.
 #[must_use]
-pub fn curves(rows: &[Row], metric: Metric) -> Vec<Curve> {
+pub fn curves(rows: &[Row], metric: Metric, clusters: Clusters) -> Vec<Curve> {
     let curve = |arm: &str| {
         let traces = traces(rows, arm, metric);
         let iterations: BTreeSet<i64> = rows
@@ -36,13 +36,12 @@ pub fn curves(rows: &[Row], metric: Metric) -> Vec<Curve> {
             .map(|row| row.iteration)
             .collect();
         let point = |iteration| {
-            let values: Vec<f64> = traces
-                .values()
-                .filter_map(|trace| trace.at(iteration))
-                .collect();
+            let values = traces
+                .iter()
+                .filter_map(|(unit, trace)| Some((unit, trace.at(iteration)?)));
             Some(CurvePoint {
                 iteration,
-                estimate: Estimate::of(&values)?,
+                estimate: Estimate::of(&clusters.means(values))?,
             })
         };
         Curve {
@@ -72,9 +71,12 @@ mod tests {
             row("ts", "b", 0, 0, Some(5.0)),
             row("empty", "a", 0, 0, None),
         ];
-        let curves = curves(&rows, Metric::Best);
-        assert_eq!(curves.len(), 1);
-        let [first, second] = curves[0].points[..] else {
+        let points = |clusters| {
+            let curves = curves(&rows, Metric::Best, clusters);
+            assert_eq!(curves.len(), 1);
+            curves[0].points.clone()
+        };
+        let [first, second] = points(Clusters::Units)[..] else {
             panic!("two iterations")
         };
         // 1, 3, 5: mean 3, variance 4, standard error 2/√3; then 2, 3: mean 2.5, variance 1/2, standard error 1/2.
@@ -83,5 +85,12 @@ mod tests {
         assert!((error - 2.0 / 3.0_f64.sqrt()).abs() < 1e-12);
         assert!((second.estimate.mean - 2.5).abs() < 1e-12 && second.estimate.n == 2);
         assert!((second.estimate.standard_error.expect("two units") - 0.5).abs() < 1e-12);
+        // By run: (1 + 5)/2 = 3 and 3; then 2 and 3.
+        let [first, second] = points(Clusters::Runs)[..] else {
+            panic!("two iterations")
+        };
+        assert!((first.estimate.mean - 3.0).abs() < 1e-12 && first.estimate.n == 2);
+        assert!(first.estimate.standard_error.expect("two runs") < 1e-12);
+        assert!((second.estimate.mean - 2.5).abs() < 1e-12 && second.estimate.n == 2);
     }
 }

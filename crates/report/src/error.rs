@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The folder does not exist and cannot be created, or is not a folder.
-    #[error("cannot create the folder {}: {cause}", path.display())]
+    #[error("cannot create the folder {}: {cause}{}", path.display(), way_out(cause))]
     CreateFolder {
         /// The folder.
         path: PathBuf,
@@ -14,7 +14,7 @@ pub enum ReportError {
         cause: std::io::Error,
     },
     /// A file cannot be created or written: no permission, disk full.
-    #[error("cannot write {}: {cause}", path.display())]
+    #[error("cannot write {}: {cause}{}", path.display(), way_out(cause))]
     Write {
         /// The file.
         path: PathBuf,
@@ -113,4 +113,24 @@ pub enum ReportError {
         /// What the renderer answered.
         message: String,
     },
+}
+
+/// What to do where something cannot be written.
+fn way_out(cause: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    match cause.kind() {
+        ErrorKind::NotFound => {
+            "; create the folder that it is to be in first, or name another place"
+        }
+        ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::AlreadyExists => {
+            "; name another place"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            "; make its folder writable, or name another place"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "; make room, or name another place"
+        }
+        _ => "",
+    }
 }

@@ -222,8 +222,8 @@ impl ParameterCourse {
     fn fits(&self, value: PlottedValue) -> bool {
         match (value, &self.range) {
             (PlottedValue::Choice(index), Kind::Categorical { choices }) => index < choices.len(),
-            (PlottedValue::Number(_), Kind::Float { .. } | Kind::Int { .. }) => true,
-            _ => false,
+            (PlottedValue::Choice(_), _) | (_, Kind::Categorical { .. }) => false,
+            (PlottedValue::Number(_), _) => true,
         }
     }
 }

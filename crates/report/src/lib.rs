@@ -13,6 +13,7 @@ mod graph;
 mod metric;
 mod plot;
 mod row;
+mod student;
 pub mod study;
 mod summary;
 mod table;
@@ -34,6 +35,7 @@ pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};
 pub use metric::Metric;
 pub use plot::{Figure, FigureSpec, Panel, PanelBy, Reference, Scale};
 pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
+pub use student::{Interval, LEVEL};
 pub use summary::{
     ArmSummary, AtIteration, Clusters, Difference, Estimate, PrivacySpent, SUMMARY_FILE,
     SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,

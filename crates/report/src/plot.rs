@@ -24,6 +24,7 @@ use super::curves::{Curve, curves};
 use super::error::ReportError;
 use super::metric::Metric;
 use super::row::Row;
+use super::summary::Clusters;
 
 /// The vertical axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +73,9 @@ pub struct FigureSpec {
     pub scale: Scale,
     /// What gets a panel of its own.
     pub panel_by: PanelBy,
+    /// Whether agents learn from each other, so that a run is one value: what is drawn over several agents is averaged over the
+    /// agents of each run first, bands are over runs, and above the panels of agents stands one with their mean.
+    pub mean_over_agents: bool,
     /// Whether all panels have the same vertical axis.
     pub shared_y: bool,
     /// Lines drawn in every panel.
@@ -86,6 +90,7 @@ impl Default for FigureSpec {
             y_label: "best value so far".to_owned(),
             scale: Scale::Linear,
             panel_by: PanelBy::None,
+            mean_over_agents: false,
             shared_y: false,
             references: Vec::new(),
         }
@@ -116,8 +121,10 @@ pub struct Figure {
     pub y_label: String,
     /// The vertical axis.
     pub scale: Scale,
-    /// Whether all panels have the same vertical axis.
+    /// Whether all panels but the leading one have the same vertical axis.
     pub shared_y: bool,
+    /// A wide panel above all others, with a vertical axis of its own.
+    pub lead: Option<Panel>,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
 }
@@ -140,18 +147,31 @@ impl Figure {
             }
             groups.entry(title).or_default().push(row.clone());
         }
-        let panel = |title: String| Panel {
-            curves: curves(&groups[&title], metric),
+        let clusters = match spec.mean_over_agents {
+            true => Clusters::Runs,
+            false => Clusters::Units,
+        };
+        let panel = |title: String, rows: &[Row]| Panel {
+            curves: curves(rows, metric, clusters),
             title,
             references: spec.references.clone(),
         };
+        let leads = spec.mean_over_agents && spec.panel_by == PanelBy::Agent && titles.len() > 1;
+        let lead = leads.then(|| panel(format!("mean over {} agents", titles.len()), rows));
         Self {
             title: spec.title.clone(),
             x_label: spec.x_label.clone(),
             y_label: spec.y_label.clone(),
             scale: spec.scale,
             shared_y: spec.shared_y,
-            panels: titles.into_iter().map(panel).collect(),
+            lead,
+            panels: titles
+                .into_iter()
+                .map(|title| {
+                    let rows = &groups[&title];
+                    panel(title, rows)
+                })
+                .collect(),
         }
     }
 
@@ -180,6 +200,11 @@ impl Figure {
         render::write_png(&self.laid_out(path)?, path)
     }
 
+    /// All panels, the leading one first.
+    fn all_panels(&self) -> impl Iterator<Item = &Panel> {
+        self.lead.iter().chain(&self.panels)
+    }
+
     fn laid_out(&self, path: &Path) -> Result<LaidOut<'_>, ReportError> {
         canvas::register_fonts()
             .and_then(|()| Layout::of(self))
@@ -203,7 +228,7 @@ impl Picture for LaidOut<'_> {
     }
 
     fn n_panels(&self) -> usize {
-        self.figure.panels.len()
+        self.figure.all_panels().count()
     }
 
     fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
@@ -271,6 +296,42 @@ mod tests {
         assert_eq!(titles, ["a", "b"]);
         assert_eq!(figure.panels[0].curves[0].points[0].estimate.n, 2);
         assert_eq!(figure.panels[1].curves[0].points[0].estimate.n, 1);
+    }
+
+    /// By hand: at 20 the agents a and b of run 0 are at the same value, and run 1 has agent a alone.
+    #[test]
+    fn the_mean_over_agents_leads_with_one_value_a_run() {
+        let spec = FigureSpec {
+            panel_by: PanelBy::Agent,
+            mean_over_agents: true,
+            ..FigureSpec::default()
+        };
+        let figure = Figure::from_rows(&rows(), Metric::Best, &spec);
+        let lead = figure.lead.as_ref().expect("a leading panel");
+        assert_eq!(lead.title, "mean over 2 agents");
+        let last = lead.curves[0].points.last().expect("points").estimate;
+        assert_eq!(last.n, 2, "runs, not agents");
+        let mean = 1.0 - (1.0 / 24.0 + 1.0 / 25.0) / 2.0;
+        assert!((last.mean - mean).abs() < 1e-12, "{last:?}");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        figure.write(folder.path()).expect("a writable folder");
+        let svg = std::fs::read_to_string(folder.path().join("curves.svg")).expect("the SVG");
+        assert!(
+            svg.contains("mean over 2 agents") && svg.contains("over 1 to 2 runs"),
+            "{svg}"
+        );
+        // One agent is its own mean, and a picture without panels of agents is the mean itself.
+        let alone: Vec<Row> = rows().into_iter().filter(|row| row.agent == "a").collect();
+        assert_eq!(Figure::from_rows(&alone, Metric::Best, &spec).lead, None);
+        let spec = FigureSpec {
+            panel_by: PanelBy::None,
+            ..spec
+        };
+        let figure = Figure::from_rows(&rows(), Metric::Best, &spec);
+        assert_eq!(
+            (figure.lead, figure.panels[0].curves[0].points[0].estimate.n),
+            (None, 2)
+        );
     }
 
     /// Nothing to draw, one point, one unit, all values equal, regret 0 on a logarithmic axis, huge and tiny values.

@@ -1,8 +1,10 @@
-//! `results.csv`: one row a trial, tidy, written as the run goes.
+//! `results.csv`: one row a trial, tidy, written as the run goes. A row is one line, and no cell a formula (`fedbo_space::cell`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
+
+use fedbo_space::cell::{escaped, restored};
 
 use super::error::ReportError;
 use super::summary::SUMMARY_FILE;
@@ -144,7 +146,7 @@ impl ResultsWriter {
             .chain(TRAILING);
         writer
             .pending
-            .write_record(header)
+            .write_record(header.map(|name| escaped(name).into_owned()))
             .map_err(|error| writer.write_error(error.into()))?;
         writer.commit()?;
         Ok(writer)
@@ -201,7 +203,7 @@ impl ResultsWriter {
         }
         fields.push(row.status.clone());
         self.pending
-            .write_record(&fields)
+            .write_record(fields.iter().map(|field| escaped(field).into_owned()))
             .map_err(|error| self.write_error(error.into()))
     }
 
@@ -273,10 +275,8 @@ pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
         cause,
     })?;
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
-    let header = reader
-        .headers()
-        .map_err(|error| csv_error(path, error))?
-        .clone();
+    let header = reader.headers().map_err(|error| csv_error(path, error))?;
+    let header: csv::StringRecord = header.iter().map(restored).collect();
     let parameters = parameter_names(path, &header)?;
     let mut rows = Vec::new();
     for record in reader.into_records() {
@@ -295,7 +295,7 @@ pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
                 path,
                 line,
                 header: &header,
-                record: &record,
+                record: &record.iter().map(restored).collect(),
             }
             .row(&parameters)?,
         );
@@ -450,9 +450,13 @@ mod tests {
     #[test]
     fn what_is_written_reads_back_the_same() {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut hostile = row(0, None);
+        hostile.agent = "=HYPERLINK(\"http://x\")".to_owned();
+        hostile.status = Row::failed_status("Traceback:\n  C:\\new\r\n-1+cmd|' /C calc'!A0");
         let written = vec![
             row(-1, Some(1.0 / 3.0)),
             row(0, None),
+            hostile,
             row(1, Some(-1.5e-300)),
             row(2, Some(4e22)),
         ];
@@ -466,6 +470,13 @@ mod tests {
             read_results(writer.path()).expect("a readable file"),
             written
         );
+        let text = std::fs::read_to_string(writer.path()).expect("a readable file");
+        assert_eq!(text.lines().count(), 1 + written.len());
+        assert!(
+            text.contains("failed: Traceback:\\n  C:\\\\new\\r\\n-1+cmd"),
+            "{text}"
+        );
+        assert!(text.contains(",\"'=HYPERLINK"), "{text}");
     }
 
     #[test]

@@ -11,16 +11,20 @@ use super::folder::write_whole;
 use super::metric::Metric;
 use super::plot::FigureSpec;
 use super::row::Row;
+use super::student::{Interval, LEVEL, holm};
 use super::trace::{Trace, Unit, arm_names, traces};
 use super::tradeoff::TradeoffSpec;
 
 /// Name of the summary in its folder.
 pub const SUMMARY_FILE: &str = "summary.json";
-/// Version of the summary's layout; raised when a field changes its meaning or goes.
-pub const SUMMARY_SCHEMA_VERSION: u32 = 1;
+/// Version of the summary's layout; raised when a field changes its meaning or goes. In version 1, which is still read, a verdict
+/// compares a difference with two standard errors.
+pub const SUMMARY_SCHEMA_VERSION: u32 = 2;
+/// The oldest version that is read.
+const OLDEST_SCHEMA_VERSION: u32 = 1;
 
 /// Fewest values by which a difference may count: two that happen to agree have no spread.
-const VALUES_MIN: usize = 3;
+pub(super) const VALUES_MIN: usize = 3;
 
 /// Mean and standard error of n values.
 ///
@@ -78,7 +82,10 @@ impl Clusters {
     }
 
     /// The mean of each cluster's values.
-    fn means<'a>(self, values: impl IntoIterator<Item = (&'a Unit<'a>, f64)>) -> Vec<f64> {
+    pub(super) fn means<'a>(
+        self,
+        values: impl IntoIterator<Item = (&'a Unit<'a>, f64)>,
+    ) -> Vec<f64> {
         let mut clusters: BTreeMap<Unit<'a>, (f64, f64)> = BTreeMap::new();
         for (unit, value) in values {
             let (sum, n) = clusters.entry(self.of(unit)).or_default();
@@ -167,6 +174,10 @@ pub struct Summary {
     pub arms: Vec<ArmSummary>,
     /// Paired differences: for each pair the checkpoints, then the end.
     pub differences: Vec<Difference>,
+    /// Number of comparisons over which Holm's correction is made: all paired differences of the experiment that have a p-value,
+    /// those of all configurations together.
+    #[serde(default)]
+    pub comparisons: usize,
     /// One summary a configuration, where the experiment has several; `arms` and `differences` are then empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<Summary>,
@@ -231,6 +242,15 @@ pub struct Difference {
     pub iteration: Option<i64>,
     /// Over the units present on both sides; none when there are none.
     pub estimate: Option<Estimate>,
+    /// Student's 95 % confidence interval of the difference, by itself: n − 1 degrees of freedom. None for fewer than two values.
+    #[serde(default)]
+    pub interval: Option<Interval>,
+    /// Two-sided p-value of Student's paired t-test, by itself; none for fewer than two values.
+    #[serde(default)]
+    pub p_value: Option<f64>,
+    /// The p-value after Holm's correction over [`Summary::comparisons`].
+    #[serde(default)]
+    pub p_adjusted: Option<f64>,
     /// Units of either arm that were dropped because the other side has no value for them.
     pub dropped: usize,
     /// What the numbers say.
@@ -239,36 +259,33 @@ pub struct Difference {
     pub gain: bool,
 }
 
-/// A difference counts when it exceeds two standard errors of at least three values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A difference counts when its p-value, after Holm's correction over all comparisons of the experiment, is below 5 %, and there are
+/// at least three values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// More than two standard errors better than the control.
+    /// Better than the control.
     Gain,
-    /// More than two standard errors worse than the control.
+    /// Worse than the control.
     Loss,
-    /// Neither, or too few units for a standard error.
+    /// Neither is shown, or there are too few values.
+    #[default]
     Unclear,
 }
 
-impl Verdict {
-    fn of(estimate: Option<Estimate>, metric: Metric, direction: Direction) -> Self {
-        let Some(Estimate {
-            mean,
-            standard_error: Some(standard_error),
-            n: VALUES_MIN..,
-        }) = estimate
-        else {
-            return Self::Unclear;
+impl Difference {
+    /// Its verdict, once its p-value is adjusted.
+    fn judge(&mut self, metric: Metric, direction: Direction) {
+        let (Some(Estimate { mean, n, .. }), Some(p)) = (self.estimate, self.p_adjusted) else {
+            return;
         };
         let improvement = metric.improvement(direction, mean);
-        if improvement > 2.0 * standard_error {
-            Self::Gain
-        } else if -improvement > 2.0 * standard_error {
-            Self::Loss
-        } else {
-            Self::Unclear
-        }
+        self.verdict = match n >= VALUES_MIN && p < LEVEL {
+            true if improvement > 0.0 => Verdict::Gain,
+            true if improvement < 0.0 => Verdict::Loss,
+            _ => Verdict::Unclear,
+        };
+        self.gain = self.verdict == Verdict::Gain;
     }
 }
 
@@ -303,10 +320,10 @@ impl Summary {
         };
         let summary: Self =
             serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
-        if summary.schema_version != SUMMARY_SCHEMA_VERSION {
-            let found = summary.schema_version;
+        let found = summary.schema_version;
+        if !(OLDEST_SCHEMA_VERSION..=SUMMARY_SCHEMA_VERSION).contains(&found) {
             return Err(malformed(format!(
-                "schema_version {found}, this program reads {SUMMARY_SCHEMA_VERSION}"
+                "schema_version {found}, this program reads {OLDEST_SCHEMA_VERSION} to {SUMMARY_SCHEMA_VERSION}"
             )));
         }
         Ok(summary)
@@ -316,6 +333,44 @@ impl Summary {
 /// Summarises the rows of one experiment.
 #[must_use]
 pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
+    let mut summary = compare(rows, request);
+    judge(std::slice::from_mut(&mut summary));
+    summary
+}
+
+/// Holm's correction over all comparisons of these parts of an experiment, and the verdicts that follow from it.
+fn judge(parts: &mut [Summary]) {
+    let tested = |parts: &[Summary]| -> Vec<f64> {
+        let all = parts.iter().flat_map(|part| &part.differences);
+        all.filter_map(|difference| difference.p_value).collect()
+    };
+    let adjusted = holm(&tested(parts));
+    let comparisons = adjusted.len();
+    let mut adjusted = adjusted.into_iter();
+    for part in parts {
+        part.comparisons = comparisons;
+        for difference in &mut part.differences {
+            if difference.p_value.is_some() {
+                difference.p_adjusted = adjusted.next();
+            }
+            difference.judge(part.metric, part.direction);
+        }
+        for arm in &mut part.arms {
+            let mut at_the_end = part
+                .differences
+                .iter()
+                .filter(|each| each.arm == arm.arm && each.iteration.is_none())
+                .peekable();
+            arm.gain_over_every_control = at_the_end
+                .peek()
+                .is_some()
+                .then(|| at_the_end.all(|difference| difference.gain));
+        }
+    }
+}
+
+/// A summary whose comparisons are not judged yet.
+fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
     let names = arm_names(rows);
     let by_arm: BTreeMap<&str, BTreeMap<Unit<'_>, Trace>> = names
         .iter()
@@ -329,23 +384,24 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
             let (values, dropped) =
                 paired_differences(sides[0], sides[1], iteration, request.clusters);
             let estimate = Estimate::of(&values);
-            let verdict = Verdict::of(estimate, request.metric, request.direction);
-            let gain = verdict == Verdict::Gain;
             let (arm, control) = (arm.clone(), control.clone());
             differences.push(Difference {
                 arm,
                 control,
                 iteration,
                 estimate,
+                interval: estimate.and_then(|found| found.interval()),
+                p_value: estimate.and_then(|found| found.p_value()),
+                p_adjusted: None,
                 dropped,
-                verdict,
-                gain,
+                verdict: Verdict::default(),
+                gain: false,
             });
         }
     }
     let arms = names
         .iter()
-        .map(|arm| summarize_arm(rows, arm, &by_arm[arm], &differences, request))
+        .map(|arm| summarize_arm(rows, arm, &by_arm[arm], request))
         .collect();
     Summary {
         schema_version: SUMMARY_SCHEMA_VERSION,
@@ -358,6 +414,7 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
         interrupted: false,
         arms,
         differences,
+        comparisons: 0,
         configurations: Vec::new(),
         figure: request.figure.clone(),
         tradeoff: None,
@@ -377,7 +434,7 @@ pub fn summarize_configurations(
             names.push(&row.experiment);
         }
     }
-    let configurations = names
+    let mut configurations: Vec<Summary> = names
         .into_iter()
         .map(|name| {
             let of_it: Vec<Row> = rows
@@ -391,10 +448,12 @@ pub fn summarize_configurations(
                 figure: None,
                 ..request.clone()
             };
-            summarize(&of_it, &request)
+            compare(&of_it, &request)
         })
         .collect();
+    judge(&mut configurations);
     Summary {
+        comparisons: configurations.first().map_or(0, |part| part.comparisons),
         configurations,
         ..summarize(
             &[],
@@ -410,7 +469,6 @@ fn summarize_arm(
     rows: &[Row],
     arm: &str,
     traces: &BTreeMap<Unit<'_>, Trace>,
-    differences: &[Difference],
     request: &SummaryRequest,
 ) -> ArmSummary {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.arm == arm).collect();
@@ -429,10 +487,6 @@ fn summarize_arm(
         .filter(|row| row.iteration > 0)
         .map(|row| row.ask_seconds)
         .collect();
-    let at_the_end: Vec<&Difference> = differences
-        .iter()
-        .filter(|difference| difference.arm == arm && difference.iteration.is_none())
-        .collect();
     ArmSummary {
         arm: arm.to_owned(),
         n: traces.len(),
@@ -445,8 +499,7 @@ fn summarize_arm(
                 estimate: Estimate::of(&values(&|trace| trace.at(iteration))),
             })
             .collect(),
-        gain_over_every_control: (!at_the_end.is_empty())
-            .then(|| at_the_end.iter().all(|difference| difference.gain)),
+        gain_over_every_control: None,
         trials: rows.len(),
         failed_trials: rows.iter().filter(|row| row.is_failed()).count(),
         sources,
@@ -497,6 +550,13 @@ mod tests {
             privacy: BTreeMap::new(),
             wall_seconds: BTreeMap::new(),
             figure: None,
+        }
+    }
+
+    fn at_the_end() -> SummaryRequest {
+        SummaryRequest {
+            checkpoints: Vec::new(),
+            ..request()
         }
     }
 
@@ -588,29 +648,34 @@ mod tests {
         let [first, last] = &summary.differences[..] else {
             panic!("a checkpoint and the end")
         };
-        // 1, 0, −1: mean 0, s = 1. 2, 3, 4: mean 3, s = 1, twice the standard error 2/√3 ≈ 1.15 < 3.
+        // 1, 0, −1: mean 0, s = 1. 2, 3, 4: mean 3, s = 1.
         check(first.estimate, 0.0, 1.0 / 3.0_f64.sqrt(), 3);
         assert_eq!(
             (first.iteration, first.verdict, first.gain),
             (Some(1), Verdict::Unclear, false)
         );
         check(last.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
+        // Corrected for two comparisons it is no gain; alone it is.
         assert_eq!(
             (last.iteration, last.verdict, last.gain),
-            (None, Verdict::Gain, true)
+            (None, Verdict::Unclear, false)
         );
-        assert_eq!(summary.arms[1].gain_over_every_control, Some(true));
+        assert_eq!(summary.arms[1].gain_over_every_control, Some(false));
         assert_eq!(ts.gain_over_every_control, None);
+        let alone = summarize(&rows(), &at_the_end());
+        let last = &alone.differences[0];
+        assert_eq!((last.verdict, last.gain), (Verdict::Gain, true));
+        assert_eq!(alone.arms[1].gain_over_every_control, Some(true));
     }
 
     #[test]
     fn a_gain_follows_the_direction_and_regret_improves_downwards() {
         let minimize = SummaryRequest {
             direction: Direction::Minimize,
-            ..request()
+            ..at_the_end()
         };
         assert_eq!(
-            summarize(&rows(), &minimize).differences[1].verdict,
+            summarize(&rows(), &minimize).differences[0].verdict,
             Verdict::Loss
         );
         // The regret of the test rows is 1 − best: the difference changes its sign, the verdict does not.
@@ -622,37 +687,95 @@ mod tests {
             },
         );
         check(
-            regret.differences[1].estimate,
+            regret.differences[0].estimate,
             -3.0,
             1.0 / 3.0_f64.sqrt(),
             3,
         );
-        assert_eq!(regret.differences[1].verdict, Verdict::Gain);
+        assert_eq!(regret.differences[0].verdict, Verdict::Gain);
     }
 
+    /// Student's quantile of 0.975 with 8 degrees of freedom is 2.306: two standard errors are not enough.
     #[test]
-    fn a_gain_must_exceed_two_standard_errors() {
-        let estimate = |mean| {
-            Some(Estimate {
+    fn a_gain_must_exceed_students_quantile() {
+        let verdict = |mean: f64, n, p_adjusted: Option<f64>| {
+            let estimate = Estimate {
                 mean,
                 standard_error: Some(1.0),
-                n: 9,
-            })
+                n,
+            };
+            let mut difference = Difference {
+                arm: "fts".to_owned(),
+                control: "ts".to_owned(),
+                iteration: None,
+                estimate: Some(estimate),
+                interval: estimate.interval(),
+                p_value: estimate.p_value(),
+                p_adjusted: p_adjusted.or(estimate.p_value()),
+                dropped: 0,
+                verdict: Verdict::Unclear,
+                gain: false,
+            };
+            difference.judge(Metric::Best, Direction::Maximize);
+            assert_eq!(difference.gain, difference.verdict == Verdict::Gain);
+            difference.verdict
         };
-        let verdict = |mean| Verdict::of(estimate(mean), Metric::Best, Direction::Maximize);
-        assert_eq!(verdict(2.0), Verdict::Unclear);
-        assert_eq!(verdict(2.0 + 1e-9), Verdict::Gain);
-        assert_eq!(verdict(-2.0), Verdict::Unclear);
-        assert_eq!(verdict(-2.0 - 1e-9), Verdict::Loss);
-        let single = Some(Estimate {
-            mean: 9.0,
-            standard_error: None,
-            n: 1,
-        });
+        assert_eq!(verdict(2.3, 9, None), Verdict::Unclear);
+        assert_eq!(verdict(2.31, 9, None), Verdict::Gain);
+        assert_eq!(verdict(-2.3, 9, None), Verdict::Unclear);
+        assert_eq!(verdict(-2.31, 9, None), Verdict::Loss);
         assert_eq!(
-            Verdict::of(single, Metric::Best, Direction::Maximize),
-            Verdict::Unclear
+            verdict(2.31, 9, Some(0.06)),
+            Verdict::Unclear,
+            "after the correction"
         );
+        assert_eq!(
+            verdict(1e9, 2, None),
+            Verdict::Unclear,
+            "two values may happen to agree"
+        );
+    }
+
+    /// By hand: at 1 the differences are 1, 0, −1, so p = 1; at the end 2, 3, 4, so t = 3√3 with 2 degrees of freedom and
+    /// p = 1 − t/√(2 + t²) = 0.0351. Two comparisons: 2 · 0.0351 = 0.0702.
+    #[test]
+    fn the_correction_is_over_all_comparisons_of_all_configurations() {
+        let t = 3.0 * 3.0_f64.sqrt();
+        let p = 1.0 - t / (2.0 + t * t).sqrt();
+        let one = summarize(&rows(), &at_the_end());
+        assert_eq!(
+            (one.comparisons, one.differences[0].verdict),
+            (1, Verdict::Gain)
+        );
+        close(one.differences[0].p_adjusted.expect("three values"), p);
+        let two = summarize(&rows(), &request());
+        assert_eq!(
+            (two.comparisons, two.differences[1].verdict),
+            (2, Verdict::Unclear)
+        );
+        close(two.differences[1].p_value.expect("three values"), p);
+        close(
+            two.differences[1].p_adjusted.expect("three values"),
+            2.0 * p,
+        );
+
+        let mut rows = rows();
+        let other = rows.iter().map(|row| Row {
+            experiment: "other".to_owned(),
+            ..row.clone()
+        });
+        rows.extend(other.collect::<Vec<_>>());
+        let request = at_the_end();
+        let both = summarize_configurations(&rows, &request, |_| request.pairs.clone());
+        assert_eq!(both.comparisons, 2);
+        for part in &both.configurations {
+            assert_eq!(part.comparisons, 2);
+            close(
+                part.differences[0].p_adjusted.expect("three values"),
+                2.0 * p,
+            );
+            assert_eq!(part.arms[1].gain_over_every_control, Some(false));
+        }
     }
 
     #[test]
@@ -716,15 +839,20 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("\"schema_version\": 1") && text.contains("\"direction\": \"maximize\""),
+            text.contains("\"schema_version\": 2") && text.contains("\"direction\": \"maximize\""),
             "{text}"
         );
-        std::fs::write(
-            &path,
-            text.replace("\"schema_version\": 1", "\"schema_version\": 9"),
-        )
-        .expect("a writable file");
+        let of_version = |version: &str| {
+            let text = text.replace(
+                "\"schema_version\": 2",
+                &format!("\"schema_version\": {version}"),
+            );
+            std::fs::write(&path, text).expect("a writable file");
+        };
+        of_version("9");
         let error = Summary::read(folder.path()).expect_err("another version");
         assert!(error.to_string().contains("schema_version 9"), "{error}");
+        of_version("1");
+        assert!(Summary::read(folder.path()).is_ok());
     }
 }

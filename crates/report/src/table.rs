@@ -3,7 +3,8 @@
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
 
 use super::metric::Metric;
-use super::summary::{Clusters, Estimate, Summary, Verdict};
+use super::student::{Interval, LEVEL};
+use super::summary::{Clusters, Difference, Estimate, Summary, Verdict};
 
 /// How much of the table there is room for.
 #[derive(Clone, Copy, Debug)]
@@ -191,54 +192,65 @@ fn table(summary: &Summary, form: Form) -> Table {
     table
 }
 
-/// Each pair's paired difference at every checkpoint and at the end; none without pairs or checkpoints.
+/// Every comparison, a line each: the paired difference, Student's interval, and the p-value before and after Holm's correction.
+/// None without pairs.
 fn differences(summary: &Summary) -> Option<Table> {
-    let iterations: Vec<Option<i64>> = summary
-        .arms
-        .first()?
-        .at
-        .iter()
-        .map(|at| Some(at.iteration))
-        .chain([None])
-        .collect();
-    let mut pairs: Vec<(&str, &str)> = Vec::new();
-    for each in &summary.differences {
-        if !pairs.contains(&(&each.arm, &each.control)) {
-            pairs.push((&each.arm, &each.control));
-        }
-    }
-    if pairs.is_empty() || iterations.len() < 2 {
+    if summary.differences.is_empty() {
         return None;
     }
+    let is_tested = summary.comparisons > 0;
     let mut table = Table::new();
-    let mut header = vec!["paired difference".to_owned()];
-    header.extend(iterations.iter().map(|iteration| {
-        iteration.map_or_else(
-            || "at the end".to_owned(),
-            |iteration| format!("at {iteration}"),
-        )
-    }));
+    let mut header = vec!["paired difference", "at", "mean"];
+    if is_tested {
+        header.extend(["95 % interval", "p", "p (Holm)"]);
+    }
     table.set_header(header);
-    for (arm, control) in pairs {
-        let mut row = vec![format!("{} − {}", cell(arm), cell(control))];
-        row.extend(iterations.iter().map(|iteration| {
-            let mut found = summary.differences.iter();
-            let found = found.find(|each| {
-                each.arm == arm && each.control == control && each.iteration == *iteration
-            });
-            found.map_or_else(String::new, |found| {
-                let (mean, error) = estimate(found.estimate, true);
-                format!("{mean} {error}{}", mark(found.verdict))
-            })
-        }));
+    let mut before: Option<(&str, &str)> = None;
+    for each in &summary.differences {
+        let pair = (each.arm.as_str(), each.control.as_str());
+        let is_new = before.replace(pair) != Some(pair);
+        let name = || format!("{} − {}", cell(&each.arm), cell(&each.control));
+        let (mean, error) = estimate(each.estimate, true);
+        let mut row = vec![
+            if is_new { name() } else { String::new() },
+            each.iteration
+                .map_or_else(|| "end".to_owned(), |iteration| iteration.to_string()),
+            format!("{mean} {error}{}", mark(each.verdict)),
+        ];
+        if is_tested {
+            row.push(interval(each));
+            row.extend([each.p_value, each.p_adjusted].map(p_value));
+        }
         table.add_row(row);
     }
-    for index in 1..=iterations.len() {
+    for index in 1..6 {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     Some(table)
+}
+
+/// "−0.0004 to +0.0016", to the digits of the standard error; empty where there is none.
+fn interval(difference: &Difference) -> String {
+    let (Some(Interval { low, high }), Some(found)) = (difference.interval, difference.estimate)
+    else {
+        return String::new();
+    };
+    let decimals = match found.standard_error {
+        Some(error) if error > found.mean.abs() * 1e-9 => decimals_of(error, 2),
+        _ => decimals_of(found.mean.abs(), 4),
+    };
+    format!("{low:+.decimals$} to {high:+.decimals$}").replace('-', "−")
+}
+
+/// A probability in few digits.
+fn p_value(p: Option<f64>) -> String {
+    match p {
+        None => String::new(),
+        Some(p) if p > 0.0 && p < 0.001 => format!("{p:.0e}").replace('-', "−"),
+        Some(p) => format!("{p:.3}"),
+    }
 }
 
 /// The controls in the order of their first pair.
@@ -337,7 +349,17 @@ fn notes(summary: &Summary) -> String {
         }
     };
     if !summary.differences.is_empty() {
-        notes += " Differences are paired, in the columns taken at the end; ▲ better, ▼ worse by more than two standard errors.";
+        notes += " Differences are paired, in the columns taken at the end.";
+    }
+    if summary.comparisons > 0 {
+        notes += &format!(
+            " Intervals and p are those of Student's t with n − 1 degrees of freedom, each comparison by itself. A gain (▲ better, \
+             ▼ worse) counts where p is below {LEVEL} after Holm's correction over {}.",
+            match summary.comparisons {
+                1 => "the one comparison".to_owned(),
+                n => format!("all {n} comparisons"),
+            }
+        );
     }
     let dropped: usize = summary
         .differences
@@ -369,10 +391,14 @@ mod tests {
             rows.push(row("placebo", "a", run, 10, Some(0.4 + 5.0 * shift)));
             rows.push(row("fts|x", "a", run, 10, Some(0.7 + 2.0 * shift)));
         }
+        summarize(&rows, &request())
+    }
+
+    fn request() -> SummaryRequest {
         let pairs = ["ts", "placebo"]
             .map(|control| ("fts|x".to_owned(), control.to_owned()))
             .to_vec();
-        let request = SummaryRequest {
+        SummaryRequest {
             experiment: "test".to_owned(),
             seed: 1,
             direction: Direction::Maximize,
@@ -384,8 +410,7 @@ mod tests {
             privacy: BTreeMap::new(),
             wall_seconds: BTreeMap::new(),
             figure: None,
-        };
-        summarize(&rows, &request)
+        }
     }
 
     #[test]
@@ -402,6 +427,56 @@ mod tests {
         assert!(line.contains("0/3"), "{text}");
     }
 
+    /// fts − ts: 0.20, 0.21, 0.22, so that 0.21 ± 4.303 · 0.01/√3 and, with t = 36.4 and 2 degrees of freedom,
+    /// p = 1 − t/√(2 + t²) = 0.00075; fts − placebo: 0.30, 0.27, 0.24, so that 0.27 ± 4.303 · 0.03/√3 and p = 0.0041. The end is at
+    /// 10 too, so each stands twice: 4 · 0.00075, no less after it, 2 · 0.0041, no less after it.
+    #[test]
+    fn comparisons_stand_with_intervals_and_both_p_values() {
+        let text = closing_table(&summary(), None);
+        let (_, below) = text
+            .split_once("paired difference")
+            .expect("the second table");
+        let lines: Vec<Vec<&str>> = below
+            .lines()
+            .skip(2)
+            .take(4)
+            .map(|line| {
+                line.split("  ")
+                    .map(str::trim)
+                    .filter(|cell| !cell.is_empty())
+                    .collect()
+            })
+            .collect();
+        let ts = ["+0.2100 ± 0.0058 ▲", "+0.1852 to +0.2348", "8e−4", "0.003"];
+        let placebo = ["+0.270 ± 0.017 ▲", "+0.195 to +0.345", "0.004", "0.008"];
+        for (line, name, at, rest) in [
+            (0, Some("fts/x − ts"), "10", ts),
+            (1, None, "end", ts),
+            (2, Some("fts/x − placebo"), "10", placebo),
+            (3, None, "end", placebo),
+        ] {
+            let expected: Vec<&str> = name.into_iter().chain([at]).chain(rest).collect();
+            assert_eq!(lines[line], expected, "{text}");
+        }
+        assert!(text.contains("over all 4 comparisons"), "{text}");
+    }
+
+    /// A single run has differences, and nothing that says how far they can be relied on.
+    #[test]
+    fn one_run_shows_no_interval() {
+        let rows = [
+            row("ts", "a", 0, 10, Some(0.5)),
+            row("fts", "a", 0, 10, Some(0.7)),
+        ];
+        let request = SummaryRequest {
+            pairs: vec![("fts".to_owned(), "ts".to_owned())],
+            ..request()
+        };
+        let text = closing_table(&summarize(&rows, &request), None);
+        assert!(text.contains("+0.2000"), "{text}");
+        assert!(!text.contains("interval") && !text.contains('▲'), "{text}");
+    }
+
     #[test]
     fn the_markdown_has_one_bar_a_column_border() {
         let text = closing_table_markdown(&summary());
@@ -410,8 +485,8 @@ mod tests {
             .filter(|line| line.starts_with('|'))
             .map(|row| row.matches('|').count())
             .collect();
-        // Header, rule and three arms; header, rule and two pairs.
-        assert_eq!(bars, [10, 10, 10, 10, 10, 4, 4, 4, 4], "{text}");
+        // Header, rule and three arms; header, rule and two pairs at 10 and at the end.
+        assert_eq!(bars, [10, 10, 10, 10, 10, 7, 7, 7, 7, 7, 7], "{text}");
     }
 
     #[test]

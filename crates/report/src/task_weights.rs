@@ -1,5 +1,6 @@
 //! What strategies that learn from earlier tasks built on each of them, query by query: `weights.csv` and its picture.
 
+use fedbo_space::cell::escaped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -62,7 +63,7 @@ pub fn write_task_weights(
         "meta_share",
     ];
     let mut record = |cells: &[String]| {
-        let written = writer.write_record(cells);
+        let written = writer.write_record(cells.iter().map(|cell| escaped(cell).into_owned()));
         written.map_err(|error| refused(error.into()))
     };
     record(&head.map(str::to_owned))?;
@@ -131,6 +132,7 @@ fn figure(title: &str, rows: &[TaskWeightRow]) -> Figure {
         y_label: "weight".to_owned(),
         scale: Scale::Linear,
         shared_y: true,
+        lead: None,
         panels: panels.collect(),
     }
 }

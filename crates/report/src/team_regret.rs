@@ -1,5 +1,6 @@
 //! Regret of a team of agents that tune one function: the best, the worst and the average of them, round by round.
 
+use fedbo_space::cell::escaped;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -119,7 +120,7 @@ pub fn write_team_regret(folder: &Path, runs: &[TeamRun]) -> Result<(), ReportEr
                 (round + 1).to_string(),
             ];
             let cells = labels.into_iter().chain(numbers.map(|n| n.to_string()));
-            written(writer.write_record(cells))?;
+            written(writer.write_record(cells.map(|cell| escaped(&cell).into_owned())))?;
         }
     }
     let bytes = writer

@@ -1,16 +1,19 @@
 //! Search spaces: named parameters, points, and the unit cube that optimizers work in.
 //!
-//! Decides how a float, integer or categorical parameter maps into `[0,1]^d` and back, and what a valid space is.
+//! Decides how a float, integer (either with steps) or categorical parameter maps into `[0,1]^d` and back, and what a valid space is.
 //! Knows nothing of objectives, surrogates or files. Start at [`Space`].
 
+pub mod cell;
 mod direction;
 mod parameter;
 mod partition;
 mod point;
 mod space;
+mod stepped;
 
 pub use direction::Direction;
 pub use parameter::{Kind, Parameter, ParameterSpec};
 pub use partition::{Partition, PartitionError};
 pub use point::{Point, Value};
 pub use space::{Space, SpaceError};
+pub use stepped::Stepped;

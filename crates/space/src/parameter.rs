@@ -1,11 +1,12 @@
 //! One parameter of a search space: its declaration, and its map into `[0,1]` coordinates.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{SpaceError, Value};
+use crate::stepped::{MAX_INT, Refused};
+use crate::{SpaceError, Stepped, Value};
 
 /// Declaration of a parameter as it stands in a file: plain data, not yet checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,8 +21,11 @@ pub struct ParameterSpec {
     pub high: Option<f64>,
     /// Whether the scale is logarithmic (float and int); default false.
     pub log: Option<bool>,
-    /// The choices' names (categorical).
-    pub choices: Option<Vec<String>>,
+    /// Distance between neighbouring values, which are then low + k·step up to high (float and int, on a linear scale).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<f64>,
+    /// The choices: texts, numbers and booleans (categorical).
+    pub choices: Option<Vec<Value>>,
 }
 
 impl ParameterSpec {
@@ -45,15 +49,33 @@ impl ParameterSpec {
         Self::range("int", whole(low), whole(high), Some(true))
     }
 
-    /// One of some names.
-    pub fn categorical<S: Into<String>>(choices: impl IntoIterator<Item = S>) -> Self {
+    /// One of some texts, numbers or booleans.
+    pub fn categorical<V: Into<Value>>(choices: impl IntoIterator<Item = V>) -> Self {
         Self {
             kind: "categorical".to_owned(),
             low: None,
             high: None,
             log: None,
+            step: None,
             choices: Some(choices.into_iter().map(Into::into).collect()),
         }
+    }
+
+    /// The same range with values a step apart, from low to high, both included.
+    ///
+    /// ```
+    /// use fedbo_space::{ParameterSpec, Space};
+    ///
+    /// let dropout = ParameterSpec::float(0.0, 0.5).with_step(0.05);
+    /// let width = ParameterSpec::int(16, 128).with_step(16.0);
+    /// let space = Space::from_specs([("dropout", &dropout), ("width", &width)])?;
+    /// assert_eq!(space.n_points(), Some(11 * 8));
+    /// # Ok::<(), fedbo_space::SpaceError>(())
+    /// ```
+    #[must_use]
+    pub fn with_step(mut self, step: f64) -> Self {
+        self.step = Some(step);
+        self
     }
 
     fn range(kind: &str, low: f64, high: f64, log: Option<bool>) -> Self {
@@ -62,6 +84,7 @@ impl ParameterSpec {
             low: Some(low),
             high: Some(high),
             log,
+            step: None,
             choices: None,
         }
     }
@@ -97,11 +120,85 @@ pub enum Kind {
         /// Logarithmic scale.
         log: bool,
     },
-    /// One of at least two names, without order: one coordinate a choice (one-hot), or one for a pair.
+    /// A number of finitely many that are a step apart; each has an equal share of `[0,1]`.
+    Stepped(Stepped),
+    /// One of at least two values, without order: one coordinate a choice (one-hot), or one for a pair.
     Categorical {
-        /// The names, all different.
-        choices: Vec<String>,
+        /// Texts, numbers and booleans, all different also as texts.
+        choices: Vec<Value>,
     },
+}
+
+impl Kind {
+    /// Number of different values; `None` if they are a continuum.
+    pub fn n_values(&self) -> Option<u64> {
+        match self {
+            Self::Float { .. } => None,
+            Self::Int { low, high, .. } => Some(low.abs_diff(*high).saturating_add(1)),
+            Self::Stepped(stepped) => Some(stepped.n_values()),
+            Self::Categorical { choices } => Some(choices.len() as u64),
+        }
+    }
+
+    /// Value number `index` of finitely many, from 0: numbers in their order, choices as declared.
+    pub fn value(&self, index: u64) -> Option<Value> {
+        match self {
+            Self::Float { .. } => None,
+            Self::Int { low, high, .. } => {
+                let value = low.checked_add_unsigned(index);
+                value.filter(|value| value <= high).map(Value::Int)
+            }
+            Self::Stepped(stepped) => stepped.value(index),
+            Self::Categorical { choices } => choices.get(usize::try_from(index).ok()?).cloned(),
+        }
+    }
+
+    /// The values, if they are finitely many, in the order of [`Self::value`].
+    pub fn values(&self) -> Option<impl Iterator<Item = Value> + '_> {
+        let indices = 0..self.n_values()?;
+        Some(indices.filter_map(|index| self.value(index)))
+    }
+
+    /// The number of one of finitely many values: the inverse of [`Self::value`]. A number is found whether it is written as
+    /// `3` or `3.0`.
+    pub fn index_of(&self, value: &Value) -> Option<u64> {
+        match (self, value) {
+            (Self::Float { .. }, _) => None,
+            (Self::Int { low, high, .. }, Value::Int(value)) => {
+                (low <= value && value <= high).then(|| low.abs_diff(*value))
+            }
+            (Self::Int { low, high, .. }, value) => {
+                let value = whole_number(value.as_f64()?)?;
+                (*low <= value && value <= *high).then(|| low.abs_diff(value))
+            }
+            (Self::Stepped(stepped), value) => stepped.index_of(value.as_f64()?),
+            (Self::Categorical { choices }, value) => {
+                let index = choices.iter().position(|choice| choice.means(value))?;
+                Some(index as u64)
+            }
+        }
+    }
+
+    /// The choice that a text stands for: the one that is written so, else a number of that size or a boolean in another
+    /// case (`32.0` for 32, `True` for true). Nothing for a range of numbers.
+    pub fn choice(&self, text: &str) -> Option<Value> {
+        let Self::Categorical { choices } = self else {
+            return None;
+        };
+        let written = |choice: &&Value| choice.to_string() == text;
+        let reads = |choice: &&Value| choice.reads(text);
+        let found = choices.iter().find(written);
+        found.or_else(|| choices.iter().find(reads)).cloned()
+    }
+}
+
+/// A number as an integer, if it is one within ±2^53.
+fn whole_number(value: f64) -> Option<i64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "whole and within ±2^53, as checked"
+    )]
+    (value.fract() == 0.0 && value.abs() <= MAX_INT).then_some(value as i64)
 }
 
 impl fmt::Display for Kind {
@@ -110,7 +207,11 @@ impl fmt::Display for Kind {
         match self {
             Self::Float { low, high, .. } => write!(f, "a number from {low:?} to {high:?}"),
             Self::Int { low, high, .. } => write!(f, "a whole number from {low} to {high}"),
-            Self::Categorical { choices } => write!(f, "one of {}", choices.join(", ")),
+            Self::Stepped(stepped) => stepped.fmt(f),
+            Self::Categorical { choices } => {
+                let texts: Vec<String> = choices.iter().map(Value::to_string).collect();
+                write!(f, "one of {}", texts.join(", "))
+            }
         }
     }
 }
@@ -122,9 +223,6 @@ pub struct Parameter {
     kind: Kind,
 }
 
-/// Largest magnitude of an integer bound: every integer up to 2^53 is exact in an f64.
-const MAX_INT: f64 = 9_007_199_254_740_992.0;
-
 impl Parameter {
     /// A declaration of it; a linear scale is left unsaid.
     pub fn to_spec(&self) -> ParameterSpec {
@@ -135,6 +233,11 @@ impl Parameter {
             Kind::Int { low, high, log } => {
                 ParameterSpec::range("int", whole(*low), whole(*high), log.then_some(true))
             }
+            Kind::Stepped(stepped) => {
+                let name = if stepped.is_whole() { "int" } else { "float" };
+                ParameterSpec::range(name, stepped.low(), stepped.high(), None)
+                    .with_step(stepped.step())
+            }
             Kind::Categorical { choices } => ParameterSpec::categorical(choices.iter().cloned()),
         }
     }
@@ -144,152 +247,22 @@ impl Parameter {
     /// # Errors
     /// [`SpaceError`] names the parameter, the key, the value and what is expected instead.
     pub fn from_spec(name: &str, spec: &ParameterSpec) -> Result<Self, SpaceError> {
-        let fail = |key: &str, found: String, expected: &str| SpaceError::Parameter {
-            name: name.to_owned(),
-            key: key.to_owned(),
-            found,
-            expected: expected.to_owned(),
+        let kind = match checked_name(name) {
+            Ok(()) => checked_kind(spec),
+            Err(refused) => Err(refused),
         };
-        if name.is_empty()
-            || name
-                .chars()
-                .any(|c| c.is_whitespace() || c.is_control() || matches!(c, '{' | '}' | ',' | '"'))
-        {
-            return Err(fail(
-                "name",
-                format!("{name:?}"),
-                "a name without blanks, braces, commas or quotes",
-            ));
+        match kind {
+            Ok(kind) => Ok(Self {
+                name: name.to_owned(),
+                kind,
+            }),
+            Err((key, found, expected)) => Err(SpaceError::Parameter {
+                name: name.to_owned(),
+                key: key.to_owned(),
+                found,
+                expected,
+            }),
         }
-        let bound = |key: &str, value: Option<f64>| match value {
-            Some(v) if v.is_finite() => Ok(v),
-            Some(v) => Err(fail(key, v.to_string(), "a finite number")),
-            None => Err(fail(
-                key,
-                "nothing".into(),
-                "a number, since the type is not categorical",
-            )),
-        };
-        let no_range = |used: bool, key: &str| {
-            if used {
-                Err(fail(
-                    key,
-                    "a value".into(),
-                    "no such key, since the type is categorical",
-                ))
-            } else {
-                Ok(())
-            }
-        };
-        let log = spec.log.unwrap_or(false);
-        let kind = match spec.kind.as_str() {
-            "float" | "int" => {
-                if spec.choices.is_some() {
-                    return Err(fail(
-                        "choices",
-                        "a list".into(),
-                        "no such key, since the type is not categorical",
-                    ));
-                }
-                let (low, high) = (bound("low", spec.low)?, bound("high", spec.high)?);
-                if low > high {
-                    return Err(fail(
-                        "low",
-                        low.to_string(),
-                        &format!("a number below high = {high} (are the bounds reversed?)"),
-                    ));
-                }
-                if low >= high {
-                    return Err(fail(
-                        "low",
-                        low.to_string(),
-                        &format!("a number below high = {high} (a fixed value needs no parameter)"),
-                    ));
-                }
-                if spec.kind == "float" {
-                    if log && low <= 0.0 {
-                        return Err(fail(
-                            "low",
-                            low.to_string(),
-                            "a number above 0, since log = true",
-                        ));
-                    }
-                    if !log && !(high - low).is_finite() {
-                        return Err(fail(
-                            "high",
-                            high.to_string(),
-                            "a range high - low that a 64-bit float can hold",
-                        ));
-                    }
-                    Kind::Float { low, high, log }
-                } else {
-                    for (key, value) in [("low", low), ("high", high)] {
-                        if value.fract().abs() > 0.0 || value.abs() > MAX_INT {
-                            return Err(fail(
-                                key,
-                                value.to_string(),
-                                "a whole number within ±2^53",
-                            ));
-                        }
-                    }
-                    if log && low < 1.0 {
-                        return Err(fail(
-                            "low",
-                            low.to_string(),
-                            "a whole number of at least 1, since log = true",
-                        ));
-                    }
-                    #[expect(
-                        clippy::cast_possible_truncation,
-                        reason = "checked above to be whole and within ±2^53"
-                    )]
-                    let (low, high) = (low as i64, high as i64);
-                    Kind::Int { low, high, log }
-                }
-            }
-            "categorical" => {
-                no_range(spec.low.is_some(), "low")?;
-                no_range(spec.high.is_some(), "high")?;
-                no_range(spec.log.is_some(), "log")?;
-                let choices = spec.choices.clone().unwrap_or_default();
-                if choices.len() < 2 {
-                    return Err(fail(
-                        "choices",
-                        format!("{choices:?}"),
-                        "a list of at least two names",
-                    ));
-                }
-                let mut seen = BTreeSet::new();
-                for choice in &choices {
-                    if choice.chars().any(char::is_control) {
-                        return Err(fail(
-                            "choices",
-                            format!("{choice:?}"),
-                            "names without control characters",
-                        ));
-                    }
-                    if !seen.insert(choice) {
-                        return Err(fail(
-                            "choices",
-                            format!("{choice:?} twice"),
-                            "names that are all different",
-                        ));
-                    }
-                }
-                Kind::Categorical { choices }
-            }
-            other => {
-                return Err(fail(
-                    "type",
-                    format!("{other:?}"),
-                    "\"float\", \"int\" or \"categorical\"",
-                ));
-            }
-        };
-        Ok(Self {
-            name: name.to_owned(),
-            kind,
-        })
     }
 
     /// Its name.
@@ -333,8 +306,19 @@ impl Parameter {
                 let rounded = value.round() as i64;
                 Value::Int(rounded.clamp(*low, *high))
             }
+            Kind::Stepped(stepped) => {
+                let (from, to) = index_cells(stepped);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "the cast saturates at both ends, and what lies beyond is the end"
+                )]
+                let index = (from + u * (to - from)).round() as u64;
+                let value = stepped.value(index.min(stepped.n_values() - 1));
+                value.unwrap_or_else(|| unreachable!("below the number of values"))
+            }
             Kind::Categorical { choices } if choices.len() == 2 => {
-                Value::Choice(choices[usize::from(u >= 0.5)].clone())
+                choices[usize::from(u >= 0.5)].clone()
             }
             Kind::Categorical { choices } => {
                 let mut best = 0;
@@ -343,7 +327,7 @@ impl Parameter {
                         best = index;
                     }
                 }
-                Value::Choice(choices[best].clone())
+                choices[best].clone()
             }
         }
     }
@@ -355,33 +339,57 @@ impl Parameter {
     pub fn parse(&self, text: &str) -> Result<Value, SpaceError> {
         let text = text.trim();
         let value = match &self.kind {
-            Kind::Categorical { .. } => Some(Value::Choice(text.to_owned())),
-            Kind::Int { .. } => text
+            Kind::Categorical { .. } => self.kind.choice(text),
+            Kind::Float { .. } => text.parse().map(Value::Float).ok(),
+            Kind::Int { .. } | Kind::Stepped(_) => text
                 .parse()
                 .map(Value::Int)
                 .or_else(|_| text.parse().map(Value::Float))
                 .ok(),
-            Kind::Float { .. } => text.parse().map(Value::Float).ok(),
         };
         let value = value.ok_or_else(|| self.outside(text))?;
         self.normalize(&value)
     }
 
-    /// A value as this parameter has it: integers as integers, floats as floats.
+    /// A value as this parameter has it: integers as integers, floats as floats, on a grid its nearest value if only what
+    /// sums of decimals go wrong by lies between, choices as they were declared.
     pub(crate) fn normalize(&self, value: &Value) -> Result<Value, SpaceError> {
-        let value = match (&self.kind, value) {
-            (Kind::Float { .. }, Value::Int(v)) => Value::Float(whole(*v)),
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "whole and within ±2^53, as checked"
-            )]
-            (Kind::Int { .. }, Value::Float(v)) if v.fract() == 0.0 && v.abs() <= MAX_INT => {
-                Value::Int(*v as i64)
+        match (&self.kind, value) {
+            (Kind::Float { .. }, Value::Int(v)) => {
+                let value = Value::Float(whole(*v));
+                self.encode(&value, &mut Vec::new())?;
+                Ok(value)
             }
-            (_, other) => other.clone(),
-        };
-        self.encode(&value, &mut Vec::new())?;
-        Ok(value)
+            (Kind::Float { .. }, _) => {
+                self.encode(value, &mut Vec::new())?;
+                Ok(value.clone())
+            }
+            (kind, _) => {
+                let meant = kind.index_of(value).and_then(|index| kind.value(index));
+                meant.ok_or_else(|| self.not_one_of_these(value))
+            }
+        }
+    }
+
+    /// The error of a value of the wrong type or size. Where choices look like it and differ in type, the types are told.
+    fn not_one_of_these(&self, value: &Value) -> SpaceError {
+        let found = value.to_string();
+        match &self.kind {
+            Kind::Categorical { choices } if choices.iter().any(|c| c.to_string() == found) => {
+                let typed = |value: &Value| match value {
+                    Value::Choice(text) => format!("the text {text:?}"),
+                    Value::Bool(_) => format!("the boolean {value}"),
+                    Value::Int(_) | Value::Float(_) => format!("the number {value}"),
+                };
+                let choices: Vec<String> = choices.iter().map(typed).collect();
+                SpaceError::Value {
+                    name: self.name.clone(),
+                    found: typed(value),
+                    range: format!("one of {}", choices.join(", ")),
+                }
+            }
+            _ => self.outside(&found),
+        }
     }
 
     fn outside(&self, found: &str) -> SpaceError {
@@ -394,7 +402,7 @@ impl Parameter {
 
     /// Coordinates of a value, appended to `unit`.
     pub(crate) fn encode(&self, value: &Value, unit: &mut Vec<f64>) -> Result<(), SpaceError> {
-        let outside = || self.outside(&value.to_string());
+        let outside = || self.not_one_of_these(value);
         match (&self.kind, value) {
             (Kind::Float { low, high, log }, Value::Float(_) | Value::Int(_)) => {
                 let v = value
@@ -414,11 +422,15 @@ impl Parameter {
                 let position = if *log { v.ln() } else { v };
                 unit.push(clamp((position - from) / (to - from)));
             }
-            (Kind::Categorical { choices }, Value::Choice(name)) => {
-                let index = choices
-                    .iter()
-                    .position(|choice| choice == name)
-                    .ok_or_else(outside)?;
+            (Kind::Stepped(stepped), _) => {
+                let index = self.kind.index_of(value).ok_or_else(outside)?;
+                let (from, to) = index_cells(stepped);
+                #[expect(clippy::cast_precision_loss, reason = "at most 2^53 + 1 values")]
+                unit.push(clamp((index as f64 - from) / (to - from)));
+            }
+            (Kind::Categorical { choices }, _) => {
+                let index = choices.iter().position(|choice| choice.means(value));
+                let index = index.ok_or_else(outside)?;
                 if choices.len() == 2 {
                     unit.push(if index == 0 { 0.0 } else { 1.0 });
                 } else {
@@ -429,6 +441,168 @@ impl Parameter {
         }
         Ok(())
     }
+}
+
+/// A key, what stands there, and what is expected instead.
+fn refused<T>(key: &'static str, found: impl ToString, expected: &str) -> Result<T, Refused> {
+    Err((key, found.to_string(), expected.to_owned()))
+}
+
+fn checked_name(name: &str) -> Result<(), Refused> {
+    let is_bad =
+        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '{' | '}' | ',' | '"');
+    if name.is_empty() || name.chars().any(is_bad) {
+        let expected = "a name without blanks, braces, commas or quotes";
+        return refused("name", format!("{name:?}"), expected);
+    }
+    Ok(())
+}
+
+fn checked_kind(spec: &ParameterSpec) -> Result<Kind, Refused> {
+    match spec.kind.as_str() {
+        "float" | "int" => {
+            if spec.choices.is_some() {
+                let expected = "no such key, since the type is not categorical";
+                return refused("choices", "a list", expected);
+            }
+            checked_range(spec, spec.kind == "int")
+        }
+        "categorical" => {
+            let keys = [
+                ("low", spec.low.is_some()),
+                ("high", spec.high.is_some()),
+                ("log", spec.log.is_some()),
+                ("step", spec.step.is_some()),
+            ];
+            if let Some((key, _)) = keys.into_iter().find(|(_, used)| *used) {
+                let expected = "no such key, since the type is categorical";
+                return refused(key, "a value", expected);
+            }
+            checked_choices(spec.choices.clone().unwrap_or_default())
+        }
+        other => {
+            let expected = "\"float\", \"int\" or \"categorical\"";
+            refused("type", format!("{other:?}"), expected)
+        }
+    }
+}
+
+fn checked_range(spec: &ParameterSpec, is_int: bool) -> Result<Kind, Refused> {
+    let bound = |key: &'static str, value: Option<f64>| match value {
+        Some(v) if v.is_finite() => Ok(v),
+        Some(v) => refused(key, v, "a finite number"),
+        None => {
+            let expected = "a number, since the type is not categorical";
+            refused(key, "nothing", expected)
+        }
+    };
+    let log = spec.log.unwrap_or(false);
+    let (low, high) = (bound("low", spec.low)?, bound("high", spec.high)?);
+    if low > high {
+        let expected = format!("a number below high = {high} (are the bounds reversed?)");
+        return refused("low", low, &expected);
+    }
+    if low >= high {
+        let expected = format!("a number below high = {high} (a fixed value needs no parameter)");
+        return refused("low", low, &expected);
+    }
+    if !is_int && log && low <= 0.0 {
+        return refused("low", low, "a number above 0, since log = true");
+    }
+    if !is_int && !log && !(high - low).is_finite() {
+        let expected = "a range high - low that a 64-bit float can hold";
+        return refused("high", high, expected);
+    }
+    let whole_bound = |key: &'static str, value: f64| match whole_number(value) {
+        Some(whole) => Ok(whole),
+        None => refused(key, value, "a whole number within ±2^53"),
+    };
+    let kind = match is_int {
+        false => Kind::Float { low, high, log },
+        true => Kind::Int {
+            low: whole_bound("low", low)?,
+            high: whole_bound("high", high)?,
+            log,
+        },
+    };
+    if is_int && log && low < 1.0 {
+        let expected = "a whole number of at least 1, since log = true";
+        return refused("low", low, expected);
+    }
+    let Some(step) = spec.step else {
+        return Ok(kind);
+    };
+    if log {
+        let expected = "no such key, since log = true (equal steps belong to a linear scale; to try certain values alone, \
+                        list them as choices of a categorical parameter)";
+        return refused("step", step, expected);
+    }
+    let stepped = Stepped::new(low, high, step, is_int)?;
+    match is_int && step <= 1.0 {
+        true => Ok(kind), // every whole number
+        false => Ok(Kind::Stepped(stepped)),
+    }
+}
+
+/// One text for all that read as the same number or boolean.
+fn as_read(text: &str) -> String {
+    match text.parse::<f64>() {
+        Ok(number) => (number + 0.0).to_string(), // −0 is 0
+        Err(_) => text.to_ascii_lowercase(),
+    }
+}
+
+fn checked_choices(choices: Vec<Value>) -> Result<Kind, Refused> {
+    let named = |choice: &Value| match choice {
+        Value::Choice(text) => format!("{text:?}"),
+        other => other.to_string(),
+    };
+    if choices.len() < 2 {
+        let found: Vec<String> = choices.iter().map(named).collect();
+        let found = format!("[{}]", found.join(", "));
+        return refused("choices", found, "a list of at least two names");
+    }
+    for choice in &choices {
+        let (found, expected) = match choice {
+            Value::Choice(text) if text.chars().any(char::is_control) => {
+                (named(choice), "names without control characters")
+            }
+            Value::Float(number) if !number.is_finite() => (named(choice), "finite numbers"),
+            Value::Int(number) if number.unsigned_abs() > 1 << 53 => {
+                (named(choice), "whole numbers within ±2^53")
+            }
+            _ => continue,
+        };
+        return refused("choices", found, expected);
+    }
+    // Texts that differ are told apart, also "1" and "1.0"; a number or a boolean must differ from every other choice as it
+    // is read from a text, since commands and tables have texts alone.
+    let mut texts = BTreeMap::new();
+    for choice in &choices {
+        if let Some(other) = texts.insert(choice.to_string(), choice) {
+            let found = match other == choice {
+                true => format!("{} twice", named(choice)),
+                false => format!("{} beside {}", named(other), named(choice)),
+            };
+            return refused("choices", found, "names that are all different");
+        }
+    }
+    let mut read: BTreeMap<String, &Value> = BTreeMap::new();
+    let is_text = |choice: &&Value| matches!(choice, Value::Choice(_));
+    let (texts, others): (Vec<&Value>, Vec<&Value>) = choices.iter().partition(is_text);
+    for other in others {
+        if let Some(same) = read.insert(as_read(&other.to_string()), other) {
+            let found = format!("{} beside {}", named(same), named(other));
+            return refused("choices", found, "numbers that are all different");
+        }
+    }
+    for text in texts {
+        if let Some(same) = read.get(&as_read(&text.to_string())) {
+            let found = format!("{} beside {}", named(same), named(text));
+            return refused("choices", found, "texts that do not read as another choice");
+        }
+    }
+    Ok(Kind::Categorical { choices })
 }
 
 /// Clamps into `[0,1]`; NaN becomes 0.5, the middle.
@@ -448,4 +622,10 @@ fn int_cells(low: i64, high: i64, log: bool) -> (f64, f64) {
     } else {
         (from, to)
     }
+}
+
+/// The same for the numbers of the values of a grid, which begin with 0.
+#[expect(clippy::cast_precision_loss, reason = "at most 2^53 + 1 values")]
+fn index_cells(stepped: &Stepped) -> (f64, f64) {
+    (-0.5, stepped.n_values() as f64 - 0.5)
 }

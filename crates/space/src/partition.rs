@@ -1,6 +1,6 @@
 //! Sub-regions: the unit cube cut into equal hyper-rectangles.
 
-use crate::{Kind, Parameter, Space, Value};
+use crate::{Kind, Parameter, Space};
 
 /// Why a domain cannot be cut into so many regions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -143,18 +143,21 @@ impl Partition {
 
 /// Whether a slice of a parameter's coordinate holds the coordinate of one of its values.
 fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
-    let (low, high) = match parameter.kind() {
-        Kind::Float { .. } => return true,
+    let n_values = match parameter.kind() {
         Kind::Categorical { .. } => return cuts == 1,
-        Kind::Int { low, high, .. } => (*low, *high),
+        numbers => match numbers.n_values() {
+            Some(n_values) => n_values,
+            None => return true,
+        },
     };
-    let at_least = |value: i64| {
+    let at_least = |index: u64| {
         let mut unit = Vec::with_capacity(1);
-        let known = parameter.encode(&Value::Int(value), &mut unit).is_ok();
-        known.then(|| unit[0]).filter(|x| *x >= border(slice, cuts))
+        let value = parameter.kind().value(index)?;
+        parameter.encode(&value, &mut unit).ok()?;
+        Some(unit[0]).filter(|x| *x >= border(slice, cuts))
     };
-    // The least integer whose coordinate reaches the slice: coordinates grow with integers.
-    let (mut below, mut reaching) = (low, high);
+    // The least number whose coordinate reaches the slice: coordinates grow with numbers.
+    let (mut below, mut reaching) = (0, n_values - 1);
     while below < reaching {
         let middle = below.midpoint(reaching);
         if at_least(middle).is_some() {
@@ -210,7 +213,7 @@ fn prime_factors(n: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ParameterSpec;
+    use crate::{ParameterSpec, Value};
 
     #[test]
     fn regions_are_those_of_the_paper() {

@@ -5,20 +5,22 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The value of one parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The value of one parameter: in JSON and TOML a number, a boolean or a text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// Value of an `int` parameter.
+    /// A whole number: of an `int` parameter, or a choice.
     Int(i64),
-    /// Value of a `float` parameter.
+    /// A real number: of a `float` parameter, or a choice.
     Float(f64),
-    /// Value of a `categorical` parameter: the name of the choice.
+    /// A boolean choice.
+    Bool(bool),
+    /// A choice that is a text.
     Choice(String),
 }
 
 impl Value {
-    /// The value as a number; `None` for a choice. Integers beyond 2^53 lose their last digits.
+    /// The value as a number; `None` for a text or a boolean. Integers beyond 2^53 lose their last digits.
     #[expect(
         clippy::cast_precision_loss,
         reason = "bounds of int parameters are checked to lie within ±2^53"
@@ -27,19 +29,99 @@ impl Value {
         match self {
             Self::Int(value) => Some(*value as f64),
             Self::Float(value) => Some(*value),
-            Self::Choice(_) => None,
+            Self::Bool(_) | Self::Choice(_) => None,
+        }
+    }
+
+    /// Whether both are the same value: numbers of one size, booleans, texts.
+    pub(crate) fn means(&self, other: &Self) -> bool {
+        match (self.as_f64(), other.as_f64()) {
+            #[expect(
+                clippy::float_cmp,
+                reason = "a choice is named, not computed: only the same number means it"
+            )]
+            (Some(own), Some(others)) => own == others,
+            _ => self == other,
+        }
+    }
+
+    /// Whether a text reads as this number or boolean, however it is written; never of a text.
+    pub(crate) fn reads(&self, text: &str) -> bool {
+        match self {
+            Self::Int(_) | Self::Float(_) => {
+                let number = text.parse().map(Self::Float);
+                number.is_ok_and(|number| self.means(&number))
+            }
+            Self::Bool(value) => text.eq_ignore_ascii_case(&value.to_string()),
+            Self::Choice(_) => false,
         }
     }
 }
 
+macro_rules! from {
+    ($($from:ty => $variant:ident),*) => {
+        $(impl From<$from> for Value {
+            fn from(value: $from) -> Self {
+                Self::$variant(value.into())
+            }
+        })*
+    };
+}
+
+from!(i32 => Int, i64 => Int, f64 => Float, bool => Bool, &str => Choice, String => Choice);
+
 impl fmt::Display for Value {
-    /// Shortest decimal text that reads back to the same value; a choice as its name.
+    /// Shortest decimal text that reads back to the same value; `true` or `false`; a text as it is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => write!(f, "{value}"),
             Self::Float(value) => write!(f, "{value:?}"),
-            Self::Choice(name) => f.write_str(name),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Choice(text) => f.write_str(text),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    /// A number with a decimal point or an exponent is a float, any other an integer.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Scalar;
+        impl Visitor<'_> for Scalar {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, a text, true or false")
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(Value::Int(value))
+            }
+
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "beyond the integers a number is the nearest float"
+            )]
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(i64::try_from(value).map_or(Value::Float(value as f64), Value::Int))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(Value::Float(value))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(Value::Bool(value))
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(Value::Choice(value.to_owned()))
+            }
+
+            fn visit_string<E>(self, value: String) -> Result<Value, E> {
+                Ok(Value::Choice(value))
+            }
+        }
+        deserializer.deserialize_any(Scalar)
     }
 }
 
@@ -70,10 +152,10 @@ impl Point {
 }
 
 impl Point {
-    /// The value of a float or int parameter: for objectives, which know their own space.
+    /// The value of a float or int parameter, or a choice that is a number: for objectives, which know their own space.
     ///
     /// # Panics
-    /// If there is no such parameter, or it is categorical.
+    /// If there is no such parameter, or its value is no number.
     pub fn number(&self, name: &str) -> f64 {
         match self.get(name).and_then(Value::as_f64) {
             Some(value) => value,
@@ -81,14 +163,25 @@ impl Point {
         }
     }
 
-    /// The choice of a categorical parameter.
+    /// The choice of a categorical parameter among texts.
     ///
     /// # Panics
-    /// If there is no such parameter, or it is none of names.
+    /// If there is no such parameter, or its value is no text.
     pub fn choice(&self, name: &str) -> &str {
         match self.get(name) {
             Some(Value::Choice(choice)) => choice,
             _ => panic!("the point has no choice called {name:?}"),
+        }
+    }
+
+    /// The choice of a categorical parameter among booleans.
+    ///
+    /// # Panics
+    /// If there is no such parameter, or its value is no boolean.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.get(name) {
+            Some(Value::Bool(flag)) => *flag,
+            _ => panic!("the point has no boolean called {name:?}"),
         }
     }
 }

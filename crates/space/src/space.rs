@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Kind, Parameter, ParameterSpec, Point};
+use crate::{Parameter, ParameterSpec, Point};
 
 /// Why a space or a value is not valid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -104,14 +104,10 @@ impl Space {
         self.parameters.iter().map(Parameter::n_coordinates).sum()
     }
 
-    /// Number of different points, `None` if a parameter is a float; saturates at `u64::MAX`.
+    /// Number of different points, `None` if a parameter is a float without a step; saturates at `u64::MAX`.
     pub fn n_points(&self) -> Option<u64> {
         self.parameters.iter().try_fold(1_u64, |n, parameter| {
-            let n_values = match parameter.kind() {
-                Kind::Float { .. } => return None,
-                Kind::Int { low, high, .. } => low.abs_diff(*high).saturating_add(1),
-                Kind::Categorical { choices } => choices.len() as u64,
-            };
+            let n_values = parameter.kind().n_values()?;
             Some(n.saturating_mul(n_values))
         })
     }

@@ -1,6 +1,6 @@
 //! Coordinates to points and back, and what a bad declaration is answered with.
 
-use fedbo_space::{ParameterSpec, Space, SpaceError, Value};
+use fedbo_space::{ParameterSpec, Point, Space, SpaceError, Value};
 use proptest::prelude::*;
 
 fn spec(
@@ -15,7 +15,8 @@ fn spec(
         low,
         high,
         log: log.then_some(true),
-        choices: (!choices.is_empty()).then(|| choices.iter().map(|c| (*c).to_owned()).collect()),
+        step: None,
+        choices: (!choices.is_empty()).then(|| choices.iter().map(|c| Value::from(*c)).collect()),
     }
 }
 
@@ -33,14 +34,22 @@ fn mixed() -> Space {
             "kind",
             spec("categorical", None, None, false, &["a", "b", "c"]),
         ),
+        ("drop", ParameterSpec::float(0.0, 0.5).with_step(0.05)),
+        ("units", ParameterSpec::int(8, 64).with_step(8.0)),
+        ("size", ParameterSpec::categorical(varied())),
     ];
     Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).expect("a valid space")
+}
+
+/// Choices of every type.
+fn varied() -> [Value; 4] {
+    [16.into(), 0.5.into(), true.into(), "auto".into()]
 }
 
 proptest! {
     /// decode ∘ encode is the identity on points, and snapping is idempotent, for any coordinates.
     #[test]
-    fn points_survive_the_round_trip(unit in prop::collection::vec(-0.5_f64..1.5, 8)) {
+    fn points_survive_the_round_trip(unit in prop::collection::vec(-0.5_f64..1.5, 14)) {
         let space = mixed();
         let snapped = space.snap(&unit);
         prop_assert!(snapped.iter().all(|u| (0.0..=1.0).contains(u)));
@@ -51,6 +60,112 @@ proptest! {
                 _ => prop_assert_eq!(a, b),
             }
         }
+    }
+
+    /// A point is the same after it was JSON, and each value after it was a text.
+    #[test]
+    fn points_survive_their_texts(unit in prop::collection::vec(0.0_f64..=1.0, 14)) {
+        let space = mixed();
+        let point = space.decode(&unit);
+        let json = serde_json::to_string(&point).expect("plain data");
+        let read: Point = serde_json::from_str(&json).expect("a point");
+        prop_assert_eq!(&read, &point);
+        prop_assert_eq!(space.normalize(&read), Ok(point.clone()));
+        for (parameter, (_, value)) in space.parameters().iter().zip(point.iter()) {
+            prop_assert_eq!(parameter.parse(&value.to_string()), Ok(value.clone()));
+        }
+    }
+
+    /// Any grid of decimals: each value is the decimal that one would write, its coordinate leads back to it, and a sum that
+    /// went wrong in the last digits still means it.
+    #[test]
+    fn values_a_step_apart_are_decimals_and_survive_the_round_trip(
+        first in -1_000_i32..1_000, stride in 1_i32..200, n in 2_u32..60, decimals in 0_usize..9, at in 0.0_f64..1.0
+    ) {
+        let decimal = |units: i64| -> f64 { format!("{units}e-{decimals}").parse().expect("a number") };
+        let index = (at * f64::from(n)).floor();
+        let of = |k: i64| decimal(i64::from(first) + k * i64::from(stride));
+        let spec = ParameterSpec::float(of(0), of(i64::from(n) - 1)).with_step(decimal(stride.into()));
+        let space = Space::from_specs([("x", &spec)]).expect("a grid");
+        prop_assert_eq!(space.n_points(), Some(u64::from(n)));
+        let kind = space.parameters()[0].kind();
+        let values: Vec<Value> = kind.values().expect("finitely many").collect();
+        for (k, value) in (0_i64..).zip(&values) {
+            prop_assert_eq!(value, &Value::Float(of(k)));
+            let digits = value.to_string();
+            let digits = digits.split('e').next().and_then(|text| text.split_once('.')).map_or(0, |(_, rest)| rest.len());
+            prop_assert!(digits <= decimals.max(1) + 4, "{}", value);
+            let unit = space.encode(&Point::new(vec![("x".into(), value.clone())])).expect("a value");
+            let decoded = space.decode(&unit);
+            prop_assert_eq!(decoded.get("x"), Some(value));
+        }
+        let drawn = space.decode(&[(index + 0.5) / f64::from(n)]);
+        let k = drawn.get("x").and_then(|value| kind.index_of(value));
+        prop_assert_eq!(k.map(|k| k as f64), Some(index));
+        let dusty = Value::Float(of(0) + index * decimal(stride.into()));
+        let meant = space.normalize(&Point::new(vec![("x".into(), dusty)])).expect("dust is no other value");
+        prop_assert_eq!(meant, drawn);
+    }
+}
+
+/// As `study.toml` has them.
+#[test]
+fn choices_keep_their_types_and_are_found_by_their_texts() {
+    let space = Space::from_specs([("size", &ParameterSpec::categorical(varied()))]).unwrap();
+    let parameter = &space.parameters()[0];
+    for (text, value) in [
+        ("16", Value::Int(16)),
+        (" 16.0 ", Value::Int(16)),
+        ("0.5", Value::Float(0.5)),
+        ("5e-1", Value::Float(0.5)),
+        ("true", Value::Bool(true)),
+        ("True", Value::Bool(true)),
+        ("auto", Value::Choice("auto".into())),
+    ] {
+        assert_eq!(parameter.parse(text), Ok(value), "{text}");
+    }
+    let refused = parameter.parse("17").unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "parameter size = 17, expected one of 16, 0.5, true, auto"
+    );
+    let given = |value: Value| space.normalize(&Point::new(vec![("size".into(), value)]));
+    assert_eq!(
+        given(16.0.into()).unwrap().get("size"),
+        Some(&Value::Int(16))
+    );
+    let refused = given("16".into()).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "parameter size = the text \"16\", expected one of the number 16, the number 0.5, the boolean true, the text \"auto\""
+    );
+    let point = space.decode(&[0.0, 0.0, 1.0, 0.0]);
+    assert!(point.flag("size"));
+    assert_eq!(serde_json::to_string(&point).unwrap(), "{\"size\":true}");
+    let point = space.decode(&[1.0, 0.0, 0.0, 0.0]);
+    assert!((point.number("size") - 16.0).abs() < 1e-12);
+    assert_eq!(serde_json::to_string(&point).unwrap(), "{\"size\":16}");
+}
+
+/// A stored definition of texts alone is written as ever, byte for byte.
+#[test]
+fn declarations_without_the_new_forms_keep_their_text() {
+    let text = "{\"type\":\"categorical\",\"low\":null,\"high\":null,\"log\":null,\"choices\":[\"16\",\"1.0\",\"true\"]}";
+    let spec: ParameterSpec = serde_json::from_str(text).unwrap();
+    assert_eq!(spec, ParameterSpec::categorical(["16", "1.0", "true"]));
+    assert_eq!(serde_json::to_string(&spec).unwrap(), text);
+    let text = "{\"type\":\"int\",\"low\":1.0,\"high\":9.0,\"log\":null,\"choices\":null}";
+    let spec: ParameterSpec = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&spec).unwrap(), text);
+    // A step of one is every whole number, and a declaration is what it was made from.
+    let space = |spec: &ParameterSpec| Space::from_specs([("n", spec)]).unwrap();
+    assert_eq!(space(&spec), space(&spec.clone().with_step(1.0)));
+    for spec in [
+        ParameterSpec::float(-0.5, 0.5).with_step(0.1),
+        ParameterSpec::int(8, 64).with_step(8.0),
+        ParameterSpec::categorical(varied()),
+    ] {
+        assert_eq!(space(&spec).parameters()[0].to_spec(), spec);
     }
 }
 
@@ -77,7 +192,7 @@ fn coordinates_that_are_not_numbers_land_in_the_middle() {
     let space = mixed();
     assert!(
         space
-            .snap(&[f64::NAN; 8])
+            .snap(&[f64::NAN; 14])
             .iter()
             .all(|u| (0.0..=1.0).contains(u))
     );
@@ -127,6 +242,41 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
             "all different",
         ),
         (
+            ParameterSpec::categorical([Value::Int(1), Value::Float(1.0)]),
+            "choices = 1 beside 1.0, expected numbers that are all different",
+        ),
+        (
+            ParameterSpec::categorical([Value::from("16"), Value::Int(16)]),
+            "choices = \"16\" beside 16, expected names that are all different",
+        ),
+        (
+            ParameterSpec::categorical([Value::from("True"), Value::Bool(true)]),
+            "choices = true beside \"True\", expected texts that do not read as another choice",
+        ),
+        (
+            ParameterSpec::categorical([f64::INFINITY, 1.0]),
+            "choices = inf, expected finite numbers",
+        ),
+        (
+            ParameterSpec::categorical([true]),
+            "choices = [true], expected a list of at least two names",
+        ),
+        (
+            ParameterSpec::float(0.0, 1.0).with_step(0.3),
+            "high = 1, expected low + k * step for a whole number k; the nearest such values are 0.9 and 1.2",
+        ),
+        (
+            ParameterSpec::log_float(0.1, 1.0).with_step(0.1),
+            "step = 0.1, expected no such key, since log = true",
+        ),
+        (
+            ParameterSpec {
+                step: Some(1.0),
+                ..ParameterSpec::categorical(["a", "b"])
+            },
+            "step = a value, expected no such key, since the type is categorical",
+        ),
+        (
             spec("floot", Some(0.0), Some(1.0), false, &[]),
             "\"float\", \"int\" or \"categorical\"",
         ),
@@ -149,6 +299,7 @@ fn points_of_a_discrete_space_are_counted() {
         low: Some(low),
         high: Some(high),
         log: None,
+        step: None,
         choices: None,
     };
     let float = ParameterSpec {
@@ -160,6 +311,7 @@ fn points_of_a_discrete_space_are_counted() {
         low: None,
         high: None,
         log: None,
+        step: None,
         choices: Some(vec!["a".into(), "b".into(), "c".into()]),
     };
     let n_points = |specs: &[(&str, &ParameterSpec)]| {

@@ -327,7 +327,9 @@ pub enum StorageError {
         key: StudyKey,
     },
     /// There is no such trial.
-    #[error("there is no trial {number}; the study has {n_trials} trials, from 0")]
+    #[error(
+        "there is no trial {number}; the study has {n_trials} so far, numbered from 0 (fedbo trials lists them)"
+    )]
     NoTrial {
         /// The number.
         number: u64,

@@ -54,6 +54,7 @@ fn sqlite_opened_for_each_call() {
 
 #[cfg(unix)]
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn postgres() {
     let server = fedbo_testkit::postgres::Server::start();
     let address = || -> Address {

@@ -52,6 +52,7 @@ fn new_trial(x: f64, worker: &Worker) -> NewTrial {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_database_without_studies_is_absent_unless_it_is_to_be_created() {
     let url = server().new_database();
     let absent = open_url(&url, Mode::Existing).unwrap_err();
@@ -63,6 +64,7 @@ fn a_database_without_studies_is_absent_unless_it_is_to_be_created() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn many_lay_out_one_database_at_once() {
     let url = server().new_database();
     let records: Vec<_> = std::thread::scope(|scope| {
@@ -76,6 +78,7 @@ fn many_lay_out_one_database_at_once() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn long_names_encodings_and_definitions_are_kept_and_found() {
     let storage = create(&server().new_database());
     let long = |last: &str| "long ".repeat(20_000) + last;
@@ -102,6 +105,7 @@ fn long_names_encodings_and_definitions_are_kept_and_found() {
 
 /// What a call costs does not grow with the number of trials: none of them reads the table from one end to the other.
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn every_call_searches_an_index() {
     let url = server().new_database();
     let database = database(&url);
@@ -179,6 +183,7 @@ fn check_unsafe(error: &StorageError, setting: &str) {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_server_that_may_lose_what_it_acknowledges_is_refused() {
     let mut server = Server::with_settings(&[("fsync", "off")]);
     let refused = |url: &str, setting: &str| {
@@ -210,6 +215,7 @@ fn a_server_that_may_lose_what_it_acknowledges_is_refused() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_setting_of_the_database_counts_like_one_of_the_server() {
     let url = server().new_database();
     let database = database(&url);
@@ -222,6 +228,7 @@ fn a_setting_of_the_database_counts_like_one_of_the_server() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn what_is_not_ours_is_left_alone() {
     let url = server().new_database();
     server().run(
@@ -240,6 +247,7 @@ fn what_is_not_ours_is_left_alone() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn another_version_is_refused_when_it_is_opened_and_when_it_is_open() {
     let url = server().new_database();
     let storage = create(&url);
@@ -265,6 +273,7 @@ fn another_version_is_refused_when_it_is_opened_and_when_it_is_open() {
 /// A layout as the first version made it is brought up to date in one transaction, also while an older program has it open; its
 /// trials stay.
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_layout_of_version_1_is_upgraded() {
     let url = server().new_database();
     let address: Address = url.parse().unwrap();
@@ -326,6 +335,7 @@ fn a_layout_of_version_1_is_upgraded() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_damaged_trial_is_named_and_not_quoted() {
     let url = server().new_database();
     let storage = create(&url);
@@ -349,6 +359,7 @@ fn a_damaged_trial_is_named_and_not_quoted() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn who_may_only_read_reads() {
     let url = server().new_database();
     let database = database(&url);
@@ -374,6 +385,7 @@ fn who_may_only_read_reads() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_password_is_used_and_never_shown() {
     let url = server().new_database();
     let database = database(&url);
@@ -403,6 +415,7 @@ fn a_password_is_used_and_never_shown() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn nobody_there_is_said_at_once_and_with_the_place() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().display().to_string().replace('/', "%2F");
@@ -424,6 +437,7 @@ fn nobody_there_is_said_at_once_and_with_the_place() {
 }
 
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_study_that_is_locked_is_waited_for_and_locks_no_other() {
     let url = server().new_database();
     let storage = create(&url);

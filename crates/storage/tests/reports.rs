@@ -26,6 +26,7 @@ fn in_sqlite() {
 
 #[cfg(unix)]
 #[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
 fn in_postgres() {
     let server = fedbo_testkit::postgres::Server::start();
     let address = server.url("postgres").parse().unwrap();

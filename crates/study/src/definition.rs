@@ -1,6 +1,7 @@
 //! What a study is: fixed when it is created, the same for all who work on it.
 
 use fedbo_algorithms::{StrategyError, Surrogate, UcbMultiplier};
+use fedbo_config::{Changes, Keys};
 use fedbo_space::{Direction, ParameterSpec, Space};
 use serde::{Deserialize, Serialize};
 
@@ -312,35 +313,37 @@ impl Definition {
         })
     }
 
-    /// The first key in which `given` differs from this one, which is stored.
+    /// The keys in which `given` differs from this one, which is stored.
     pub fn difference(&self, given: &Self) -> Option<StudyError> {
-        let (ours, theirs) = (self.keys(), given.keys());
-        let differs = |key, stored, given| StudyError::Differs {
+        let differs = |changes| StudyError::Differs {
             name: self.name.clone(),
-            key,
-            stored,
-            given,
+            changes: Box::new(changes),
         };
         if self.archive != given.archive {
             let source = |archive: &Option<ArchiveSpec>| {
-                json(&archive.as_ref().map(|archive| archive.source.as_str()))
+                let source = archive.as_ref().map(|archive| archive.source.as_str());
+                source.map(|source| format!("{source:?}"))
             };
             let (ours, mut theirs) = (source(&self.archive), source(&given.archive));
             if ours == theirs {
-                theirs += " with other contents";
+                theirs = theirs.map(|source| source + " with other contents");
             }
-            return Some(differs("[archive] file".to_owned(), ours, theirs));
+            let path = ["archive", "file"];
+            return Some(differs(Changes::of_key(&path, ours, theirs, STORED)));
         }
-        if let Some((ours, theirs)) = ours.into_iter().zip(theirs).find(|(a, b)| a != b) {
-            return Some(differs(ours.0, ours.1, theirs.1));
+        if let Some(changes) = Changes::between(&self.keys(), &given.keys(), STORED) {
+            return Some(differs(changes));
         }
         let (ours, theirs) = (self.meta.as_ref()?, given.meta.as_ref()?);
         let mut pairs = ours.studies.iter().zip(&theirs.studies);
         let (ours, theirs) = pairs.find(|(a, b)| a != b)?;
-        let key = format!("the trials of old study {:?}", ours.name);
         let (stored, given) = (ours.len(), theirs.len());
-        let given = format!("{given} trials that are others");
-        Some(differs(key, format!("{stored} trials"), given))
+        Some(differs(Changes::of_key(
+            &[&format!("the list of trials of old study {:?}", ours.name)],
+            Some(format!("{stored} trials")),
+            Some(format!("another, of {given} trials,")),
+            STORED,
+        )))
     }
 
     /// The checked space of a definition that can be used.
@@ -371,51 +374,45 @@ impl Definition {
     }
 
     /// What the definition says, key by key as they stand in a study's file.
-    fn keys(&self) -> Vec<(String, String)> {
+    fn keys(&self) -> Keys {
+        let mut keys = Keys::default();
         let names: Vec<&str> = self.space.iter().map(|p| p.name.as_str()).collect();
-        let mut keys = vec![("[space]".to_owned(), json(&names))];
-        keys.extend(
-            self.space
-                .iter()
-                .map(|p| (format!("[space.{}]", p.name), json(&p.spec))),
-        );
+        keys.push(&["space"], names);
+        for parameter in &self.space {
+            let (name, spec) = (parameter.name.as_str(), &parameter.spec);
+            keys.push_parameter(&format!("space.{name}"), &["space", name], spec);
+        }
         let meta = self.meta.as_ref();
         let studies: Option<Vec<&str>> =
             meta.map(|meta| meta.studies.iter().map(OldStudy::place).collect());
         let settings = meta.map(|meta| &meta.settings);
-        keys.extend([
-            ("[meta] studies".to_owned(), json(&studies)),
-            (
-                "[meta] mismatch".to_owned(),
-                json(&settings.map(|s| s.mismatch)),
-            ),
-            ("[meta] scale".to_owned(), json(&settings.map(|s| s.scale))),
-            (
-                "[meta] trials_max".to_owned(),
-                json(&settings.map(|s| s.trials_max)),
-            ),
-            (
-                "[meta.values]".to_owned(),
-                json(&settings.map(|s| &s.values)),
-            ),
-            ("[meta] decay".to_owned(), json(&settings.map(|s| s.decay))),
-            (
-                "[meta] gap_exponent".to_owned(),
-                json(&settings.map(|s| s.gap_exponent)),
-            ),
-            ("[meta] rate".to_owned(), json(&settings.map(|s| s.rate))),
-        ]);
-        keys.extend(EarlyStoppingSpec::keys(self.early_stopping.as_ref()));
-        keys.extend([
-            ("direction".to_owned(), json(&self.direction)),
-            ("seed".to_owned(), json(&self.seed)),
-            ("[strategy]".to_owned(), json(&self.strategy)),
-            ("initial".to_owned(), json(&self.n_initial)),
-            ("noisy".to_owned(), json(&self.noisy)),
-        ]);
+        keys.push(&["meta", "studies"], studies);
+        keys.push(&["meta", "mismatch"], settings.map(|s| s.mismatch));
+        keys.push(&["meta", "scale"], settings.map(|s| s.scale));
+        keys.push(&["meta", "trials_max"], settings.map(|s| s.trials_max));
+        keys.push(&["meta", "values"], settings.map(|s| &s.values));
+        keys.push(&["meta", "decay"], settings.map(|s| s.decay));
+        keys.push(&["meta", "gap_exponent"], settings.map(|s| s.gap_exponent));
+        keys.push(&["meta", "rate"], settings.map(|s| s.rate));
+        EarlyStoppingSpec::push_keys(self.early_stopping.as_ref(), &mut keys);
+        keys.push(&["study", "direction"], self.direction);
+        keys.push(&["study", "seed"], self.seed);
+        keys.push(&["strategy", "name"], self.strategy.name());
+        let multiplier = match self.strategy {
+            StrategySpec::Ts { ucb_multiplier } | StrategySpec::GpUcb { ucb_multiplier } => {
+                Some(ucb_multiplier)
+            }
+            _ => None,
+        };
+        keys.push(&["strategy", "ucb_multiplier"], multiplier);
+        keys.push(&["study", "initial"], self.n_initial);
+        keys.push(&["study", "noisy"], self.noisy);
         keys
     }
 }
+
+/// What holds a stored definition, in messages about what has changed since.
+pub(crate) const STORED: &str = "the stored study";
 
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value)

@@ -1,6 +1,7 @@
 //! Why a study could not do something.
 
 use fedbo_algorithms::StrategyError;
+use fedbo_config::Changes;
 use fedbo_space::SpaceError;
 use fedbo_storage::{StorageError, Told};
 
@@ -30,17 +31,13 @@ pub enum StudyError {
     EarlyStopping(#[from] EarlyStoppingError),
     /// The storage holds a study of this name that is another one.
     #[error(
-        "study {name:?} is stored with {key} = {stored}, not {given}; give the new study another name, or take back the change"
+        "study {name:?} is stored with other settings: {changes}; give the new study another name, or take back the change"
     )]
     Differs {
         /// The study.
         name: String,
-        /// The first key that differs.
-        key: String,
-        /// What is stored.
-        stored: String,
-        /// What was given.
-        given: String,
+        /// In which keys.
+        changes: Box<Changes>,
     },
     /// There is no study of this name.
     #[error("there is no study {name:?} in this storage; it has {known}")]

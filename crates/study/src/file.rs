@@ -83,6 +83,8 @@ pub struct StudyFile {
     pub stop_grace: Duration,
     /// The command that evaluates a point; `None` where points are asked for and told by hand.
     pub command: Option<CommandSpec>,
+    /// The text that it was read from.
+    pub(crate) source: TomlFile,
 }
 
 /// Most workers of one process.
@@ -200,6 +202,7 @@ impl StudyToml {
             },
             command,
             space,
+            source: file.clone(),
         })
     }
 

@@ -1,7 +1,9 @@
 //! The study that a file describes: as it is stored, or as it begins.
 
+use fedbo_config::Changes;
 use fedbo_storage::{Mode, StorageError};
 
+use crate::definition::STORED;
 use crate::{ArchiveFile, Definition, OldStudy, Study, StudyError, StudyFile};
 
 impl StudyFile {
@@ -28,9 +30,24 @@ impl StudyFile {
         }
     }
 
-    /// The first key in which the file differs from the stored study. Trials of old studies are no key: those that are stored
-    /// count, whatever became of the old studies.
+    /// The keys in which the file differs from the stored study, with their lines. Trials of old studies are no key: those that
+    /// are stored count, whatever became of the old studies.
     pub fn difference(&self, stored: &Definition) -> Option<StudyError> {
+        self.changes(stored).map(|differs| self.located(differs))
+    }
+
+    /// An error with the lines of this file.
+    fn located(&self, error: StudyError) -> StudyError {
+        match error {
+            StudyError::Differs { name, changes } => StudyError::Differs {
+                name,
+                changes: Box::new(changes.located(&self.source)),
+            },
+            other => other,
+        }
+    }
+
+    fn changes(&self, stored: &Definition) -> Option<StudyError> {
         let studies = match (&self.meta, &stored.meta) {
             (Some(given), Some(stored)) => {
                 let given = given.sources.iter();
@@ -54,15 +71,12 @@ impl StudyFile {
         let (given, kept) = (self.archive.as_ref(), stored.archive.as_ref());
         let (given, kept) = (given.map(|a| &a.text), kept.map(|a| &a.source));
         if given != kept {
-            let shown = |source: Option<&String>| match source {
-                Some(source) => format!("{source:?}"),
-                None => "none".to_owned(),
-            };
+            let shown = |source: Option<&String>| source.map(|source| format!("{source:?}"));
+            let (kept, given) = (shown(kept), shown(given));
+            let changes = Changes::of_key(&["archive", "file"], kept, given, STORED);
             return Some(StudyError::Differs {
                 name: stored.name.clone(),
-                key: "[archive] file".to_owned(),
-                stored: shown(kept),
-                given: shown(given),
+                changes: Box::new(changes),
             });
         }
         stored.difference(&Definition {
@@ -100,7 +114,7 @@ impl StudyFile {
             Err(StudyError::Differs { .. }) if self.meta.is_some() || self.archive.is_some() => {
                 Study::load(storage, Some(&definition.name)).and_then(go_on)
             }
-            opened => opened,
+            opened => opened.map_err(|error| self.located(error)),
         }
     }
 

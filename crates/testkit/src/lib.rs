@@ -14,12 +14,33 @@ mod storage_contract;
 pub use contracts::kernel_contract;
 pub use storage_contract::storage_contract;
 
+use std::path::{Path, PathBuf};
+
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed, Stream};
 
 /// Stream number `n` for the draws of a test.
 pub fn test_stream(n: u64) -> Stream {
     Seed::new(0x007e_57ed).stream(Purpose::Test, n, 0)
+}
+
+/// The folder of data that the papers' authors published: `FEDBO_DATA`, by default `../shared/data` beside the workspace.
+///
+/// A test that reads it is ignored with the reason "data: run by cargo xtask test --all", by which that command finds it.
+///
+/// # Panics
+/// If the folder has no part of this name.
+pub fn published_data(part: &str) -> PathBuf {
+    let folder = std::env::var_os("FEDBO_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    assert!(
+        folder.join(part).is_dir(),
+        "{} has no folder {part}: set FEDBO_DATA to the folder that has",
+        folder.display()
+    );
+    folder
 }
 
 /// n points drawn uniformly from `[0,1]^dim`.

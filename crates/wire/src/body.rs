@@ -150,8 +150,19 @@ impl FromStr for StudyState {
 pub struct Problem {
     /// For programs.
     pub code: ProblemCode,
-    /// For people; says what to do.
+    /// For people; says what to do. As it is read, it is one line of at most 500 characters: it becomes a part of messages of whoever
+    /// reads it, and cannot pass for lines of theirs (INV-24).
+    #[serde(deserialize_with = "one_line")]
     pub message: String,
+}
+
+/// A text of others without what begins a line or steers a terminal.
+fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    const CHARS_MAX: usize = 500;
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let text = String::deserialize(deserializer)?;
+    let plain = text.chars().map(|c| if breaks(c) { ' ' } else { c });
+    Ok(plain.take(CHARS_MAX).collect())
 }
 
 /// Why a request was refused, for programs. The list is that of the protocol's version: it does not grow within it.

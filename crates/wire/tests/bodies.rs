@@ -130,3 +130,21 @@ fn problems_are_those_of_the_protocol() {
     assert_eq!(rows.count(), ProblemCode::ALL.len());
     assert!(from_str::<Problem>("{\"code\":\"other\",\"message\":\"\"}").is_err());
 }
+
+/// What a hostile coordinator says of a refusal is one line of whoever shows it (INV-24).
+#[test]
+fn a_message_is_one_line_as_it_is_read() {
+    let hostile = format!(
+        "no\nerror: all is lost\u{1b}[2K\r\u{2028}{}",
+        "x".repeat(9_999)
+    );
+    let code = ProblemCode::ALL[0];
+    let text = serde_json::to_string(&Problem {
+        code,
+        message: hostile,
+    });
+    let read: Problem = from_str(&text.unwrap()).unwrap();
+    let begin = "no error: all is lost [2K  xxx";
+    assert!(read.message.starts_with(begin), "{}", read.message);
+    assert_eq!(read.message.chars().count(), 500);
+}

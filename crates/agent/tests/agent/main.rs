@@ -7,11 +7,13 @@
 
 mod bad_coordinators;
 mod budget;
+mod canaries;
 mod coordinator;
 mod crashes;
 mod delivery;
 mod enrolment;
 mod equality;
+mod hostile_text;
 mod http;
 mod mishaps;
 mod ways;

@@ -132,7 +132,8 @@ fn discrete(kind: &str, low: f64, high: f64, choices: Option<usize>) -> Paramete
         low: choices.is_none().then_some(low),
         high: choices.is_none().then_some(high),
         log: None,
-        choices: choices.map(|n| (0..n).map(|i| format!("c{i}")).collect()),
+        step: None,
+        choices: choices.map(|n| (0..n).map(|i| format!("c{i}").into()).collect()),
     }
 }
 

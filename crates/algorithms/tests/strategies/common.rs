@@ -25,6 +25,7 @@ pub(crate) fn float(low: f64, high: f64, log: bool) -> ParameterSpec {
         low: Some(low),
         high: Some(high),
         log: Some(log),
+        step: None,
         choices: None,
     }
 }

@@ -20,13 +20,7 @@ fn int(low: f64, high: f64) -> ParameterSpec {
 }
 
 fn choices(names: &[&str]) -> ParameterSpec {
-    ParameterSpec {
-        kind: "categorical".into(),
-        low: None,
-        high: None,
-        log: None,
-        choices: Some(names.iter().map(|name| (*name).to_owned()).collect()),
-    }
+    ParameterSpec::categorical(names.iter().copied())
 }
 
 fn space(specs: &[(&str, ParameterSpec)]) -> Space {

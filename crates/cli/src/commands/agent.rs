@@ -8,15 +8,20 @@ use fedbo_agent::{
     AgentFile, BudgetReached, Ended, EnrolOptions, HOME, Misconduct, Observer, RunOptions,
     UploadCounts,
 };
+use fedbo_config::choices_to_write;
 use fedbo_protocol::{Trial, UpdateRejected};
 use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_wire::{EnrolmentToken, Problem, StudyState};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use crate::console;
 use crate::exit::{BadInput, Exit};
+use crate::file_kind::FileKind;
 use crate::interrupt;
+use crate::space_display::{self, ShownParameter};
+use crate::trial_record::SCHEMA_VERSION;
 
 /// Take part in a federation: tune an objective of your own, and learn from others'
 #[derive(clap::Subcommand)]
@@ -41,9 +46,10 @@ pub(crate) struct Enrol {
         long,
         value_name = "TOKEN",
         env = "FEDBO_TOKEN",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = secret
     )]
-    token: String,
+    token: Zeroizing<String>,
     /// The agent's folder
     #[arg(long, value_name = "DIR", default_value = HOME)]
     home: PathBuf,
@@ -65,9 +71,9 @@ pub(crate) struct Enrol {
 pub(crate) struct Run {
     /// The agent's file, for instance agent.toml
     file: PathBuf,
-    /// Say less
-    #[arg(long, short)]
-    quiet: bool,
+    /// Print a JSON object at the end
+    #[arg(long)]
+    json: bool,
 }
 
 /// Show where an agent stands in its studies, and what it has spent; asks nobody
@@ -87,6 +93,15 @@ pub(crate) struct Rotate {
     /// The agent's folder
     #[arg(long, value_name = "DIR", default_value = HOME)]
     home: PathBuf,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A text that is overwritten when it is dropped.
+#[expect(clippy::unnecessary_wraps, reason = "what clap asks for")]
+fn secret(text: &str) -> Result<Zeroizing<String>, std::convert::Infallible> {
+    Ok(Zeroizing::new(text.to_owned()))
 }
 
 #[derive(Serialize)]
@@ -95,6 +110,22 @@ struct Enrolled {
     slot: u32,
     agent: String,
     config: String,
+    /// What its commands will be given.
+    space: Vec<ShownParameter>,
+}
+
+/// What a run amounts to.
+#[derive(Serialize)]
+struct Closing {
+    schema_version: u32,
+    /// `complete`, `study-over` or `interrupted`.
+    ended: &'static str,
+    /// Trials that this run told, the failed ones included.
+    told_by_this_run: u64,
+    failed: u64,
+    /// The agent's budget allows no further upload.
+    budget_reached: bool,
+    storage: String,
 }
 
 #[derive(Serialize)]
@@ -149,18 +180,25 @@ impl Enrol {
             ca: self.ca.clone(),
             allow_plain_http: self.plain_http,
         };
-        let membership = fedbo_agent::enrol(&options)?;
+        let quiet = self.json;
+        let membership = fedbo_agent::enrol(&options, &mut |federation| {
+            if !quiet {
+                // INV-24: seen before anything of it is stored.
+                console::note(&space_display::lines(&federation.space));
+            }
+        })?;
+        let federation = membership.federation()?;
         if self.json {
             let enrolled = Enrolled {
                 study: membership.study,
                 slot: membership.slot,
                 agent: membership.agent,
                 config: membership.digest.to_string(),
+                space: space_display::parameters(&federation.space),
             };
             console::result(&serde_json::to_string_pretty(&enrolled)?)?;
             return Ok(Exit::Done);
         }
-        let federation = membership.federation()?;
         let home = self.home.display();
         console::result(&format!(
             "{:?} has slot {} of study {:?}; its key and its data are in {home}",
@@ -179,9 +217,15 @@ impl Enrol {
             .iter()
             .map(|name| format!("\"{{{name}}}\""))
             .collect();
-        console::note(&format!(
+        let choices = choices_to_write(&federation.space).map_or_else(String::new, |lines| {
+            format!(
+                "\n# if your command takes all of these as they are:\n[choices]\n{}",
+                lines.trim_end()
+            )
+        });
+        console::remark(&format!(
             "its parameters are {}. Write agent.toml, then run it with `fedbo agent run agent.toml`:\n\n[agent]\nhome = {:?}\n\
-             [objective]\ncommand = [\"./evaluate\", {}]{charged}",
+             [objective]\ncommand = [\"./evaluate\", {}]{choices}{charged}",
             parameters.join(", "),
             self.home,
             arguments.join(", ")
@@ -190,8 +234,9 @@ impl Enrol {
     }
 
     fn token(&self) -> anyhow::Result<EnrolmentToken> {
-        let mut text = self.token.clone();
-        if text == "-" {
+        let mut text = self.token.clone(); // INV-26: each copy of ours is overwritten
+
+        if *text == "-" {
             text.clear();
             std::io::stdin()
                 .read_line(&mut text)
@@ -204,9 +249,9 @@ impl Enrol {
 
 impl Run {
     fn run(&self) -> anyhow::Result<Exit> {
+        FileKind::Agent.check(&self.file)?;
         let file = AgentFile::load(&self.file)?;
         let watcher = Watcher {
-            quiet: self.quiet,
             n_trials: Cell::new(0),
             n_failed: Cell::new(0),
             over_budget: Cell::new(false),
@@ -221,14 +266,29 @@ impl Run {
         };
         let ended = fedbo_agent::run(&options)?;
         let (n_trials, n_failed) = (watcher.n_trials.get(), watcher.n_failed.get());
-        let home = file.home.display();
-        console::result(&match ended {
-            Ended::Complete => format!("done; the trials are in sqlite:{home}/trials.db"),
-            Ended::StudyOver => format!(
-                "the coordinator has ended the study before this agent's plan was done; the trials are in sqlite:{home}/trials.db"
-            ),
-            Ended::Interrupted => "interrupted; run it again to go on".to_owned(),
-        })?;
+        let storage = format!("sqlite:{}/trials.db", file.home.display());
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&Closing {
+                schema_version: SCHEMA_VERSION,
+                ended: match ended {
+                    Ended::Complete => "complete",
+                    Ended::StudyOver => "study-over",
+                    Ended::Interrupted => "interrupted",
+                },
+                told_by_this_run: n_trials,
+                failed: n_failed,
+                budget_reached: watcher.over_budget.get(),
+                storage,
+            })?)?;
+        } else {
+            console::result(&match ended {
+                Ended::Complete => format!("done; the trials are in {storage}"),
+                Ended::StudyOver => format!(
+                    "the coordinator has ended the study before this agent's plan was done; the trials are in {storage}"
+                ),
+                Ended::Interrupted => "interrupted; run it again to go on".to_owned(),
+            })?;
+        }
         Ok(match ended {
             Ended::Interrupted => Exit::Interrupted,
             _ if watcher.over_budget.get() => Exit::BudgetSpent,
@@ -324,6 +384,10 @@ impl Status {
 impl Rotate {
     fn run(&self) -> anyhow::Result<Exit> {
         let key = fedbo_agent::rotate(&self.home)?;
+        if self.json {
+            console::result(&serde_json::json!({ "key": key.to_string() }).to_string())?;
+            return Ok(Exit::Done);
+        }
         console::result(&format!("the agent's key is {key} from now on"))?;
         Ok(Exit::Done)
     }
@@ -331,18 +395,9 @@ impl Rotate {
 
 /// Says on standard error what happens.
 struct Watcher {
-    quiet: bool,
     n_trials: Cell<u64>,
     n_failed: Cell<u64>,
     over_budget: Cell<bool>,
-}
-
-impl Watcher {
-    fn say(&self, text: &str) {
-        if !self.quiet {
-            console::note(text);
-        }
-    }
 }
 
 impl Observer for Watcher {
@@ -352,13 +407,13 @@ impl Observer for Watcher {
         } else {
             ", nothing is sent in it"
         };
-        self.say(&format!("round {round}{silent}"));
+        console::remark(&format!("round {round}{silent}"));
     }
 
     fn trial_ended(&self, trial: &Trial, _point: &Point, told: &Told) {
         self.n_trials.set(self.n_trials.get() + 1);
         match told {
-            Told::Value(value) => self.say(&format!("trial {}: {value:?}", trial.index)),
+            Told::Value(value) => console::remark(&format!("trial {}: {value:?}", trial.index)),
             Told::Failed { kind, message } => {
                 self.n_failed.set(self.n_failed.get() + 1);
                 console::note(&format!("trial {} failed ({kind}): {message}", trial.index));
@@ -376,7 +431,7 @@ impl Observer for Watcher {
     }
 
     fn upload_resent(&self, round: u64) {
-        self.say(&format!(
+        console::remark(&format!(
             "round {round}: sent once more, as the coordinator asked for it"
         ));
     }
@@ -389,7 +444,7 @@ impl Observer for Watcher {
     }
 
     fn study_waits(&self, state: StudyState) {
-        self.say(&format!("the study is {state}"));
+        console::remark(&format!("the study is {state}"));
     }
 
     fn budget_reached(&self, reached: &BudgetReached) {

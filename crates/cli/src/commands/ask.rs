@@ -62,11 +62,11 @@ impl Ask {
         if !self.json && std::io::stdout().is_terminal() {
             let word = &opened.word;
             if opened.study.definition().early_stopping.is_some() {
-                console::note(&format!(
+                console::remark(&format!(
                     "after each epoch ask whether to go on with: fedbo report {word} TRIAL EPOCH VALUE"
                 ));
             }
-            console::note(&format!(
+            console::remark(&format!(
                 "tell what came out with: fedbo tell {word} TRIAL VALUE (or --failed REASON)"
             ));
         }

@@ -30,6 +30,9 @@ pub(crate) struct Certs {
     /// Names and addresses by which agents reach the coordinator
     #[arg(value_name = "HOST", default_values = ["localhost", "127.0.0.1", "::1"])]
     hosts: Vec<String>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 impl Dev {
@@ -42,6 +45,12 @@ impl Dev {
 
 impl Certs {
     fn run(&self) -> anyhow::Result<Exit> {
+        if let Some(host) = self.hosts.iter().find(|host| !is_host(host)) {
+            return Err(BadInput(format!(
+                "HOST = {host:?}: expected a name such as fed.example.org, or an IP address, without a port"
+            ))
+            .into());
+        }
         let (authority, certificate, key) = self.make().map_err(|error| {
             BadInput(format!(
                 "no certificate can be made for {:?}: {error}",
@@ -56,6 +65,13 @@ impl Certs {
             ("key.pem", key, 0o600),
         ] {
             write(&self.out.join(name), &text, mode)?;
+        }
+        if self.json {
+            let names = ["ca.pem", "cert.pem", "key.pem"];
+            let files = names.map(|name| self.out.join(name));
+            let made = serde_json::json!({ "files": files, "hosts": self.hosts });
+            console::result(&made.to_string())?;
+            return Ok(Exit::Done);
         }
         let out = self.out.display();
         console::result(&format!(
@@ -90,6 +106,18 @@ impl Certs {
         let certificate = params.signed_by(&key, &issuer)?;
         Ok((authority_pem, certificate.pem(), key.serialize_pem()))
     }
+}
+
+/// Whether a certificate can be for it: a name of letters, digits, dots and dashes, maybe with `*` in front, or an IP address.
+fn is_host(text: &str) -> bool {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
+    text.parse::<std::net::IpAddr>().is_ok() || name.split('.').all(is_label)
 }
 
 /// Writes a file whole, with these permissions from its first byte on.

@@ -52,14 +52,11 @@ pub(crate) struct Run {
     #[arg(long)]
     overwrite: bool,
     /// Sessions at work at once; results do not depend on it [default: the machine's cores]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// Print the summary as JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Show no progress, only warnings and errors
-    #[arg(long)]
-    quiet: bool,
 }
 
 impl Experiment {
@@ -107,8 +104,10 @@ impl Run {
     fn run(&self) -> anyhow::Result<Exit> {
         let Some(experiment) = find(&self.name) else {
             let known: Vec<&str> = catalogue().iter().map(|each| each.name).collect();
+            let near = fedbo_config::nearest(&self.name, known.iter().copied());
+            let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
             let message = format!(
-                "there is no experiment {:?}; known are {}",
+                "there is no experiment {:?}; {near}known are {}",
                 self.name,
                 known.join(", ")
             );
@@ -144,7 +143,7 @@ impl Run {
         }
         let pool = builder.build().context("cannot start worker threads")?;
         let stop = interrupt::stop_flag(interrupt::ABANDONS);
-        let display = ExperimentDisplay::new(self.quiet);
+        let display = ExperimentDisplay::new();
         let ran = pool.install(|| experiment.run(&options, &display, &stop));
         display.finish();
         let ways = "replace it with --overwrite, or choose another folder with --out DIR";
@@ -164,7 +163,7 @@ impl Run {
             ));
             return Ok(Exit::Interrupted);
         }
-        if !self.quiet {
+        if !console::is_quiet() {
             console::note(&format!(
                 "results are in {}: results.csv, summary.json, curves.svg, curves.png{}",
                 out.display(),

@@ -3,12 +3,14 @@
 mod agent;
 mod ask;
 mod best;
+mod completions;
 mod coordinator;
 mod dev;
 mod enqueue;
 mod experiment;
 mod export;
 mod game;
+mod man;
 mod peer;
 mod play;
 mod plot;
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Topology(topology::Topology),
     #[command(subcommand)]
     Dev(dev::Dev),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Command {
@@ -90,8 +94,21 @@ impl Command {
             Self::Peer(command) => command.run(),
             Self::Topology(command) => command.run(),
             Self::Dev(command) => command.run(),
+            Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
         }
     }
+
+    /// Whether it has options of its own for its log.
+    pub(crate) fn logs_itself(&self) -> bool {
+        matches!(self, Self::Coordinator(coordinator::Coordinator::Run(_)))
+    }
+}
+
+/// An address to listen on.
+fn parse_listen(text: &str) -> Result<std::net::SocketAddr, String> {
+    let expected = "expected an IP address and a port, for instance 127.0.0.1:7433 or [::1]:7433";
+    text.parse().map_err(|_| expected.to_owned())
 }
 
 /// A number of worker threads.
@@ -108,7 +125,7 @@ fn print_summary(summary: &Summary, json: bool) -> anyhow::Result<()> {
         console::result(&serde_json::to_string_pretty(summary)?)?;
     } else {
         let table = closing_table(summary, console::width());
-        console::result(&table)?;
+        console::table(&table, None)?;
     }
     Ok(())
 }
@@ -144,7 +161,7 @@ fn print_best(best: &Trial, insight: Option<&Insight>) -> anyhow::Result<()> {
         ));
     }
     let (table, _) = table::fit(columns, console::width());
-    console::result(&table)?;
+    console::table(&table, None)?;
     Ok(())
 }
 

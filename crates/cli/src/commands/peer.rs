@@ -1,7 +1,7 @@
 //! `fedbo peer`: one party of a federation of neighbours, without a coordinator.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,10 +12,13 @@ use fedbo_storage::Told;
 use fedbo_wire::PublicKey;
 use serde::Serialize;
 
+use super::parse_listen;
 use crate::console;
 use crate::exit::{BadInput, Exit};
+use crate::file_kind::FileKind;
 use crate::interrupt;
 use crate::table::{self, Column};
+use crate::trial_record::SCHEMA_VERSION;
 
 /// Take part in a federation of neighbours, which share what they observe and need no coordinator
 ///
@@ -30,7 +33,7 @@ pub(crate) struct Peer {
     #[command(flatten)]
     place: Place,
     /// Address and port to listen on, in place of the file's
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
     /// Where a neighbour is, once for each: URL, or NAME=URL
     #[arg(long, value_name = "URL")]
@@ -41,9 +44,9 @@ pub(crate) struct Peer {
     /// End after the last round without waiting for neighbours that are away or not done
     #[arg(long)]
     leave: bool,
-    /// Say less
-    #[arg(long, short)]
-    quiet: bool,
+    /// Print a JSON object at the end
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Subcommand)]
@@ -75,6 +78,12 @@ struct Place {
 }
 
 impl Place {
+    /// The file, which is none of another kind.
+    fn checked(&self) -> Result<&Path, BadInput> {
+        FileKind::Peer.check(&self.file)?;
+        Ok(&self.file)
+    }
+
     fn overrides(&self) -> Overrides {
         Overrides {
             name: self.name.clone(),
@@ -100,9 +109,8 @@ impl Peer {
             leaves: self.leave,
             ..self.place.overrides()
         };
-        let file = PeerFile::load(&self.place.file, overrides)?;
+        let file = PeerFile::load(self.place.checked()?, overrides)?;
         let watcher = Arc::new(Watcher {
-            quiet: self.quiet,
             n_trials: AtomicU64::new(0),
             n_failed: AtomicU64::new(0),
         });
@@ -115,23 +123,49 @@ impl Peer {
             "nothing is private here: neighbours see every point that is tried, and its value",
         );
         let ended = fedbo_peer::run(parts)?;
-        let home = file.home.display();
-        console::result(&match ended {
-            Ended::Complete => format!("done; the trials are in sqlite:{home}/trials.db"),
-            Ended::Left => format!(
-                "done, though some neighbours lack reports of this peer or have not ended; run it again to go on sharing; the trials \
-                 are in sqlite:{home}/trials.db"
-            ),
-            Ended::Interrupted => "interrupted; run it again to go on".to_owned(),
-        })?;
+        let storage = format!("sqlite:{}/trials.db", file.home.display());
         let n_trials = watcher.n_trials.load(Ordering::Relaxed);
         let n_failed = watcher.n_failed.load(Ordering::Relaxed);
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&Closing {
+                schema_version: SCHEMA_VERSION,
+                ended: match ended {
+                    Ended::Complete => "complete",
+                    Ended::Left => "left",
+                    Ended::Interrupted => "interrupted",
+                },
+                told_by_this_run: n_trials,
+                failed: n_failed,
+                storage,
+            })?)?;
+        } else {
+            console::result(&match ended {
+                Ended::Complete => format!("done; the trials are in {storage}"),
+                Ended::Left => format!(
+                    "done, though some neighbours lack reports of this peer or have not ended; run it again to go on sharing; the \
+                     trials are in {storage}"
+                ),
+                Ended::Interrupted => "interrupted; run it again to go on".to_owned(),
+            })?;
+        }
         Ok(match ended {
             Ended::Interrupted => Exit::Interrupted,
             _ if n_trials > 0 && n_failed == n_trials => Exit::NoTrial,
             _ => Exit::Done,
         })
     }
+}
+
+/// What a run amounts to.
+#[derive(Serialize)]
+struct Closing {
+    schema_version: u32,
+    /// `complete`, `left` or `interrupted`.
+    ended: &'static str,
+    /// Trials that this run told, the failed ones included.
+    told_by_this_run: u64,
+    failed: u64,
+    storage: String,
 }
 
 #[derive(Serialize)]
@@ -159,7 +193,7 @@ struct NeighbourDocument {
 
 impl Status {
     fn run(&self) -> anyhow::Result<Exit> {
-        let file = PeerFile::load(&self.place.file, self.place.overrides())?;
+        let file = PeerFile::load(self.place.checked()?, self.place.overrides())?;
         let home = file.home.display();
         let Some(status) = fedbo_peer::status(&file.home)? else {
             let message = format!("{home}: no peer has begun here; run it with `fedbo peer`");
@@ -219,24 +253,15 @@ impl Status {
             Column::words("address", texts(|known| known.url.clone()), 1),
         ];
         let (table, _) = table::fit(columns, console::width());
-        console::result(&table)?;
+        console::table(&table, None)?;
         Ok(Exit::Done)
     }
 }
 
 /// Says on standard error what happens.
 struct Watcher {
-    quiet: bool,
     n_trials: AtomicU64,
     n_failed: AtomicU64,
-}
-
-impl Watcher {
-    fn say(&self, text: &str) {
-        if !self.quiet {
-            console::note(text);
-        }
-    }
 }
 
 impl Observer for Watcher {
@@ -248,7 +273,9 @@ impl Observer for Watcher {
         self.n_trials.fetch_add(1, Ordering::Relaxed);
         let (round, index) = (trial.round, trial.index);
         match told {
-            Told::Value(value) => self.say(&format!("round {round}: trial {index}: {value:?}")),
+            Told::Value(value) => {
+                console::remark(&format!("round {round}: trial {index}: {value:?}"))
+            }
             Told::Failed { kind, message } => {
                 self.n_failed.fetch_add(1, Ordering::Relaxed);
                 console::note(&format!(
@@ -261,7 +288,7 @@ impl Observer for Watcher {
     }
 
     fn waits_for(&self, round: u64, neighbours: &[&str]) {
-        self.say(&format!(
+        console::remark(&format!(
             "round {round} waits for {}",
             neighbours.join(", ")
         ));
@@ -286,7 +313,7 @@ impl Observer for Watcher {
     }
 
     fn is_back(&self, neighbour: &str) {
-        console::note(&format!("{neighbour} is back"));
+        console::remark(&format!("{neighbour} is back"));
     }
 
     fn trusts(&self, neighbour: &str, key: &PublicKey) {

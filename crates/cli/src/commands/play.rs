@@ -3,12 +3,12 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use fedbo_config::TomlFile;
 use fedbo_play::{Ended, GameFile, GameRecord, Mover, PlayError, ROUNDS_MAX, Referee};
 use fedbo_report::{FolderLock, ReportError};
 
 use crate::console;
 use crate::exit::{BadInput, Exit};
+use crate::file_kind::FileKind;
 use crate::game_display::GameDisplay;
 use crate::game_results::{Standing, standings, write_all};
 use crate::interrupt;
@@ -33,14 +33,11 @@ pub(crate) struct Play {
     /// Print the result as JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Show no rounds, only warnings and errors
-    #[arg(long)]
-    quiet: bool,
 }
 
 impl Play {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        self.check_is_game()?;
+        FileKind::Game.check(&self.file)?;
         let mut file = GameFile::load(&self.file)?;
         if let Some(rounds) = self.rounds {
             file.n_rounds = rounds;
@@ -50,7 +47,7 @@ impl Play {
             None => PathBuf::from("results").join(&file.definition.name),
         };
         // A file that is refused leaves nothing behind: what there is already is looked at before anything is created.
-        let open = |path| GameRecord::open(path, file.definition.clone());
+        let open = |path: &PathBuf| file.open_record(path);
         let known = match &file.storage {
             Some(path) if path.exists() => Some(open(path)?),
             Some(_) => None,
@@ -68,15 +65,13 @@ impl Play {
         );
         let mut referee = Referee::new(record)?;
         let word = quoted(&self.file.display().to_string());
-        if !self.quiet {
-            console::note(&beginning(&file, &referee));
-        }
+        console::remark(&beginning(&file, &referee));
         // Who tells a move needs to know of rounds that the file does not.
         let told_to = match self.rounds {
             Some(rounds) => format!("{word} --rounds {rounds}"),
             None => word.clone(),
         };
-        let display = GameDisplay::new(referee.course(), file.n_rounds, &told_to, self.quiet);
+        let display = GameDisplay::new(referee.course(), file.n_rounds, &told_to);
         let played = referee.play(&file, &display, &stop);
         if !referee.course().rounds().is_empty() {
             write_all(&folder, referee.course())?;
@@ -106,26 +101,6 @@ impl Play {
         }
     }
 
-    /// Names the command that a file of another kind is for.
-    fn check_is_game(&self) -> Result<(), BadInput> {
-        let Ok(file) = TomlFile::read(&self.file) else {
-            return Ok(());
-        };
-        for (table, what, command) in [
-            ("study", "a study's", "tune"),
-            ("federation", "a federation's", "run"),
-        ] {
-            if !file.keys_in_order(&[table]).is_empty() {
-                let path = self.file.display();
-                let word = quoted(&path.to_string());
-                return Err(BadInput(format!(
-                    "{path} is {what} file, not a game's; run it with fedbo {command} {word}"
-                )));
-            }
-        }
-        Ok(())
-    }
-
     fn in_memory(&self, file: &GameFile) -> anyhow::Result<GameRecord> {
         let is_by_hand = |mover: &Mover| matches!(mover, Mover::ByHand { .. });
         if file.movers.iter().any(is_by_hand) && !std::io::stdin().is_terminal() {
@@ -136,12 +111,10 @@ impl Play {
             ))
             .into());
         }
-        if !self.quiet {
-            console::note(&format!(
-                "the record is kept in memory and lost at the end; to keep it and go on later, {}",
-                how_to_keep(file)
-            ));
-        }
+        console::remark(&format!(
+            "the record is kept in memory and lost at the end; to keep it and go on later, {}",
+            how_to_keep(file)
+        ));
         Ok(GameRecord::in_memory(file.definition.clone())?)
     }
 
@@ -173,13 +146,11 @@ impl Play {
             return Ok(());
         }
         let (table, _) = table::fit(columns(&standings), console::width());
-        console::result(&format!("\n{table}\n"))?;
-        if !self.quiet {
-            console::note(&format!(
-                "results.csv, payoffs and actions (svg, png) are in {}",
-                folder.display()
-            ));
-        }
+        console::table(&format!("\n{table}\n"), None)?;
+        console::remark(&format!(
+            "results.csv, payoffs and actions (svg, png) are in {}",
+            folder.display()
+        ));
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use fedbo_algorithms::early_stopping::{BosRule, CellRule, Decision, LearningCurve};
-use fedbo_play::{GameFile, GameRecord};
+use fedbo_play::GameRecord;
 use fedbo_report::study::{
     PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial,
     STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE,
@@ -22,6 +22,7 @@ use super::best::insight;
 use super::game::Kept;
 use crate::console;
 use crate::exit::{BadInput, Exit};
+use crate::file_kind::FileKind;
 use crate::game_results::{plotted as plotted_value, write_pictures};
 use crate::study_ref::{Opened, StudyRef};
 
@@ -56,7 +57,7 @@ impl Plot {
         let reference = StudyRef::new(&self.place, self.name.as_deref());
         let paths = match reference.as_path() {
             Some(path) if is_folder(path) => self.plot_folder(path)?,
-            Some(path) if GameFile::is_one(path) => self.plot_game(path)?,
+            Some(path) if FileKind::of(path) == Some(FileKind::Game) => self.plot_game(path)?,
             _ => match self.trial {
                 Some(number) => self.plot_decisions(&reference, number)?,
                 None => self.plot_study(&reference)?,
@@ -79,7 +80,15 @@ impl Plot {
             let message = "--out, --study and --trial are for the pictures of a study; those of a folder are written into it";
             return Err(BadInput(message.to_owned()).into());
         }
-        let rows = read_results(&folder.join(RESULTS_FILE))?;
+        let results = folder.join(RESULTS_FILE);
+        if !results.exists() {
+            return Err(BadInput(format!(
+                "cannot read {}: there is no such file; name a results folder, a study's or a game's file, or sqlite:FILE",
+                results.display()
+            ))
+            .into());
+        }
+        let rows = read_results(&results)?;
         if rows.is_empty() {
             let folder = folder.display();
             return Err(BadInput(format!("{folder} holds no trials to draw")).into());

@@ -1,6 +1,6 @@
 //! `fedbo run`: a whole federation in one process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fedbo_experiments::Ended;
 use fedbo_experiments::federation::{
@@ -11,15 +11,20 @@ use fedbo_federation::{Arm, Federation};
 use super::{name_ways_out, parse_threads, print_summary};
 use crate::console;
 use crate::exit::Exit;
+use crate::file_kind::FileKind;
 use crate::interrupt;
 use crate::progress::{RunDisplay, one_line};
 use crate::text::quoted;
+
+/// Runs that are advised where one says too little.
+const RUNS_ADVISED: u32 = 20;
 
 /// Run a whole federation in one process
 ///
 /// Writes results.csv as the run goes, then summary.json, curves.svg and curves.png. Equal files give equal results, unless
 /// releases are charged to a privacy budget: their noise has no seed. Interrupted, it keeps what is finished; --resume goes on
-/// from there, with the releases that ledger.db in the results folder holds.
+/// from there, with the releases that ledger.db in the results folder holds. One run is one draw: --runs N repeats it, and the
+/// closing table then says which differences between arms count.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     /// The federation, for instance examples/wine.toml
@@ -37,24 +42,30 @@ pub(crate) struct Run {
     /// Go on from the results of an interrupted run of the same file
     #[arg(long)]
     resume: bool,
+    /// Repeat all arms this often, each time with other draws, the same in every arm, as `fedbo experiment run` does [default: one
+    /// run from the seed itself]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: Option<u32>,
+    /// Root of all randomness [default: the file's seed]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    seed: Option<u64>,
     /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// What to run on the same seeds, the first compared with the others: the file's algorithm (fts, dp-fts-de, or fts-de
-    /// without noise), ts (each agent alone), placebo (messages without information) [default: the file's algorithm]
+    /// without noise), ts (each agent alone), placebo (messages without information) [default: the file's algorithm, with --runs
+    /// also its controls ts and placebo]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
     /// Print the summary as JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Show no progress, only warnings and errors
-    #[arg(long)]
-    quiet: bool,
 }
 
 impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let federation = Federation::load(&self.file)?;
+        FileKind::Federation.check(&self.file)?;
+        let federation = Federation::load_with_seed(&self.file, self.seed)?;
         if federation.privacy().is_some() {
             crate::core_dumps::turn_off();
         }
@@ -62,8 +73,10 @@ impl Run {
             .out
             .clone()
             .unwrap_or_else(|| PathBuf::from("results").join(&federation.name));
+        let arms = self.arms_of(&federation);
         let options = RunOptions {
-            arms: self.arms.clone(),
+            arms: arms.clone(),
+            runs: self.runs,
             out: out.clone(),
             existing: match (self.overwrite, self.resume) {
                 (true, _) => Existing::Overwrite,
@@ -73,19 +86,13 @@ impl Run {
             spend_again: self.spend_again,
             threads: self.threads,
         };
-        let own_arm = [federation.own_arm()];
-        let arms = if self.arms.is_empty() {
-            &own_arm[..]
-        } else {
-            &self.arms
-        };
-        if !self.quiet
-            && let Some(note) = unprotected(&federation, arms)
+        if !console::is_quiet()
+            && let Some(note) = unprotected(&federation, &arms)
         {
             console::note(note);
         }
         let stop = interrupt::stop_flag(interrupt::ABANDONS);
-        let display = RunDisplay::new(self.quiet);
+        let display = RunDisplay::new();
         let ran = run_federation(&federation, &options, &display, &stop);
         display.finish();
         let report = ran.map_err(|error| {
@@ -95,7 +102,19 @@ impl Run {
         self.conclude(&report, &out)
     }
 
-    fn conclude(&self, report: &RunReport, out: &std::path::Path) -> anyhow::Result<Exit> {
+    /// The arms to run: repeated runs are for comparing, so that they include the controls.
+    fn arms_of(&self, federation: &Federation) -> Vec<Arm> {
+        let own = federation.own_arm();
+        if !self.arms.is_empty() {
+            self.arms.clone()
+        } else if self.runs.is_some() && own.exchanges() {
+            federation.arms().to_vec()
+        } else {
+            vec![own]
+        }
+    }
+
+    fn conclude(&self, report: &RunReport, out: &Path) -> anyhow::Result<Exit> {
         for failures in &report.failures {
             console::note(&warning(failures));
         }
@@ -127,11 +146,16 @@ impl Run {
             ));
             return Ok(Exit::NoTrial);
         }
-        if !self.quiet {
-            if !report.summary.differences.is_empty() {
-                console::note(
-                    "one run of agents that learn from each other: repeat with other seeds before relying on a difference",
-                );
+        if !console::is_quiet() {
+            if !report.summary.differences.is_empty() && self.runs.is_none_or(|runs| runs < 3) {
+                let few = match self.runs {
+                    None | Some(1) => "one run shows".to_owned(),
+                    Some(runs) => format!("{runs} runs show"),
+                };
+                console::note(&format!(
+                    "{few} less than the noise between runs: before relying on a difference, repeat it with: {}",
+                    self.repeat_command(&report.summary.experiment)
+                ));
             }
             let ledger = match report.statement {
                 Some(_) => ", ledger.db",
@@ -145,20 +169,45 @@ impl Run {
     }
 
     fn resume_command(&self) -> String {
+        let mut words = self.words(self.out.as_deref());
+        if let Some(runs) = self.runs {
+            words.extend(["--runs".to_owned(), runs.to_string()]);
+        }
+        words.push("--resume".to_owned());
+        words.join(" ")
+    }
+
+    /// The same, often enough for its differences to show, in a folder of its own.
+    fn repeat_command(&self, name: &str) -> String {
+        let folder = self
+            .out
+            .as_ref()
+            .map_or_else(|| PathBuf::from("results").join(name), |out| out.clone());
+        let mut beside = folder.into_os_string();
+        beside.push("-runs");
+        let mut words = self.words(Some(Path::new(&beside)));
+        words.extend(["--runs".to_owned(), RUNS_ADVISED.to_string()]);
+        words.join(" ")
+    }
+
+    /// The command with the options that say what is run.
+    fn words(&self, out: Option<&Path>) -> Vec<String> {
         let mut words = vec![
             "fedbo".to_owned(),
             "run".to_owned(),
             quoted_path(&self.file),
         ];
-        if let Some(out) = &self.out {
+        if let Some(out) = out {
             words.extend(["--out".to_owned(), quoted_path(out)]);
         }
         if !self.arms.is_empty() {
             let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name()).collect();
             words.extend(["--arms".to_owned(), arms.join(",")]);
         }
-        words.push("--resume".to_owned());
-        words.join(" ")
+        if let Some(seed) = self.seed {
+            words.extend(["--seed".to_owned(), seed.to_string()]);
+        }
+        words
     }
 }
 
@@ -197,6 +246,6 @@ fn warning(failures: &AgentFailures) -> String {
     )
 }
 
-fn quoted_path(path: &std::path::Path) -> String {
+fn quoted_path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }

@@ -33,6 +33,9 @@ pub(crate) struct Backup {
     /// Also copy a coordinator's key
     #[arg(long)]
     with_key: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Check that a file is sound: read everything and name what contradicts itself
@@ -98,11 +101,15 @@ impl Backup {
         let to = &self.to;
         if from.is_dir() {
             let copied = fedbo_coordinator::backup(&from, to, self.with_key)?;
-            let mut text = format!("copied to {}:", to.display());
-            for file in &copied.files {
-                text += &format!(" {}", file.file_name().unwrap_or_default().display());
+            if self.json {
+                print_files(&copied.files)?;
+            } else {
+                let mut text = format!("copied to {}:", to.display());
+                for file in &copied.files {
+                    text += &format!(" {}", file.file_name().unwrap_or_default().display());
+                }
+                console::result(&text)?;
             }
-            console::result(&text)?;
             if !self.with_key {
                 console::note(
                     "coordinator.key was left out; without it the copy cannot serve its studies",
@@ -119,9 +126,19 @@ impl Backup {
             Err(StorageError::NotAStorage { .. }) => fedbo_ledger::backup(&from, to)?,
             copied => copied?,
         }
-        console::result(&format!("copied {} to {}", from.display(), to.display()))?;
+        if self.json {
+            print_files(std::slice::from_ref(to))?;
+        } else {
+            console::result(&format!("copied {} to {}", from.display(), to.display()))?;
+        }
         Ok(Exit::Done)
     }
+}
+
+/// The files that a copy consists of, as JSON.
+fn print_files(files: &[PathBuf]) -> anyhow::Result<()> {
+    console::result(&serde_json::json!({ "files": files }).to_string())?;
+    Ok(())
 }
 
 #[derive(Serialize)]

@@ -36,7 +36,9 @@ impl Trials {
             return Ok(Exit::Done);
         }
         let (table, left_out) = table::fit(columns(&opened, &trials), console::width());
-        console::result(&table)?;
+        let best = opened.study.best()?;
+        let best = best.and_then(|best| trials.iter().position(|t| t.number == best.number));
+        console::table(&table, best)?;
         let n_told = trials.iter().filter(|t| t.told().is_some()).count() as u64;
         let n_all = counted(trials.len() as u64, "trial");
         let mut text = format!("{n_all}, {n_told} told");
@@ -49,7 +51,7 @@ impl Trials {
                 left_out.join(", ")
             );
         }
-        console::note(&text);
+        console::remark(&text);
         Ok(Exit::Done)
     }
 }

@@ -31,17 +31,14 @@ pub(crate) struct Tune {
     /// The study's file, for instance examples/train.toml
     file: String,
     /// Trials that are evaluated at once [default: the file's jobs]
-    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    #[arg(long, short, value_name = "N", value_parser = parse_jobs)]
     jobs: Option<usize>,
     /// Trials that the study is to have in all, those of earlier runs included [default: the file's trials]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_trials)]
     trials: Option<u64>,
     /// Print the result as JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Show no progress, only warnings and errors
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// What a run amounts to.
@@ -155,7 +152,7 @@ impl Tune {
         let in_memory = file.storage == Address::Memory;
         let opened = reference.create(file)?;
         let before = opened.study.trials()?;
-        if !self.quiet {
+        if !console::is_quiet() {
             console::note(&self.beginning(&opened, &before, &options));
             say_old_studies(&opened, !before.is_empty());
             if let Some(file) = opened.file.as_ref().filter(|_| in_memory) {
@@ -165,7 +162,7 @@ impl Tune {
                 ));
             }
         }
-        let display = StudyDisplay::new(&opened.study, n_trials, &before, self.quiet);
+        let display = StudyDisplay::new(&opened.study, n_trials, &before);
         let ran = opened.study.run(&objective, &options, &display, &stop);
         display.finish();
         match ran {
@@ -327,7 +324,7 @@ impl Tune {
             return Ok(Exit::NoTrial);
         }
         self.say_what_is_left(opened, report, &trials);
-        if !self.quiet && !self.json && !in_memory {
+        if !console::is_quiet() && !self.json && !in_memory {
             let word = &opened.word;
             console::note(&format!(
                 "\nfedbo best {word}    which parameters matter\nfedbo plot {word}    pictures\nfedbo trials {word}  all trials"
@@ -505,4 +502,9 @@ fn parse_jobs(text: &str) -> Result<usize, String> {
         Ok(jobs @ 1..=JOBS_MAX) => Ok(jobs),
         _ => Err(format!("expected a number from 1 to {JOBS_MAX}")),
     }
+}
+
+fn parse_trials(text: &str) -> Result<u64, String> {
+    let expected = "expected a whole number of at least 1";
+    text.parse().map_err(|_| expected.to_owned())
 }

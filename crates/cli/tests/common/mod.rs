@@ -62,6 +62,14 @@ impl Sandbox {
             .expect("the binary starts")
     }
 
+    /// `--resume` where a run was begun in results/test: there is something to go on from.
+    pub fn resume(&self) -> Option<&'static str> {
+        let files = ["results.csv", "ledger.db", "ledger.db-wal", "ledger.head"];
+        let folder = self.path("results/test");
+        let is_begun = files.iter().any(|name| folder.join(name).exists());
+        is_begun.then_some("--resume")
+    }
+
     /// Lines of a results file without the column of seconds, which no two runs share.
     pub fn results(&self, folder: &str) -> Vec<String> {
         results(&self.path(folder).join("results.csv"))

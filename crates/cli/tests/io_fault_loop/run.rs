@@ -64,7 +64,9 @@ fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     ); // INV-1
 
     // On a sound disk it goes on.
-    let again = sandbox.fedbo(&["run", "f.toml", "--resume"]);
+    let arguments = ["run", "f.toml"].into_iter();
+    let arguments: Vec<&str> = arguments.chain(sandbox.resume()).collect();
+    let again = sandbox.fedbo(&arguments);
     assert_eq!(again.code, Some(0), "{context}\nthen: {}", again.stderr);
     let after = releases(&sandbox);
     let rounds: Vec<u64> = after.iter().map(|(round, _)| *round).collect();

@@ -138,3 +138,75 @@ fn two_coordinators() {
     assert_eq!(first.end(), None);
     let (_third, _) = world.serve(0);
 }
+
+/// A coordinator names choices that an agent's shell would run: the agent sees them when it enrols, and does not run (INV-24). Its
+/// command gets none of the secrets of its environment (INV-26).
+#[test]
+fn choices_are_not_code() {
+    let setup = Setup {
+        algorithm: "fts",
+        privacy: "",
+        ..Setup::simulated(2, 3, 60.0)
+    };
+    let world = World::new(&setup);
+    let file = world.path("federation.toml");
+    let choices = r#"["rbf", "x; touch pwned", "\u202Efbr"]"#;
+    let hostile = format!("[space.kernel]\ntype = \"categorical\"\nchoices = {choices}\n");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text = text.replacen("[[agents]]", &format!("{hostile}[[agents]]"), 1);
+    std::fs::write(&file, text).unwrap();
+    let created = world.output(&["coordinator", "study", "create", "federation.toml"]);
+    let said = String::from_utf8_lossy(&created.stderr);
+    let warned = said.contains("only if their own agent.toml lists them");
+    assert!(created.status.success() && warned, "{said}");
+    let printed = String::from_utf8(created.stdout).unwrap();
+    let words = printed.split_whitespace();
+    let tokens: Vec<&str> = words.filter(|word| word.starts_with("fbt")).collect();
+    assert_eq!(tokens.len(), 2, "{printed}");
+    let (_service, port) = world.serve(0);
+
+    let enrolled = world.enrolment(0, tokens[0], port).output().unwrap();
+    let said = String::from_utf8_lossy(&enrolled.stderr);
+    assert!(enrolled.status.success(), "{said}");
+    for part in [
+        "x: float, low = -5.0, high = 5.0",
+        r#"kernel: categorical, choices = ["rbf","x; touch pwned","\u202efbr"]"#,
+        "[choices]",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains('\u{202e}'), "{said}");
+    let mut second = world.enrolment(1, tokens[1], port);
+    let json = second.arg("--json").output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["space"][2]["name"], "kernel");
+    assert_eq!(json["space"][2]["choices"][1], "x; touch pwned");
+
+    let write = |text: &str| std::fs::write(world.path("agent0.toml"), text).unwrap();
+    let head = "[agent]\nhome = \"home0\"\n[objective]\n";
+    let by_shell = format!("{head}command = [\"sh\", \"-c\", \"{{kernel}}; echo 1\"]\n");
+    let listed = format!("[choices]\nkernel = {choices}\n");
+    for (text, why) in [
+        (by_shell.clone(), "add [choices] with kernel ="),
+        (format!("{by_shell}{listed}"), "sh runs this"),
+    ] {
+        write(&text);
+        let ran = world.agent(0).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains(why) && !said.contains('\u{202e}'), "{said}");
+    }
+    // Listed by the agent's owner, it is an argument: data.
+    let script = r#"env > seen; echo "$1" > given; echo 1"#;
+    write(&format!(
+        "{head}command = [\"sh\", \"-c\", '{script}', \"sh\", \"{{kernel}}\"]\n{listed}"
+    ));
+    let mut agent = world.agent(0);
+    agent.env("FEDBO_TOKEN", tokens[0]);
+    let mut agent = Process::start(agent.env("PGPASSWORD", "hunter2"));
+    agent.wait_for("trial 1");
+    let seen = std::fs::read_to_string(world.path("seen")).unwrap();
+    assert!(seen.contains("FEDBO_PARAMS="), "{seen}");
+    assert!(!seen.contains("fbt") && !seen.contains("hunter2"), "{seen}");
+    assert!(world.path("given").exists() && !world.path("pwned").exists());
+}

@@ -14,75 +14,76 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
         .expect(0, &[]);
     let before = record(&begun);
     let rival = "[players.rival]\ncommand = [\"sh\", \"rival.sh\"]";
-    for (from, to, says) in [
-        ("seed = 3", "seed = 4", "game.seed = 3, the file says 4"),
-        (
-            "initial = 2",
-            "initial = 3",
-            "game.initial = 2, the file says 3",
-        ),
-        (
-            "\"duel\"",
-            "\"dual\"",
-            "game.name = \"duel\", the file says \"dual\"",
-        ),
-        (
-            "grid = 11",
-            "grid = 12",
-            "players.shop.grid = 11, the file says 12",
-        ),
-        (
-            "grid = 11\n",
-            "",
-            "players.shop.grid = 11, the file says nothing",
-        ),
-        (
-            "level = 1",
-            "level = 0",
-            "players.shop.level = 1, the file says 0",
-        ),
-        (
-            "level = 1",
-            "level = 2",
-            "players.shop.level = 1, the file says 2",
-        ),
+    for (from, to, key, given, stored) in [
+        ("seed = 3", "seed = 4", "game.seed", "4", "3"),
+        ("initial = 2", "initial = 3", "game.initial", "3", "2"),
+        ("\"duel\"", "\"dual\"", "game.name", "\"dual\"", "\"duel\""),
+        ("grid = 11", "grid = 12", "players.shop.grid", "12", "11"),
+        ("grid = 11\n", "", "players.shop.grid", "", "11"),
+        ("level = 1", "level = 0", "players.shop.level", "0", "1"),
+        ("level = 1", "level = 2", "players.shop.level", "2", "1"),
         (
             "level = 1",
             "level = 1\nexpectation = \"lite\"",
-            "players.shop.expectation = exact, the file says lite",
+            "players.shop.expectation",
+            "\"lite\"",
+            "\"exact\"",
         ),
         (
             "level = 1",
             "level = 1\nucb_multiplier = 2.0",
-            "players.shop.ucb_multiplier = 4, the file says 2",
+            "players.shop.ucb_multiplier",
+            "2.0",
+            "4.0",
         ),
         (
             "level = 1",
             "level = 1\nbelieves.rival.level0 = \"random\"",
-            "players.shop.believes.rival.level0 = gp-mw with payoffs from -2 to 2, the file says random",
+            "players.shop.believes.rival.level0",
+            "\"random\"",
+            "\"gp-mw with payoffs from -2 to 2\"",
         ),
         (
             "range = [-2.0, 2.0]",
             "range = [-2.0, 3.0]",
-            "players.shop.level0 = gp-mw with payoffs from -2 to 2, the file says gp-mw with payoffs from -2 to 3",
+            "players.shop.level0",
+            "\"gp-mw with payoffs from -2 to 3\"",
+            "\"gp-mw with payoffs from -2 to 2\"",
         ),
         (
             "high = 1.0",
             "high = 2.0",
-            "players.shop.space.price = {\"high\":1.0,\"low\":0.0,\"type\":\"float\"}, the file says {\"high\":2.0",
+            "players.shop.space.price.high",
+            "2.0",
+            "1.0",
         ),
         (
             rival,
             "[players.rival]\nby_hand = true",
-            "players.rival.level = nothing, but command, the file says nothing, but by_hand",
+            "players.rival.level",
+            "\"none, but by_hand\"",
+            "\"none, but command\"",
         ),
         (
             rival,
             "[players.rival]\nlevel = 0",
-            "players.rival.level = nothing, but command, the file says 0",
+            "players.rival.level",
+            "0",
+            "\"none, but command\"",
         ),
     ] {
-        begun.write("duel.toml", &duel(&[(from, to)]));
+        let text = duel(&[(from, to)]);
+        begun.write("duel.toml", &text);
+        // The line of the key, where the file has it.
+        let name = key.rsplit('.').next().unwrap_or(key);
+        let begins = |line: &str| line.starts_with(&format!("{name} = ")) && to.contains(line);
+        let line = text.lines().position(begins);
+        let place = line.map_or_else(String::new, |index| format!(":{}", index + 1));
+        let says = match given {
+            "" => format!("{key} is not set in duel.toml, the stored game has {stored};"),
+            _ => format!("{key} is {given} in duel.toml{place}"),
+        };
+        let has = format!(", the stored game has {stored};");
         for arguments in [
             &["play", "duel.toml"][..],
             &["play", "duel.toml", "--out", "new"],
@@ -91,8 +92,9 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
             ran.expect(
                 2,
                 &[
-                    "duel.db: the game that it holds says ",
-                    says,
+                    "duel.db: it holds the game with other settings: ",
+                    &says,
+                    &has,
                     "name another storage, or put the file back",
                 ],
             );
@@ -102,9 +104,13 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
         assert!(!begun.path("results/dual").exists(), "{to}");
     }
     begun.write("duel.toml", &duel(&[]).replace("rival", "other"));
-    begun
-        .fedbo(&["play", "duel.toml"])
-        .expect(2, &["players = shop, rival, the file says shop, other"]);
+    begun.fedbo(&["play", "duel.toml"]).expect(
+        2,
+        &[
+            "players is [\"shop\",\"other\"] in duel.toml",
+            ", the stored game has [\"shop\",\"rival\"];",
+        ],
+    );
     begun.write("duel.toml", &duel(&[]));
     assert_eq!(record(&begun), before);
 }

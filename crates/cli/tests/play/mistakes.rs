@@ -318,3 +318,21 @@ fn files_of_other_kinds_name_their_command() {
         sandbox.fedbo(&arguments).expect(2, &[says]);
     }
 }
+
+/// A choice within a script would be run with it (INV-24).
+#[test]
+fn of_a_choice_within_a_script() {
+    let by_shell = (
+        "[\"sh\", \"payoffs.sh\"",
+        "[\"sh\", \"-c\", \"echo {rival.mood}\"",
+    );
+    let mood = "[players.rival.space.mood]\ntype = \"categorical\"\nchoices = [\"calm\", \"x; touch pwned\"]\n";
+    refused_text(
+        &format!("{}\n{mood}", duel(&[by_shell])),
+        &[
+            "line 9: payoffs.command[2] = \"echo {rival.mood}\": sh runs this",
+            "\"{rival.mood}\"]",
+            "FEDBO_ACTIONS",
+        ],
+    );
+}

@@ -27,7 +27,9 @@ fn kill_nine() {
     let mut kept: Vec<(u64, Vec<u8>)> = Vec::new();
     let (mut moment, mut n_midway) = (11_u64, 0);
     for kill in 0..20_u64 {
-        let mut child = sandbox.start(&["run", "f.toml", "--resume", "--threads", "2", "--quiet"]);
+        let arguments = ["run", "f.toml", "--threads", "2", "--quiet"].into_iter();
+        let arguments: Vec<&str> = arguments.chain(sandbox.resume()).collect();
+        let mut child = sandbox.start(&arguments);
         // Spread over the whole course: some come before anything was done, the others around a release.
         if kill % 4 != 0 {
             let target = kill * N_ROUNDS / 20;

@@ -98,6 +98,7 @@ pub(super) fn run(
         y_label: "best validation AUC, mean over fields".into(),
         scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
+        mean_over_agents: false,
         shared_y: false,
         references: Vec::new(),
     };

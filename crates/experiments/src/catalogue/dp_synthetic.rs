@@ -85,6 +85,7 @@ pub(super) fn run(
         y_label: "simple regret, mean over agents".into(),
         scale: Scale::Log,
         panel_by: PanelBy::Experiment,
+        mean_over_agents: false,
         shared_y: false,
         references: Vec::new(),
     };

@@ -153,6 +153,7 @@ pub(super) fn run(
         y_label: "best validation AUC".into(),
         scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
+        mean_over_agents: false,
         shared_y: true,
         references: vec![Reference {
             label: "best of an 88-point grid".into(),

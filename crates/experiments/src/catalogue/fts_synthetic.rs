@@ -146,6 +146,7 @@ pub(super) fn run(
         y_label: "simple regret".into(),
         scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
+        mean_over_agents: false,
         shared_y: true,
         references: Vec::new(),
     };

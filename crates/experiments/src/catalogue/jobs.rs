@@ -92,6 +92,7 @@ pub(super) fn contribute(
         low: Some(0.0),
         high: Some(1.0),
         log: None,
+        step: None,
         choices: None,
     };
     let names: Vec<String> = (0..map.dim()).map(|i| format!("x{i}")).collect();

@@ -98,6 +98,7 @@ pub(super) fn run(
         y_label: "simple regret".into(),
         scale: Scale::Log,
         panel_by: PanelBy::Experiment,
+        mean_over_agents: false,
         shared_y: false,
         references: Vec::new(),
     };

@@ -12,51 +12,80 @@ use fedbo_protocol::{
 };
 use fedbo_streams::Seed;
 
-use super::book::{Book, Scribe};
-use super::replay::Replayed;
-use super::run::RunProgress;
 use super::run_error::RunError;
 use super::study_ledger::StudyLedger;
 use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
 use crate::release_store::{Forgetful, ReleaseStore};
-use crate::session::{Ended, Member, run_fts, run_session};
-use crate::tally::{Tally, Unit};
+use crate::session::{Ended, Member, Observer, run_fts, run_session};
 use fedbo_federation::Distributed;
 use fedbo_federation::Protection;
 use fedbo_federation::ReleaseMechanism;
 use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent};
 use fedbo_federation::{Neighbours, VirtualNetwork};
 
-/// An arm that is about to run.
-pub(super) struct Run<'a> {
-    pub(super) federation: &'a Federation,
-    pub(super) arm: Arm,
-    pub(super) book: &'a mut Book,
+/// An arm that is about to run, once.
+pub(crate) struct ArmRun<'a> {
+    /// The federation, in the repetition that is run.
+    pub(crate) federation: &'a Federation,
+    pub(crate) arm: Arm,
+    /// What each agent tunes, in the order of the file.
+    pub(crate) objectives: Vec<Arc<dyn Objective>>,
     /// Where the releases of the arm are charged, if they are.
     pub(super) ledger: Option<&'a mut StudyLedger>,
-    pub(super) progress: &'a dyn RunProgress,
-    pub(super) stop: &'a Arc<AtomicBool>,
+    pub(crate) observer: &'a mut (dyn Observer + Send),
+    pub(crate) stop: &'a AtomicBool,
 }
 
-impl Run<'_> {
+/// What an agent tunes.
+pub(crate) fn objective(
+    federation: &Federation,
+    agent: &FederationAgent,
+    stop: &Arc<AtomicBool>,
+) -> Result<Arc<dyn Objective>, RunError> {
+    let name = || agent.name.clone();
+    let objective = federation.objective(agent, stop);
+    objective
+        .map_err(|source| RunError::Command {
+            agent: name(),
+            source: Box::new(source),
+        })?
+        .ok_or_else(|| RunError::NoObjective { agent: name() })
+}
+
+impl<'a> ArmRun<'a> {
+    /// An arm that charges nothing: one of a declared experiment.
+    pub(crate) fn uncharged(
+        federation: &'a Federation,
+        arm: Arm,
+        objectives: Vec<Arc<dyn Objective>>,
+        observer: &'a mut (dyn Observer + Send),
+        stop: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            federation,
+            arm,
+            objectives,
+            ledger: None,
+            observer,
+            stop,
+        }
+    }
+
     /// Runs it on the current thread pool.
-    pub(super) fn run(mut self) -> Result<Ended, RunError> {
+    pub(crate) fn run(mut self) -> Result<Ended, RunError> {
         let federation = self.federation;
         let map = federation.feature_map().map_err(RunError::Features)?;
         match &federation.collaboration {
             Collaboration::Fts(settings) => {
                 let arm = self.arm;
                 let mut members = self.members(|seed| federation.fts(settings, arm, &map, seed))?;
-                let stop = self.stop;
-                let (n_features, hash) = (map.n_features(), map.hash());
-                let mut scribe = self.scribe();
                 let ended = run_fts(
                     &mut members,
                     Vec::new(),
-                    n_features,
-                    hash,
-                    &mut scribe,
-                    stop,
+                    map.n_features(),
+                    map.hash(),
+                    self.observer,
+                    self.stop,
                 )?;
                 Ok(ended)
             }
@@ -66,17 +95,18 @@ impl Run<'_> {
     }
 
     /// An arm of distributed Thompson sampling, in virtual time.
-    fn neighbours(mut self, neighbours: &Neighbours) -> Result<Ended, RunError> {
+    fn neighbours(self, neighbours: &Neighbours) -> Result<Ended, RunError> {
         let federation = self.federation;
         let mut members = Vec::with_capacity(federation.agents.len());
-        for (id, agent) in (0_u32..).zip(&federation.agents) {
+        let agents = federation.agents.iter().zip(self.objectives);
+        for (id, (agent, objective)) in (0_u32..).zip(agents) {
             let name = || agent.name.clone();
             let peer = federation.peer(neighbours, self.arm, id);
             let peer = peer.map_err(|source| AgentError::Strategy { agent: id, source })?;
             let space = federation.space.clone();
             members.push(PeerMember {
                 peer: peer.ok_or_else(|| RunError::NoStart { agent: name() })?,
-                objective: self.objective(agent)?,
+                objective,
                 decoder: Arc::new(move |unit| space.decode(unit)),
                 direction: federation.direction,
             });
@@ -91,8 +121,8 @@ impl Run<'_> {
             delay,
             loss,
         };
-        let (seed, stop) = (Seed::new(federation.seed), self.stop);
-        let ended = run_peers(&mut members, network, seed, &mut self.scribe(), stop)?;
+        let seed = federation.root();
+        let ended = run_peers(&mut members, network, seed, self.observer, self.stop)?;
         Ok(ended)
     }
 
@@ -151,27 +181,28 @@ impl Run<'_> {
         let (federation, arm) = (self.federation, self.arm);
         let mut members = self.members(|seed| federation.dp_fts_de(distributed, arm, map, seed))?;
         let mut coordinator = Aggregator::new(rounds, distributed.schedule(), map.hash(), None);
-        let stop = self.stop;
         let ended = run_session(
             &mut members,
             Vec::new(),
             &mut coordinator,
             store,
-            &mut self.scribe(),
-            stop,
+            self.observer,
+            self.stop,
         )?;
         Ok(ended)
     }
 
-    /// The agents, in the order of the file; recorded values stand in for their objectives.
+    /// The agents, in the order of the file, with their objectives, which are then gone from here.
     fn members<S: Takes>(
-        &self,
+        &mut self,
         strategy: impl Fn(Seed) -> Result<S, StrategyError>,
     ) -> Result<Vec<Member<S>>, RunError> {
         let federation = self.federation;
-        let seed = Seed::new(federation.seed);
+        let seed = federation.root();
         let mut members = Vec::with_capacity(federation.agents.len());
-        for (id, agent) in (0_u32..).zip(&federation.agents) {
+        let objectives = std::mem::take(&mut self.objectives);
+        let agents = federation.agents.iter().zip(objectives);
+        for (id, (agent, objective)) in (0_u32..).zip(agents) {
             let name = || agent.name.clone();
             let strategy = strategy(federation.agent_seed(id))?;
             let plan = federation.agent_plan(id);
@@ -179,52 +210,11 @@ impl Run<'_> {
             let space = federation.space.clone();
             members.push(Member {
                 agent: Agent::new(strategy, plan, seed)?,
-                objective: self.objective(agent)?,
+                objective,
                 decoder: Arc::new(move |unit| space.decode(unit)),
                 direction: federation.direction,
             });
         }
         Ok(members)
-    }
-
-    /// What an agent tunes; recorded values stand in for it.
-    fn objective(&self, agent: &FederationAgent) -> Result<Arc<dyn Objective>, RunError> {
-        let name = || agent.name.clone();
-        let objective = self.federation.objective(agent, self.stop);
-        let objective = objective
-            .map_err(|source| RunError::Command {
-                agent: name(),
-                source,
-            })?
-            .ok_or_else(|| RunError::NoObjective { agent: name() })?;
-        let recorded = self.book.recorded.as_ref();
-        let n_initial = self.federation.n_initial;
-        let values = recorded.map(|rows| rows.values(self.arm, &agent.name, n_initial));
-        Ok(match values {
-            Some(values) if !values.is_empty() => Arc::new(Replayed::new(objective, values)),
-            _ => objective,
-        })
-    }
-
-    /// Who writes down what the agents do.
-    fn scribe(&mut self) -> Scribe<'_> {
-        let federation = self.federation;
-        let tally = |agent: &FederationAgent| {
-            let unit = Unit {
-                experiment: federation.name.clone(),
-                arm: self.arm.name().to_owned(),
-                agent: agent.name.clone(),
-                run: 0,
-            };
-            let optimum = agent.objective.optimum();
-            Tally::new(unit, federation.direction, federation.n_initial, optimum)
-        };
-        Scribe {
-            federation,
-            arm: self.arm,
-            tallies: federation.agents.iter().map(tally).collect(),
-            book: self.book,
-            progress: self.progress,
-        }
     }
 }

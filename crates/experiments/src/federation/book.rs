@@ -10,8 +10,8 @@ use super::replay::{Recorded, Staging};
 use super::run::{Existing, RunOptions, RunProgress};
 use super::run_error::RunError;
 use super::settings_record::SettingsRecord;
+use super::tallies::Tallies;
 use crate::session::{Observer, TrialRecord};
-use crate::tally::Tally;
 use fedbo_federation::{Arm, Federation};
 
 /// The results file, and the rows in it.
@@ -22,8 +22,8 @@ pub(super) struct Book {
     /// Rows of an earlier run that this one has not come to yet.
     pub(super) recorded: Option<Recorded>,
     staging: Option<Staging>,
-    /// f* − f(x) of each query, by arm and round, of agents whose optimum is known.
-    instants: BTreeMap<&'static str, Vec<Vec<f64>>>,
+    /// f* − f(x) of each query, by arm, run and round, of agents whose optimum is known.
+    instants: BTreeMap<(&'static str, u32), Vec<Vec<f64>>>,
 }
 
 impl Book {
@@ -38,10 +38,11 @@ impl Book {
         if options.existing != Existing::Resume {
             return Ok(None);
         }
-        let recorded = Recorded::read(folder, federation, arms)?;
+        let recorded = Recorded::read(folder, federation, arms, options.runs)?;
         let recorded = recorded.filter(|recorded| recorded.len() > 0);
         if recorded.is_some() {
-            SettingsRecord::of(federation.file()).compare(folder)?;
+            let record = SettingsRecord::of(federation, options.runs.is_some())?;
+            record.compare(folder, federation)?;
         }
         Ok(recorded)
     }
@@ -65,7 +66,7 @@ impl Book {
             // With `Resume` there are no results here, at most a header.
             let overwrite = options.existing != Existing::Refuse;
             let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
-            SettingsRecord::of(federation.file()).write(&folder)?;
+            SettingsRecord::of(federation, options.runs.is_some())?.write(&folder)?;
             (writer, None)
         };
         Ok(Self {
@@ -98,8 +99,8 @@ impl Book {
     }
 
     /// Notes the regret of a query.
-    fn regret(&mut self, arm: Arm, round: u64, regret: f64) {
-        let rounds = self.instants.entry(arm.name()).or_default();
+    fn regret(&mut self, arm: Arm, run: u32, round: u64, regret: f64) {
+        let rounds = self.instants.entry((arm.name(), run)).or_default();
         let Some(index) = round.checked_sub(1).and_then(|r| usize::try_from(r).ok()) else {
             return; // an initial point
         };
@@ -109,17 +110,17 @@ impl Book {
         rounds[index].push(regret);
     }
 
-    /// The regret of the agents as a team, by arm; none while a run is replayed.
+    /// The regret of the agents as a team, by arm and run; none while a run is replayed.
     pub(super) fn team_runs(&self, experiment: &str) -> Vec<TeamRun> {
         if self.staging.is_some() {
             return Vec::new();
         }
         let arms = self.instants.iter();
-        arms.filter_map(|(arm, rounds)| {
+        arms.filter_map(|((arm, run), rounds)| {
             Some(TeamRun {
                 experiment: experiment.to_owned(),
                 arm: (*arm).to_owned(),
-                run: 0,
+                run: *run,
                 regret: TeamRegret::of(rounds)?,
             })
         })
@@ -140,7 +141,7 @@ impl Book {
 pub(super) struct Scribe<'a> {
     pub(super) federation: &'a Federation,
     pub(super) arm: Arm,
-    pub(super) tallies: Vec<Tally>,
+    pub(super) tallies: Tallies<'a>,
     pub(super) book: &'a mut Book,
     pub(super) progress: &'a dyn RunProgress,
 }
@@ -154,15 +155,14 @@ impl Observer for Scribe<'_> {
     fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
         let mut rows = Vec::with_capacity(records.len());
         for record in records {
-            let index = record.agent as usize;
-            let agent = &self.federation.agents[index];
+            let agent = &self.federation.agents[record.agent as usize];
             let truth = agent.objective.truth(&record.point);
             if let (Some(truth), Some(optimum)) = (truth, agent.objective.optimum()) {
                 let regret = self.federation.direction.to_maximize(optimum - truth);
-                self.book.regret(self.arm, record.trial.round, regret);
+                let run = self.federation.run.unwrap_or(0);
+                self.book.regret(self.arm, run, record.trial.round, regret);
             }
-            let name_of = |sender: u32| self.federation.agents[sender as usize].name.clone();
-            let mut row = self.tallies[index].row(record, truth, name_of);
+            let mut row = self.tallies.row(record);
             if let Some(recorded) = &mut self.book.recorded {
                 recorded.settle(&mut row)?;
             }

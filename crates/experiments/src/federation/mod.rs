@@ -11,6 +11,10 @@ mod run;
 mod run_error;
 mod settings_record;
 mod study_ledger;
+mod tallies;
+
+pub(crate) use arm::{ArmRun, objective};
+pub(crate) use tallies::Tallies;
 
 pub use run::{
     AgentFailures, ArmStart, Existing, Quiet, RunOptions, RunProgress, RunReport, run_federation,

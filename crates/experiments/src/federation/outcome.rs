@@ -31,13 +31,14 @@ pub(super) fn report(
     } else {
         Metric::Best
     };
-    // Agents differ more than arms do: a mean over agents is drawn only where there are too many of them.
+    // Agents differ more than arms do: each has a panel beside that of their mean, unless there are too many of them.
     let by_agent = federation.agents.len() <= PANELS_MAX;
     let figure = FigureSpec {
         title: federation.name.clone(),
         x_label: "queries of each agent".to_owned(),
         y_label: match (by_regret, by_agent) {
-            (true, _) => "simple regret".to_owned(),
+            (true, true) => "simple regret".to_owned(),
+            (true, false) => "simple regret, mean over agents".to_owned(),
             (false, true) => "best value so far".to_owned(),
             (false, false) => "best value so far, mean over agents".to_owned(),
         },
@@ -47,6 +48,8 @@ pub(super) fn report(
         } else {
             PanelBy::None
         },
+        mean_over_agents: true,
+        shared_y: true,
         ..FigureSpec::default()
     };
     let (first, controls) = arms

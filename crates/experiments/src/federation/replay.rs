@@ -21,8 +21,11 @@ const STAGING: &str = ".resuming";
 /// Rows of an interrupted run that the new run has not come to yet.
 pub(super) struct Recorded {
     path: PathBuf,
-    rows: HashMap<(String, String, i64), Row>,
+    rows: HashMap<Place, Row>,
 }
+
+/// Arm, run, agent and iteration.
+type Place = (String, u32, String, i64);
 
 impl Recorded {
     /// The rows in a folder, checked to belong to this federation and these arms; none if there are no results.
@@ -30,6 +33,7 @@ impl Recorded {
         folder: &Path,
         federation: &Federation,
         arms: &[Arm],
+        runs: Option<u32>,
     ) -> Result<Option<Self>, RunError> {
         let path = folder.join(RESULTS_FILE);
         if !drop_unfinished_line(&path)? {
@@ -72,13 +76,21 @@ impl Recorded {
             if !row.parameters.iter().map(|(name, _)| name).eq(&parameters) {
                 return refuse("its parameters are not those of the file".to_owned());
             }
-            if row.run != 0 || !(first..=last).contains(&row.iteration) {
+            let n_runs = runs.unwrap_or(1);
+            if row.run >= n_runs {
                 return refuse(format!(
-                    "it holds run {}, iteration {}, and the file asks for run 0, iterations {first} to {last}",
-                    row.run, row.iteration
+                    "it holds run {}, and this command runs 0 to {}; give --runs with at least as many as before",
+                    row.run,
+                    n_runs - 1
                 ));
             }
-            let key = (row.arm.clone(), row.agent.clone(), row.iteration);
+            if !(first..=last).contains(&row.iteration) {
+                return refuse(format!(
+                    "it holds iteration {}, and the file asks for {first} to {last}",
+                    row.iteration
+                ));
+            }
+            let key = (row.arm.clone(), row.run, row.agent.clone(), row.iteration);
             let label = format!("{} {} {}", row.arm, row.agent, row.iteration);
             if recorded.rows.insert(key, row).is_some() {
                 return Err(recorded.refuse(format!("it holds the trial {label} twice")));
@@ -92,30 +104,32 @@ impl Recorded {
         self.rows.len()
     }
 
-    /// Number of rows of an arm that are left.
-    pub(super) fn n_of(&self, arm: Arm) -> usize {
-        let of_arm = |key: &&(String, String, i64)| key.0 == arm.name();
+    /// Number of rows of an arm in a run that are left.
+    pub(super) fn n_of(&self, arm: Arm, run: u32) -> usize {
+        let of_arm = |place: &&Place| place.0 == arm.name() && place.1 == run;
         self.rows.keys().filter(of_arm).count()
     }
 
     /// The last iteration of an arm that has a row.
     pub(super) fn last_iteration(&self, arm: Arm) -> Option<i64> {
         let of_arm = self.rows.keys().filter(|key| key.0 == arm.name());
-        of_arm.map(|key| key.2).max()
+        of_arm.map(|key| key.3).max()
     }
 
-    /// Values of an agent by index of its trial; `None` for failed ones.
+    /// Values of an agent in a run by index of its trial; `None` for failed ones.
     pub(super) fn values(
         &self,
         arm: Arm,
+        run: u32,
         agent: &str,
         n_initial: usize,
     ) -> HashMap<u64, Option<f64>> {
         let shift = i64::try_from(n_initial).unwrap_or(i64::MAX) - 1;
+        let is_its = |place: &Place| place.0 == arm.name() && place.1 == run && place.2 == agent;
         self.rows
             .iter()
-            .filter(|((row_arm, row_agent, _), _)| row_arm == arm.name() && row_agent == agent)
-            .filter_map(|((_, _, iteration), row)| {
+            .filter(|(place, _)| is_its(place))
+            .filter_map(|((_, _, _, iteration), row)| {
                 let trial = u64::try_from(iteration + shift).ok()?;
                 Some((trial, row.value))
             })
@@ -127,7 +141,7 @@ impl Recorded {
     /// # Errors
     /// If the recorded trial was another one.
     pub(super) fn settle(&mut self, row: &mut Row) -> Result<(), RunError> {
-        let key = (row.arm.clone(), row.agent.clone(), row.iteration);
+        let key = (row.arm.clone(), row.run, row.agent.clone(), row.iteration);
         let Some(old) = self.rows.remove(&key) else {
             return Ok(());
         };

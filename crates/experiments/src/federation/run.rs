@@ -1,26 +1,27 @@
 //! A run of a federation: its arms one after the other, and the results folder that they leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use fedbo_ledger::Statement;
-use fedbo_objective::Outcome;
+use fedbo_objective::{Objective, Outcome};
 use fedbo_protocol::UpdateRejected;
-use fedbo_report::{FolderLock, PrivacySpent, Row, Summary, write_team_regret};
+use fedbo_report::{FolderLock, PrivacySpent, RESULTS_FILE, Row, Summary, write_team_regret};
 use fedbo_space::Direction;
 
-use super::arm;
-use super::book::Book;
+use super::arm::{self, ArmRun};
+use super::book::{Book, Scribe};
 use super::outcome::{failures, report};
-use super::replay::Recorded;
+use super::replay::{Recorded, Replayed};
 use super::run_error::RunError;
 use super::study_ledger::{self, StudyLedger};
+use super::tallies::Tallies;
 use crate::session::Ended;
 use fedbo_federation::PrivacyPlan;
-use fedbo_federation::{Arm, Collaboration, Federation};
+use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent};
 
 /// What to do about results that stand in the folder already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub enum Existing {
     Refuse,
     /// Remove them.
     Overwrite,
-    /// Go on from them; where there are none, begin.
+    /// Go on from them; where there are none: an error.
     Resume,
 }
 
@@ -38,6 +39,8 @@ pub enum Existing {
 pub struct RunOptions {
     /// The arms, in order; the first is compared with the others. Empty for the file's own algorithm alone.
     pub arms: Vec<Arm>,
+    /// How often they are repeated, each time from another child of the seed; none for one run from the seed itself.
+    pub runs: Option<u32>,
     /// The results folder.
     pub out: PathBuf,
     /// Results that stand there.
@@ -54,6 +57,8 @@ pub struct RunOptions {
 pub struct ArmStart<'a> {
     /// The arm.
     pub arm: Arm,
+    /// Which run it is, from 0, and how many there are; none where there is one from the seed itself.
+    pub run: Option<(u32, u32)>,
     /// Names of the agents.
     pub agents: &'a [String],
     /// Initial points of each agent.
@@ -136,6 +141,8 @@ pub struct AgentFailures {
 
 /// Runs the arms of a federation and writes `results.csv` as it goes, then `summary.json` and the pictures.
 ///
+/// Repeated, all arms of a run share their seeds, and so do the runs of a declared experiment on the same federation.
+///
 /// Equal files give equal results, whatever the number of threads, unless releases are charged: their noise has no seed, and
 /// only a resumed run equals the one that it goes on from. When `stop` is set, running trials are abandoned and
 /// everything finished is kept, summarised and drawn.
@@ -172,6 +179,14 @@ pub fn run_federation(
     if let Some(Err(refusal)) = plan.map(|plan| &plan.claim) {
         return Err(RunError::NotPaid(refusal.clone()));
     }
+    if let (Some(runs @ 2..), true) = (options.runs, plan.is_some()) {
+        let arm = Arm::DpFtsDe;
+        return Err(RunError::RunsSpend { runs, arm });
+    }
+    if options.existing == Existing::Resume && !is_begun(&options.out) {
+        let path = options.out.clone();
+        return Err(RunError::NothingToResume { path });
+    }
     let mut builder = rayon::ThreadPoolBuilder::new();
     if let Some(threads) = options.threads {
         builder = builder.num_threads(threads);
@@ -191,41 +206,64 @@ pub fn run_federation(
     let mut book = Book::open(federation, options, recorded)?;
     let names: Vec<String> = federation.agents.iter().map(|a| a.name.clone()).collect();
     let mut wall_seconds = BTreeMap::new();
+    let mut replayed = BTreeSet::new();
     let mut ended = Ended::Complete;
-    for &arm in &arms {
-        let n_recorded = book
-            .recorded
-            .as_ref()
-            .map_or(0, |recorded| recorded.n_of(arm));
-        let ledger = ledger.as_mut().filter(|_| arm == Arm::DpFtsDe);
-        if let (Some(plan), Some(ledger)) = (plan, &ledger) {
-            progress.charging(plan, &ledger.statement()?);
-        }
-        progress.arm_started(&ArmStart {
-            arm,
-            agents: &names,
-            n_initial: federation.n_initial,
-            rounds: federation.rounds,
-            direction: federation.direction,
-            n_recorded,
-        });
-        let started = Instant::now();
-        let run = arm::Run {
-            federation,
-            arm,
-            book: &mut book,
-            ledger,
-            progress,
-            stop,
-        };
-        ended = pool.install(|| run.run())?;
-        if n_recorded == 0 {
-            wall_seconds.insert(arm.name().to_owned(), started.elapsed().as_secs_f64());
-        }
-        if ended == Ended::Interrupted {
-            break;
+    let runs: Vec<Option<u32>> = match options.runs {
+        None => vec![None],
+        Some(runs) => (0..runs).map(Some).collect(),
+    };
+    // All arms of a run before the next one: what is finished when a run is interrupted is paired.
+    'runs: for run in runs {
+        let repetition = run.map(|run| federation.repetition(run));
+        let federation = repetition.as_ref().unwrap_or(federation);
+        for &arm in &arms {
+            let n_recorded = book
+                .recorded
+                .as_ref()
+                .map_or(0, |recorded| recorded.n_of(arm, run.unwrap_or(0)));
+            let ledger = ledger.as_mut().filter(|_| arm == Arm::DpFtsDe);
+            if let (Some(plan), Some(ledger)) = (plan, &ledger) {
+                progress.charging(plan, &ledger.statement()?);
+            }
+            progress.arm_started(&ArmStart {
+                arm,
+                run: run.zip(options.runs),
+                agents: &names,
+                n_initial: federation.n_initial,
+                rounds: federation.rounds,
+                direction: federation.direction,
+                n_recorded,
+            });
+            let started = Instant::now();
+            let objectives = objectives(federation, arm, &book, stop)?;
+            let mut scribe = Scribe {
+                federation,
+                arm,
+                tallies: Tallies::new(federation, &federation.name, arm),
+                book: &mut book,
+                progress,
+            };
+            let run = ArmRun {
+                federation,
+                arm,
+                objectives,
+                ledger,
+                observer: &mut scribe,
+                stop,
+            };
+            ended = pool.install(|| run.run())?;
+            *wall_seconds.entry(arm.name().to_owned()).or_insert(0.0) +=
+                started.elapsed().as_secs_f64();
+            if n_recorded > 0 {
+                replayed.insert(arm.name());
+            }
+            if ended == Ended::Interrupted {
+                break 'runs;
+            }
         }
     }
+    // What a replay takes says nothing of the arm.
+    wall_seconds.retain(|arm, _| !replayed.contains(arm.as_str()));
     if federation.topology().is_some() && federation.knows_regret() {
         let runs = book.team_runs(&federation.name);
         if !runs.is_empty() {
@@ -253,6 +291,31 @@ pub fn run_federation(
         failures: failures(&names, &rows),
         statement,
     })
+}
+
+/// Whether a run was begun in a folder: its results are there, or a ledger that was begun before them.
+fn is_begun(folder: &Path) -> bool {
+    folder.join(RESULTS_FILE).exists() || study_ledger::is_present(folder)
+}
+
+/// What the agents of an arm tune; recorded values stand in for their objectives.
+fn objectives(
+    federation: &Federation,
+    arm: Arm,
+    book: &Book,
+    stop: &Arc<AtomicBool>,
+) -> Result<Vec<Arc<dyn Objective>>, RunError> {
+    let of = |agent: &FederationAgent| {
+        let objective = arm::objective(federation, agent, stop)?;
+        let (run, n_initial) = (federation.run.unwrap_or(0), federation.n_initial);
+        let recorded = book.recorded.as_ref();
+        let values = recorded.map(|rows| rows.values(arm, run, &agent.name, n_initial));
+        Ok(match values {
+            Some(values) if !values.is_empty() => Arc::new(Replayed::new(objective, values)),
+            _ => objective,
+        })
+    };
+    federation.agents.iter().map(of).collect()
 }
 
 /// Makes sure that no ledger in the folder is lost or mixed with this run's results.

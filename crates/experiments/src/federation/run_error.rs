@@ -39,6 +39,30 @@ pub enum RunError {
         /// The arm.
         arm: Arm,
     },
+    /// The file cannot be read again.
+    #[error(transparent)]
+    File(FileError),
+    /// The folder to go on from holds no results.
+    #[error(
+        "{} holds nothing to go on from; leave out --resume to begin there, or name the folder of the interrupted run with \
+         --out DIR", path.display()
+    )]
+    NothingToResume {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Repetitions would charge a budget once each.
+    #[error(
+        "--runs {runs} would release {runs} times what the budget pays for once: repetitions of arm {arm} spend anew of the same \
+         agents' privacy. Leave out --runs, repeat the arms that are not charged with --arms ts,placebo, or try it out with \
+         [privacy] simulate = true, which protects nobody and charges nothing"
+    )]
+    RunsSpend {
+        /// How many.
+        runs: u32,
+        /// The arm that is charged.
+        arm: Arm,
+    },
     /// The results to go on from are those of another file or command.
     #[error("cannot go on from {}: {message}", path.display())]
     AnotherRun {
@@ -117,7 +141,7 @@ pub enum RunError {
         /// The agent's name.
         agent: String,
         /// What is wrong with it.
-        source: CommandError,
+        source: Box<CommandError>,
     },
     /// What an agent tunes is not in the file.
     #[error("agent {agent:?} has nothing to tune; give it a command or a problem")]

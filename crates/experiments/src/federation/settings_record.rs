@@ -1,62 +1,61 @@
 //! What a federation's file said when its results were begun, so that a run is not resumed under other settings.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use fedbo_config::Changes;
+use fedbo_federation::{Federation, FederationFile};
+use fedbo_report::{ReportError, write_whole};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::run_error::RunError;
-use fedbo_federation::FederationFile;
-use fedbo_report::{ReportError, write_whole};
 
 /// Name of the record in the results folder.
 const SETTINGS_FILE: &str = "settings.json";
+/// What the texts of old records say of runs that are repeated, beside the tables.
+const RUNS: &str = "runs";
 
-/// The file's tables as text, but for what may change from one session to the next: `rounds` and time limits.
-///
-/// The text is for comparison only; another version of the program may write another one, and then refuses to resume.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct SettingsRecord(BTreeMap<String, String>);
+/// The file's tables, but for what may change from one session to the next: `rounds`, time limits, `[network]` and the number of
+/// runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SettingsRecord {
+    file: Json,
+    /// Whether runs are repeated, each from a child of the seed.
+    is_repeated: bool,
+}
 
 impl SettingsRecord {
-    pub(super) fn of(file: &FederationFile) -> Self {
-        let mut head = file.federation.clone().unwrap_or_default();
-        head.rounds = None;
-        let mut agents = file.agents.clone();
-        for agent in &mut agents {
-            agent.timeout_s = None;
+    pub(super) fn of(federation: &Federation, is_repeated: bool) -> Result<Self, RunError> {
+        let mut file: Json = federation.source().parse().map_err(RunError::File)?;
+        if let Some(tables) = file.as_object_mut() {
+            tables.remove("version");
+            tables.remove("network");
         }
-        let mut tables = vec![
-            ("federation", format!("{head:?}")),
-            ("features", format!("{:?}", file.features)),
-            ("surrogate", format!("{:?}", file.surrogate)),
-            ("fts", format!("{:?}", file.fts)),
-            ("ts", format!("{:?}", file.ts)),
-            ("space", format!("{:?}", file.space)),
-            ("agents", format!("{agents:?}")),
-        ];
-        // Only where they are given: the records of plain federations say nothing of privacy.
-        let given = [
-            (
-                "dp-fts-de",
-                file.dp_fts_de.as_ref().map(|t| format!("{t:?}")),
-            ),
-            (
-                "exploration",
-                file.exploration.as_ref().map(|t| format!("{t:?}")),
-            ),
-            ("privacy", file.privacy.as_ref().map(|t| format!("{t:?}"))),
-        ];
-        tables.extend(
-            given
-                .into_iter()
-                .filter_map(|(name, text)| Some((name, text?))),
-        );
-        let named = |(name, text): (&str, String)| (name.to_owned(), text);
-        Self(tables.into_iter().map(named).collect())
+        if let Some(head) = file.get_mut("federation").and_then(Json::as_object_mut) {
+            head.remove("rounds");
+            // What the command line says instead of the file counts.
+            let seed = federation
+                .file()
+                .federation
+                .as_ref()
+                .and_then(|head| head.seed);
+            head.insert("seed".to_owned(), seed.unwrap_or(0).into());
+        }
+        let agents = file.get_mut("agents").and_then(Json::as_array_mut);
+        for agent in agents.into_iter().flatten().filter_map(Json::as_object_mut) {
+            agent.remove("timeout_s");
+        }
+        Ok(Self { file, is_repeated })
+    }
+
+    fn seed(&self) -> &Json {
+        &self.file["federation"]["seed"]
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), ReportError> {
         let path = folder.join(SETTINGS_FILE);
-        let text = serde_json::to_string_pretty(&self.0).map_err(|error| ReportError::Write {
+        let text = serde_json::to_string_pretty(self).map_err(|error| ReportError::Write {
             path: path.clone(),
             cause: error.into(),
         })?;
@@ -64,27 +63,195 @@ impl SettingsRecord {
     }
 
     /// Makes sure that the results in a folder were begun under these settings.
-    pub(super) fn compare(&self, folder: &Path) -> Result<(), RunError> {
+    pub(super) fn compare(&self, folder: &Path, federation: &Federation) -> Result<(), RunError> {
         let path = folder.join(SETTINGS_FILE);
-        let refuse = |path: PathBuf, message: String| Err(RunError::AnotherRun { path, message });
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(cause) => return Err(ReportError::Read { path, cause }.into()),
         };
-        let old: BTreeMap<String, String> = match serde_json::from_str(&text) {
-            Ok(old) => old,
-            Err(error) => return refuse(path, format!("it is not readable: {error}")),
+        let changed = match serde_json::from_str(&text) {
+            Ok(Record::Tables(old)) if old.is_repeated != self.is_repeated => {
+                Some(of_runs(old.is_repeated).to_owned())
+            }
+            Ok(Record::Tables(old)) => {
+                let changes = Changes::between_tables(&old.file, &self.file, "the run there");
+                changes.map(|changes| {
+                    let changes = match seed_of_file(federation) == *self.seed() {
+                        true => changes.located(federation.source()).to_string(),
+                        // Another than the file says was asked for.
+                        false => changes.to_string(),
+                    };
+                    format!(
+                        "{changes}; only rounds and timeout_s may change. Put it back, also --seed"
+                    )
+                })
+            }
+            Ok(Record::Texts(old)) => {
+                let table = changed_table(&old, federation.file(), self.is_repeated);
+                table.map(|table| match table.as_str() {
+                    RUNS => of_runs(!self.is_repeated).to_owned(),
+                    table => format!(
+                        "[{table}] of the file has changed since; only rounds and timeout_s may. Put it back"
+                    ),
+                })
+            }
+            Err(error) => {
+                let message = format!("it is not readable: {error}");
+                return Err(RunError::AnotherRun { path, message });
+            }
         };
-        let mut tables = self.0.keys().chain(old.keys());
-        match tables.find(|table| old.get(*table) != self.0.get(*table)) {
-            None => Ok(()),
-            Some(table) => refuse(
-                path,
-                format!(
-                    "[{table}] of the file has changed since; only rounds and timeout_s may. Put it back, or begin \
-                     anew with --overwrite or in another folder with --out"
-                ),
-            ),
+        let Some(changed) = changed else {
+            return Ok(());
+        };
+        let message =
+            format!("{changed}, or begin anew with --overwrite or in another folder with --out");
+        Err(RunError::AnotherRun { path, message })
+    }
+}
+
+/// The seed that the file itself says.
+fn seed_of_file(federation: &Federation) -> Json {
+    let file: Json = federation.source().parse().unwrap_or_default();
+    match &file["federation"]["seed"] {
+        Json::Null => 0.into(),
+        seed => seed.clone(),
+    }
+}
+
+/// The way out where runs were repeated and are not, or the other way round.
+fn of_runs(were_repeated: bool) -> &'static str {
+    match were_repeated {
+        true => "it was begun with --runs; give it again",
+        false => "it was begun without --runs; leave that out",
+    }
+}
+
+/// A record as it is read.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Record {
+    Tables(SettingsRecord),
+    /// Of versions up to 0.1: a text for each table, which no longer says which of its keys differ.
+    Texts(BTreeMap<String, String>),
+}
+
+/// The first table that differs from the texts of an old record.
+fn changed_table(
+    old: &BTreeMap<String, String>,
+    file: &FederationFile,
+    is_repeated: bool,
+) -> Option<String> {
+    let mut head = file.federation.clone().unwrap_or_default();
+    head.rounds = None;
+    let mut agents = file.agents.clone();
+    for agent in &mut agents {
+        agent.timeout_s = None;
+    }
+    let space: BTreeMap<&String, old::ParameterSpec> = file
+        .space
+        .iter()
+        .map(|(name, spec)| (name, old::ParameterSpec::of(spec)))
+        .collect();
+    let mut texts = BTreeMap::from([
+        ("federation", format!("{head:?}")),
+        ("features", format!("{:?}", file.features)),
+        ("surrogate", format!("{:?}", file.surrogate)),
+        ("fts", format!("{:?}", file.fts)),
+        ("ts", format!("{:?}", file.ts)),
+        ("space", format!("{space:?}")),
+        ("agents", format!("{agents:?}")),
+    ]);
+    let given = [
+        (
+            "dp-fts-de",
+            file.dp_fts_de.as_ref().map(|t| format!("{t:?}")),
+        ),
+        (
+            "exploration",
+            file.exploration.as_ref().map(|t| format!("{t:?}")),
+        ),
+        ("privacy", file.privacy.as_ref().map(|t| format!("{t:?}"))),
+        (
+            RUNS,
+            is_repeated.then(|| "each from a child of the seed".to_owned()),
+        ),
+    ];
+    texts.extend(
+        given
+            .into_iter()
+            .filter_map(|(name, text)| Some((name, text?))),
+    );
+    let mut tables = texts.keys().copied().chain(old.keys().map(String::as_str));
+    let differs = |table: &&str| old.get(*table) != texts.get(*table);
+    tables.find(differs).map(str::to_owned)
+}
+
+mod old {
+    /// The declaration of a parameter in the texts of old records: without steps, and with texts alone as choices.
+    #[derive(Debug)]
+    #[expect(dead_code, reason = "its text is compared")]
+    pub(super) struct ParameterSpec {
+        kind: String,
+        low: Option<f64>,
+        high: Option<f64>,
+        log: Option<bool>,
+        choices: Option<Vec<String>>,
+    }
+
+    impl ParameterSpec {
+        pub(super) fn of(spec: &fedbo_space::ParameterSpec) -> Self {
+            // A step or a number among the choices makes another text, as it should: no old record has them.
+            let choices = spec.choices.as_ref().map(|choices| {
+                let text = |choice: &fedbo_space::Value| match choice {
+                    fedbo_space::Value::Choice(text) => text.clone(),
+                    other => format!("the value {other}"),
+                };
+                choices.iter().map(text).collect()
+            });
+            let step = spec
+                .step
+                .map_or_else(String::new, |step| format!(" by {step}"));
+            Self {
+                kind: spec.kind.clone() + &step,
+                low: spec.low,
+                high: spec.high,
+                log: spec.log,
+                choices,
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_config::TomlFile;
+
+    use super::*;
+
+    /// The text is what version 0.1 wrote.
+    #[test]
+    fn the_space_of_an_old_record_is_still_the_same() {
+        let text = "[space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 9\n[space.m]\ntype = \"categorical\"\nchoices = [\"a\", \"b\"]\n";
+        let file = TomlFile::from_text(Path::new("f.toml"), text);
+        let file: FederationFile = file.parse().unwrap();
+        let written = "{\"m\": ParameterSpec { kind: \"categorical\", low: None, high: None, log: None, choices: Some([\"a\", \"b\"]) }, \
+                       \"x\": ParameterSpec { kind: \"float\", low: Some(0.0), high: Some(9.0), log: None, choices: None }}";
+        let mut old = BTreeMap::from([("space".to_owned(), written.to_owned())]);
+        let tables = ["federation", "features", "surrogate", "fts", "ts", "agents"];
+        // The other tables are not what is asked here.
+        while let Some(table) = changed_table(&old, &file, false) {
+            assert!(tables.contains(&table.as_str()), "{table}");
+            let head = fedbo_federation::FederationTable::default();
+            let text = match table.as_str() {
+                "federation" => format!("{head:?}"),
+                "features" => format!("{:?}", file.features),
+                "surrogate" => format!("{:?}", file.surrogate),
+                "fts" => format!("{:?}", file.fts),
+                "ts" => format!("{:?}", file.ts),
+                _ => "[]".to_owned(),
+            };
+            old.insert(table, text);
+        }
+        assert_eq!(old.len(), 7);
     }
 }

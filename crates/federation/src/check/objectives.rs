@@ -229,6 +229,7 @@ fn range(parameter: &Parameter) -> Option<(f64, f64)> {
             reason = "bounds are checked to lie within ±2^53"
         )]
         Kind::Int { low, high, .. } => Some((*low as f64, *high as f64)),
+        Kind::Stepped(stepped) => Some((stepped.low(), stepped.high())),
         Kind::Categorical { .. } => None,
     }
 }

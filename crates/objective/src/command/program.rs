@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::printed::{last_chars, last_line};
 use super::running::{Finished, Running, TICK};
-use super::template::{Piece, find_program, template};
+use super::secrets::conceal;
+use super::template::{Piece, Placeholder, find_program, templates};
 use super::{CommandError, CommandSpec};
 use crate::Failure;
 
@@ -24,6 +25,8 @@ pub(super) const GRACE: Duration = Duration::from_millis(500);
 /// A command that was checked, and is found on this machine.
 ///
 /// - `{name}` in an argument becomes what stands for the name; `{{name}}` becomes the text `{name}`; other braces stay.
+/// - A text takes no place in what a shell or an interpreter would run (INV-24).
+/// - It has our environment but for our secrets (INV-26), and none of our open files but what it is given to read and write.
 /// - At the timeout, or once the stop flag is set, its whole process group gets SIGTERM, and SIGKILL half a second later.
 ///   Whatever it leaves running in its group when it ends is killed.
 /// - Memory stays bounded whatever it prints: 64 KiB of each output are kept.
@@ -52,13 +55,13 @@ impl Program {
     /// Checks a command whose placeholders are among `known`; `stop` ends it while it runs.
     ///
     /// # Errors
-    /// If the command is empty, has an unknown placeholder, or cannot be found and executed.
+    /// If the command is empty, has an unknown placeholder, would run a text as code, or cannot be found and executed.
     pub fn new(
         spec: &CommandSpec,
-        known: &[&str],
+        known: &[Placeholder],
         stop: Arc<AtomicBool>,
     ) -> Result<Self, CommandError> {
-        let (program, arguments) = spec.argv.split_first().ok_or(CommandError::Empty)?;
+        let program = spec.argv.first().ok_or(CommandError::Empty)?;
         for (index, argument) in spec.argv.iter().enumerate() {
             if argument.contains('\0') {
                 let argument = argument.clone();
@@ -72,14 +75,9 @@ impl Program {
             let directory = directory.clone();
             return Err(CommandError::Directory { directory });
         }
-        let arguments = arguments
-            .iter()
-            .enumerate()
-            .map(|(position, argument)| template(argument, known, position + 1))
-            .collect::<Result<_, _>>()?;
         Ok(Self {
+            arguments: templates(&spec.argv, known)?,
             path: find_program(program, spec.directory.as_deref())?,
-            arguments,
             directory: spec.directory.clone(),
             timeout: spec.timeout,
             stop,
@@ -126,12 +124,13 @@ impl Program {
         value: impl Fn(&str) -> Result<String, Failure>,
     ) -> Result<Command, Failure> {
         let mut command = Command::new(&self.path);
+        conceal(&mut command); // INV-26
         for pieces in &self.arguments {
             let mut argument = String::new();
             for piece in pieces {
                 match piece {
                     Piece::Text(text) => argument.push_str(text),
-                    Piece::Parameter(name) => argument.push_str(&value(name)?),
+                    Piece::Parameter(placeholder) => argument.push_str(&value(&placeholder.name)?),
                 }
             }
             command.arg(argument);
@@ -158,6 +157,7 @@ impl Program {
         if self.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        tracing::debug!("starts {command:?}");
         let child = command.spawn().map_err(|error| Failure::Spawn {
             program: self.path.display().to_string(),
             message: error.to_string(),
@@ -184,6 +184,12 @@ impl Program {
             }
         }
         let finished = running.finish()?;
+        tracing::debug!(
+            "{} ended after {:.3} s with {}",
+            self.path.display(),
+            started.elapsed().as_secs_f64(),
+            finished.status
+        );
         Ok(Some(Ran { finished, ended_by }))
     }
 }

@@ -20,6 +20,7 @@ fn space() -> Space {
         low: Some(-5.0),
         high: Some(10.0),
         log: None,
+        step: None,
         choices: None,
     };
     let choice = ParameterSpec {
@@ -27,6 +28,7 @@ fn space() -> Space {
         low: None,
         high: None,
         log: None,
+        step: None,
         choices: Some(vec!["rbf".into(), "it's".into()]),
     };
     let space = Space::from_specs([("x1", &float), ("kernel", &choice)]).unwrap();
@@ -363,4 +365,117 @@ fn a_command_that_cannot_work_is_refused_with_the_key_the_value_and_the_way_out(
         ..spec(&["sh"])
     };
     assert_eq!(refused(&hurried), CommandError::Timeout);
+}
+
+/// The attack: a choice that a coordinator named, and an agent's shell that would run it (INV-24).
+#[test]
+fn choices_are_not_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = "x; touch pwned";
+    let choices = [
+        hostile,
+        "--config=other.conf",
+        "$(touch pwned)",
+        "`touch pwned`",
+    ];
+    let spec_of = ParameterSpec::categorical(choices);
+    let width = ParameterSpec::float(0.0, 1.0);
+    let space = Space::from_specs([("kernel", &spec_of), ("x", &width)]).unwrap();
+    let command = |argv: &[&str]| {
+        let spec = CommandSpec {
+            directory: Some(folder.path().to_owned()),
+            ..spec(argv)
+        };
+        CommandObjective::new(&spec, &space, Arc::default())
+    };
+    let refused = command(&["sh", "-c", "echo {kernel}; echo 1"]).unwrap_err();
+    assert!(
+        matches!(refused, CommandError::Code { index: 2, .. }),
+        "{refused:?}"
+    );
+    let message = refused.to_string();
+    for part in [
+        "objective.command[2] = \"echo {kernel}; echo 1\"",
+        "sh runs this",
+        r#"["sh", "-c", "./train \"$1\"", "sh", "{kernel}"]"#,
+        "FEDBO_PARAMS",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let chosen = command(&["env", "A=1", "{kernel}"]).unwrap_err();
+    assert!(
+        matches!(chosen, CommandError::ChoosesProgram { index: 2, .. }),
+        "{chosen:?}"
+    );
+    // As an argument of its own it is data, and a number is one in whatever language it stands.
+    let argv = [
+        "sh",
+        "-c",
+        "[ \"$1\" = \"$2\" ] && echo {x}",
+        "sh",
+        "{kernel}",
+        "x; touch pwned",
+    ];
+    let point = Point::new(vec![
+        ("kernel".into(), Value::Choice(hostile.into())),
+        ("x".into(), Value::Float(0.25)),
+    ]);
+    let outcome = command(&argv).unwrap().evaluate(&point, TRIAL);
+    assert_eq!(outcome, Outcome::Value(0.25));
+    assert!(!folder.path().join("pwned").exists());
+}
+
+/// What a command sees of our environment and of our open files (INV-26).
+#[test]
+fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
+    const MARK: &str = "FEDBO_TEST_SECRETS";
+    const SECRETS: [&str; 6] = [
+        "FEDBO_TOKEN",
+        "FEDBO_COORDINATOR_STORE",
+        "PGPASSWORD",
+        "PGPASSFILE",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+    ];
+    if std::env::var_os(MARK).is_none() {
+        // The environment of a process is its own from its beginning: once more, with secrets in it.
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "--nocapture"]);
+        again.arg("command::tests::a_command_gets_no_secrets_and_no_open_files_of_ours");
+        again
+            .envs(SECRETS.map(|name| (name, "hunter2")))
+            .env(MARK, "1");
+        let ran = again.output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let open = std::fs::File::create(folder.path().join("open")).unwrap();
+    let script = format!(
+        "env > env; ls /proc/$$/fd > fds; [ -n \"${MARK}\" ] && [ -n \"$PATH\" ] && echo 1"
+    );
+    let spec = CommandSpec {
+        directory: Some(folder.path().to_owned()),
+        ..spec(&["sh", "-c", &script])
+    };
+    let objective = CommandObjective::new(&spec, &space(), Arc::default()).unwrap();
+    assert_eq!(objective.evaluate(&point(), TRIAL), Outcome::Value(1.0));
+    drop(open);
+    let seen = std::fs::read_to_string(folder.path().join("env")).unwrap();
+    assert!(
+        seen.contains("FEDBO_PARAMS=") && !seen.contains("hunter2"),
+        "{seen}"
+    );
+    for name in SECRETS {
+        assert!(
+            is_secret(name.as_ref()) && !seen.contains(name),
+            "{name}: {seen}"
+        );
+    }
+    // Standard streams alone, and the shell's own redirection.
+    let fds = std::fs::read_to_string(folder.path().join("fds")).unwrap();
+    let own =
+        |fd: &str| matches!(fd, "0" | "1" | "2") || fd.parse::<u32>().is_ok_and(|fd| fd >= 10);
+    assert!(fds.lines().all(own), "{fds}");
 }

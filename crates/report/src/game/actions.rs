@@ -1,6 +1,6 @@
 //! `actions`: what each player chose, one panel a parameter.
 
-use fedbo_space::Kind;
+use fedbo_space::{Kind, Value};
 use plotters::backend::DrawingBackend;
 
 use super::dots::{Dot, dot_size, draw_dot, rounds_per_dot, rounds_with_dots, spread_of, thinned};
@@ -247,7 +247,14 @@ fn panel(range: &Kind, n_ticks: u32) -> PanelOf {
         Kind::Int { low, high, log } => {
             (numbers(*low as f64, *high as f64, *log, true), Vec::new())
         }
-        Kind::Categorical { choices } => (Axis::bare(), choices.clone()),
+        Kind::Stepped(grid) => {
+            let axis = numbers(grid.low(), grid.high(), false, grid.is_whole());
+            (axis, Vec::new())
+        }
+        Kind::Categorical { choices } => {
+            let texts = choices.iter().map(Value::to_string);
+            (Axis::bare(), texts.collect())
+        }
     };
     PanelOf {
         cell: (0, 0),
@@ -269,6 +276,11 @@ fn place(value: PlottedValue, range: &Kind, spread: f64, axis: &Axis) -> f64 {
             if !log && *high as f64 - (*low as f64) < N_WHOLE_ROWS =>
         {
             axis.place(within_magnitude(number) + WHOLE_SPREAD * spread)
+        }
+        (PlottedValue::Number(number), Kind::Stepped(grid))
+            if grid.n_values() as f64 <= N_WHOLE_ROWS =>
+        {
+            axis.place(within_magnitude(number) + WHOLE_SPREAD * grid.step() * spread)
         }
         (PlottedValue::Number(number), _) => axis.place(within_magnitude(number)),
     }

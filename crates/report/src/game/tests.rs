@@ -37,7 +37,7 @@ fn float(name: &str, (low, high): (f64, f64), log: bool, values: &[f64]) -> Para
 }
 
 fn choices(name: &str, choices: &[&str], indices: &[usize]) -> ParameterCourse {
-    let choices = choices.iter().map(|choice| (*choice).to_owned()).collect();
+    let choices = choices.iter().map(|choice| (*choice).into()).collect();
     ParameterCourse {
         name: name.to_owned(),
         range: Kind::Categorical { choices },

@@ -16,6 +16,11 @@ use crate::curves::{Curve, CurvePoint};
 /// Length of the line beside a name in the legend.
 const SAMPLE: f64 = 38.0;
 
+/// Height of the leading panel.
+const LEAD_HEIGHT: f64 = 260.0;
+/// Ticks of its axes, about.
+const LEAD_TICKS: (u32, u32) = (10, 6);
+
 /// An entry of the legend.
 #[derive(Clone, Debug, PartialEq)]
 enum Key {
@@ -30,6 +35,15 @@ impl Key {
             Self::Reference { label, .. } => label,
         }
     }
+}
+
+/// Where the leading panel is and what its axes are.
+#[derive(Clone, Debug)]
+struct Lead {
+    at: (f64, f64),
+    size: (f64, f64),
+    x_axis: Axis,
+    y_axis: Axis,
 }
 
 /// The measures of one picture.
@@ -47,6 +61,7 @@ pub(super) struct Layout {
     stride: (f64, f64),
     x_axis: Axis,
     y_axes: Vec<Axis>,
+    lead: Option<Lead>,
     /// Names of the arms and labels of the references of all panels: their indices choose styles.
     arms: Vec<String>,
     references: Vec<String>,
@@ -59,23 +74,26 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn of(figure: &Figure) -> Result<Self, String> {
         let n_panels = figure.panels.len().max(1);
-        let (n_columns, panel_size) = grid(n_panels);
+        // Beneath a leading panel seven or eight stand in two rows: there is width for them.
+        let (n_columns, panel_size) = match (&figure.lead, n_panels) {
+            (Some(_), 7 | 8) => grid(10),
+            _ => grid(n_panels),
+        };
         let n_rows = n_panels.div_ceil(n_columns);
         let n_ticks = if n_columns == 1 { (8, 7) } else { (5, 5) };
         let small = tick_font(n_columns);
 
-        let iterations = figure
-            .panels
-            .iter()
-            .flat_map(|panel| &panel.curves)
-            .flat_map(shown);
-        let iterations: Vec<i64> = iterations.map(|point| point.iteration).collect();
+        let iterations = figure.all_panels().flat_map(|panel| &panel.curves);
+        let iterations = iterations.flat_map(shown).map(|point| point.iteration);
+        let iterations: Vec<i64> = iterations.collect();
         let first = iterations.iter().copied().min().unwrap_or(0);
-        let x_axis = Axis::iterations(
-            first,
-            iterations.iter().copied().max().unwrap_or(1),
-            n_ticks.0,
-        );
+        let last = iterations.iter().copied().max().unwrap_or(1);
+        let x_axis = Axis::iterations(first, last, n_ticks.0);
+        let lead_axes = figure.lead.as_ref().map(|panel| {
+            let panel = std::iter::once(panel);
+            let y_axis = Axis::values(panel, figure.scale, LEAD_TICKS.1);
+            (Axis::iterations(first, last, LEAD_TICKS.0), y_axis)
+        });
         let y_axes: Vec<Axis> = figure
             .panels
             .iter()
@@ -91,12 +109,13 @@ impl Layout {
             .collect();
 
         let mut label_width: f64 = 0.0;
-        for (_, label) in y_axes.iter().flat_map(|axis| &axis.ticks) {
+        let of_lead = lead_axes.iter().map(|(_, y_axis)| y_axis);
+        for (_, label) in y_axes.iter().chain(of_lead).flat_map(|axis| &axis.ticks) {
             label_width = label_width.max(small.width(label)?);
         }
         let left_of_panel = label_width + TICK + 4.0;
         let below_panel = TICK + 4.0 + small.cap_height() + 4.0;
-        let above_panel = if figure.panels.iter().any(|panel| !panel.title.is_empty()) {
+        let above_panel = if figure.all_panels().any(|panel| !panel.title.is_empty()) {
             small.em + 8.0
         } else {
             4.0
@@ -110,7 +129,7 @@ impl Layout {
         let right = EDGE + 14.0;
         let width = left + (n_columns - 1) as f64 * stride.0 + panel_size.0 + right;
 
-        let arms = arm_names(&figure.panels);
+        let arms = arm_names(figure);
         let legend = legend(figure, &arms, left, width - EDGE)?;
         let title_height = if figure.title.is_empty() {
             0.0
@@ -118,7 +137,18 @@ impl Layout {
             TITLE.em + 10.0
         };
         let legend_height = legend.len() as f64 * legend_line() + 4.0;
-        let top = EDGE + title_height + legend_height + above_panel + 2.0;
+        let mut top = EDGE + title_height + legend_height + above_panel + 2.0;
+        let lead = lead_axes.map(|(x_axis, y_axis)| {
+            let across = (n_columns - 1) as f64 * stride.0 + panel_size.0;
+            let lead = Lead {
+                at: (left, top),
+                size: (across, LEAD_HEIGHT),
+                x_axis,
+                y_axis,
+            };
+            top += LEAD_HEIGHT + below_panel + GUTTER + above_panel;
+            lead
+        });
         let under = NAME.em + 8.0 + NOTE.em + 8.0 + EDGE;
         let height = top + (n_rows - 1) as f64 * stride.1 + panel_size.1 + below_panel + under;
         Ok(Self {
@@ -130,8 +160,9 @@ impl Layout {
             stride,
             x_axis,
             y_axes,
+            lead,
             arms,
-            references: reference_labels(&figure.panels),
+            references: reference_labels(figure),
             legend,
             small,
             footnote: footnote(figure),
@@ -163,20 +194,32 @@ impl Layout {
             }
             y += legend_line();
         }
+        if let Some((panel, lead)) = figure.lead.as_ref().zip(self.lead.as_ref()) {
+            let frame = Frame {
+                at: lead.at,
+                size: lead.size,
+                strip: (0.0, 0.0),
+                x_axis: &lead.x_axis,
+                y_axis: &lead.y_axis,
+                small: self.small,
+            };
+            self.view(panel, frame, canvas).draw()?;
+        }
         for (index, panel) in figure.panels.iter().enumerate() {
             let (row, column) = (index / self.n_columns, index % self.n_columns);
             let at = (
                 left + column as f64 * self.stride.0,
                 top + row as f64 * self.stride.1,
             );
-            PanelView {
-                layout: self,
-                panel,
-                index,
+            let frame = Frame {
                 at,
-                canvas,
-            }
-            .draw()?;
+                size: self.panel_size,
+                strip: (0.0, 0.0),
+                x_axis: &self.x_axis,
+                y_axis: &self.y_axes[index],
+                small: self.small,
+            };
+            self.view(panel, frame, canvas).draw()?;
         }
         let n_rows = figure.panels.len().max(1).div_ceil(self.n_columns);
         let bottom = top + (n_rows - 1) as f64 * self.stride.1 + self.panel_size.1;
@@ -189,6 +232,7 @@ impl Layout {
             Anchor::Middle,
             font,
         )?;
+        let top = self.lead.as_ref().map_or(top, |lead| lead.at.1);
         let middle = f64::midpoint(top, bottom);
         let font = NAME.fitted(
             &figure.y_label,
@@ -201,6 +245,20 @@ impl Layout {
             font,
         )?;
         canvas.text(&self.footnote, (right, note_at), Anchor::End, NOTE)
+    }
+
+    fn view<'a, DB: DrawingBackend>(
+        &'a self,
+        panel: &'a Panel,
+        frame: Frame<'a>,
+        canvas: &'a Canvas<'a, DB>,
+    ) -> PanelView<'a, DB> {
+        PanelView {
+            layout: self,
+            panel,
+            frame,
+            canvas,
+        }
     }
 
     fn draw_key<DB: DrawingBackend>(
@@ -245,9 +303,9 @@ fn shown(curve: &Curve) -> impl Iterator<Item = &CurvePoint> {
     curve.points.iter().filter(|point| point.iteration >= 0)
 }
 
-fn arm_names(panels: &[Panel]) -> Vec<String> {
+fn arm_names(figure: &Figure) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for curve in panels.iter().flat_map(|panel| &panel.curves) {
+    for curve in figure.all_panels().flat_map(|panel| &panel.curves) {
         if !names.contains(&curve.arm) {
             names.push(curve.arm.clone());
         }
@@ -255,9 +313,9 @@ fn arm_names(panels: &[Panel]) -> Vec<String> {
     names
 }
 
-fn reference_labels(panels: &[Panel]) -> Vec<String> {
+fn reference_labels(figure: &Figure) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
-    for reference in panels.iter().flat_map(|panel| &panel.references) {
+    for reference in figure.all_panels().flat_map(|panel| &panel.references) {
         if !labels.contains(&reference.label) {
             labels.push(reference.label.clone());
         }
@@ -282,7 +340,7 @@ fn legend(
         .cloned()
         .enumerate()
         .map(|(index, name)| Key::Arm { index, name });
-    let labels = reference_labels(&figure.panels).into_iter().enumerate();
+    let labels = reference_labels(figure).into_iter().enumerate();
     let references = labels.map(|(index, label)| Key::Reference { index, label });
     let keys = arms.chain(references).map(|key| {
         let text_width = NAME.width(key.text())?;
@@ -312,11 +370,8 @@ fn legend(
 
 /// What lines and bands are, and over how many units.
 fn footnote(figure: &Figure) -> String {
-    let points = figure
-        .panels
-        .iter()
-        .flat_map(|panel| &panel.curves)
-        .flat_map(shown);
+    let curves = figure.all_panels().flat_map(|panel| &panel.curves);
+    let points = curves.flat_map(shown);
     let counts: Vec<usize> = points.map(|point| point.estimate.n).collect();
     let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else {
         return "no data".to_owned();
@@ -326,37 +381,27 @@ fn footnote(figure: &Figure) -> String {
         _ if least == most => format!("{most}"),
         _ => format!("{least} to {most}"),
     };
-    format!("mean ± one standard error, n = {units}")
+    match figure.lead {
+        Some(_) => format!("mean ± one standard error over {units} runs"),
+        None => format!("mean ± one standard error, n = {units}"),
+    }
 }
 
 /// One panel at its place.
 struct PanelView<'a, DB: DrawingBackend> {
     layout: &'a Layout,
     panel: &'a Panel,
-    index: usize,
-    /// Left and upper edge.
-    at: (f64, f64),
+    frame: Frame<'a>,
     canvas: &'a Canvas<'a, DB>,
 }
 
 impl<DB: DrawingBackend> PanelView<'_, DB> {
-    fn frame(&self) -> Frame<'_> {
-        Frame {
-            at: self.at,
-            size: self.layout.panel_size,
-            strip: (0.0, 0.0),
-            x_axis: &self.layout.x_axis,
-            y_axis: &self.layout.y_axes[self.index],
-            small: self.layout.small,
-        }
-    }
-
     fn point(&self, iteration: i64, value: f64) -> (f64, f64) {
-        self.frame().point(iteration as f64, value)
+        self.frame.point(iteration as f64, value)
     }
 
     fn draw(&self) -> Result<(), String> {
-        let (frame, y_axis) = (self.frame(), &self.layout.y_axes[self.index]);
+        let (frame, y_axis) = (self.frame, self.frame.y_axis);
         frame.draw_axes(true, self.canvas)?;
         self.draw_title()?;
         for reference in &self.panel.references {
@@ -404,12 +449,12 @@ impl<DB: DrawingBackend> PanelView<'_, DB> {
         if self.panel.title.is_empty() {
             return Ok(());
         }
-        let (left, top) = self.at;
+        let (left, top) = self.frame.at;
         let title = Font {
             bold: true,
             ..self.layout.small
         }
-        .fitted(&self.panel.title, self.layout.panel_size.0)?;
+        .fitted(&self.panel.title, self.frame.size.0)?;
         self.canvas
             .text(&self.panel.title, (left, top - 7.0), Anchor::Start, title)
     }
@@ -446,7 +491,8 @@ impl<DB: DrawingBackend> PanelView<'_, DB> {
     fn draw_markers(&self, arm_idx: usize, curve: &Curve) -> Result<(), String> {
         let style = ArmStyle::of(arm_idx);
         let n_points = shown(curve).count();
-        let wanted = if self.layout.n_columns == 1 { 8 } else { 5 };
+        let is_wide = self.frame.size.0 > self.layout.panel_size.0 || self.layout.n_columns == 1;
+        let wanted = if is_wide { 8 } else { 5 };
         let every = n_points.div_ceil(wanted).max(1);
         let n_arms = self.layout.arms.len().max(1);
         let first = arm_idx * every / n_arms;

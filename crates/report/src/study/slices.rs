@@ -1,6 +1,6 @@
 //! `slices`: the value against each parameter, one panel each.
 
-use fedbo_space::Kind;
+use fedbo_space::{Kind, Value};
 use plotters::backend::DrawingBackend;
 use plotters::style::Color;
 
@@ -250,8 +250,13 @@ impl<'a> Panel<'a> {
         let (axis, choices) = match &parameter.range {
             Kind::Float { low, high, log } => (numbers(*low, *high, *log, false)?, None),
             Kind::Int { low, high, log } => (numbers(*low as f64, *high as f64, *log, true)?, None),
+            Kind::Stepped(grid) => {
+                let axis = numbers(grid.low(), grid.high(), false, grid.is_whole())?;
+                (axis, None)
+            }
             Kind::Categorical { choices } => {
-                let labels = choice_labels(choices, width, font)?;
+                let texts: Vec<String> = choices.iter().map(Value::to_string).collect();
+                let labels = choice_labels(&texts, width, font)?;
                 (Axis::bare(), Some(labels))
             }
         };
@@ -276,6 +281,9 @@ impl<'a> Panel<'a> {
                         if !*log && (*high as f64 - *low as f64) < N_WHOLE_COLUMNS =>
                     {
                         0.36
+                    }
+                    Kind::Stepped(grid) if (grid.n_values() as f64) <= N_WHOLE_COLUMNS => {
+                        0.36 * grid.step()
                     }
                     _ => 0.0,
                 };

@@ -1,5 +1,7 @@
 //! What the pictures of a study hold, and that awkward data give pictures too.
 
+use fedbo_space::{Parameter, ParameterSpec};
+
 use super::*;
 
 mod transfer;
@@ -15,7 +17,7 @@ fn number(name: &str, low: f64, high: f64, log: bool) -> PlottedParameter {
 }
 
 fn parameters() -> Vec<PlottedParameter> {
-    let choices = ["adam", "sgd", "r<m>s"].map(str::to_owned).to_vec();
+    let choices = ["adam", "sgd", "r<m>s"].map(Into::into).to_vec();
     vec![
         number("learning rate & more", 1e-5, 0.1, true),
         PlottedParameter {
@@ -472,11 +474,15 @@ fn awkward_values_are_drawn_too() {
 fn awkward_parameters_are_drawn_too() {
     let choices = |n: usize| Kind::Categorical {
         choices: (0..n)
-            .map(|index| format!("a-long-name-{index}-of-a-choice"))
+            .map(|index| format!("a-long-name-{index}-of-a-choice").into())
             .collect(),
     };
     let float = |low, high, log| Kind::Float { low, high, log };
     let int = |low, high, log| Kind::Int { low, high, log };
+    let stepped = |spec: &ParameterSpec| {
+        let parameter = Parameter::from_spec("x", spec).unwrap();
+        parameter.kind().clone()
+    };
     let ranges = [
         float(-f64::MAX, f64::MAX, false),
         float(1e-300, 1e300, true),
@@ -491,8 +497,14 @@ fn awkward_parameters_are_drawn_too() {
         choices(1),
         choices(200),
         Kind::Categorical {
-            choices: vec!["\u{1}\n".repeat(5000), String::new()],
+            choices: vec!["\u{1}\n".repeat(5000).into(), "".into()],
         },
+        Kind::Categorical {
+            choices: vec![16.into(), 1e-300.into(), true.into()],
+        },
+        stepped(&ParameterSpec::float(-1e300, 1e300).with_step(1e290)),
+        stepped(&ParameterSpec::float(0.0, 0.3).with_step(0.1)),
+        stepped(&ParameterSpec::int(8, 64).with_step(8.0)),
     ];
     let names = ["", "x", "日本語", "a\tb"].map(str::to_owned);
     let names = names
@@ -515,6 +527,7 @@ fn awkward_parameters_are_drawn_too() {
                     PlottedValue::Number(if index.is_multiple_of(2) { *low } else { *high })
                 }
                 Kind::Int { low, .. } => PlottedValue::Number(*low as f64),
+                Kind::Stepped(grid) => PlottedValue::Number(grid.high()),
             })
             .collect(),
         initial: false,

@@ -52,7 +52,7 @@ pub enum EarlyStoppingError {
     },
     /// The study's trials do not report.
     #[error(
-        "study {name:?} has no [early_stopping], so its trials report nothing; tell their values"
+        "study {name:?} has no [early_stopping], so its trials report nothing; tell their values with fedbo tell"
     )]
     NoRule {
         /// The study.

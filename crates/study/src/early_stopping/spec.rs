@@ -4,6 +4,7 @@ use fedbo_algorithms::StrategyError;
 use fedbo_algorithms::early_stopping::{
     AshaRule, AshaSettings, Brackets, HyperbandRule, MedianRule, MedianSettings, StoppingRule,
 };
+use fedbo_config::Keys;
 use serde::{Deserialize, Serialize};
 
 use super::EarlyStoppingError;
@@ -196,23 +197,20 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// What it says, key by key as they stand in a study's file.
-    pub(crate) fn keys(spec: Option<&Self>) -> Vec<(String, String)> {
-        let json = |value: Option<serde_json::Value>| match value {
-            None | Some(serde_json::Value::Null) => "none".to_owned(),
-            Some(value) => value.to_string(),
+    /// Adds what it says, key by key as they stand in a study's file.
+    pub(crate) fn push_keys(spec: Option<&Self>, keys: &mut Keys) {
+        let mut push = |key: &str, value: Option<serde_json::Value>| {
+            keys.push(&["early_stopping", key], value);
         };
-        let row = |key: &str, value| (format!("[early_stopping] {key}"), json(value));
-        let mut rows = vec![
-            row("rule", spec.map(|spec| spec.rule.name().into())),
-            row("epochs", spec.map(|spec| spec.epochs.into())),
-        ];
+        push("rule", spec.map(|spec| spec.rule.name().into()));
+        push("epochs", spec.map(|spec| spec.epochs.into()));
         let settings = spec.and_then(|spec| serde_json::to_value(spec.rule).ok());
         for (key, _) in KEYS {
-            let value = settings.as_ref().and_then(|rule| rule.get(key).cloned());
-            rows.push(row(key, value));
+            push(
+                key,
+                settings.as_ref().and_then(|rule| rule.get(key).cloned()),
+            );
         }
-        rows
     }
 }
 

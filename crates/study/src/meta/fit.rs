@@ -275,10 +275,7 @@ fn count(left_out: &mut Vec<LeftOut>, n_trials: usize, why: &str) {
 fn cell(parameter: &Parameter, text: &str) -> Result<Value, ()> {
     match parameter.kind() {
         // As it is: a name may begin or end with blanks.
-        Kind::Categorical { choices } => match choices.iter().any(|choice| choice == text) {
-            true => Ok(Value::Choice(text.to_owned())),
-            false => Err(()),
-        },
+        kind @ Kind::Categorical { .. } => kind.choice(text).ok_or(()),
         _ => parameter.parse(text).map_err(|_| ()),
     }
 }
@@ -293,7 +290,7 @@ fn at_share(parameter: &Parameter, share: f64) -> Value {
             reason = "a share in [0,1) of a number of choices"
         )]
         let index = (share * choices.len() as f64) as usize;
-        return Value::Choice(choices[index.min(choices.len() - 1)].clone());
+        return choices[index.min(choices.len() - 1)].clone();
     }
     let alone = Space::new(vec![parameter.clone()]);
     let space = alone.unwrap_or_else(|error| unreachable!("one parameter is a space: {error}"));
@@ -338,6 +335,7 @@ fn is_same_range(theirs: &Kind, ours: &Kind) -> bool {
                 low: c, high: d, ..
             },
         ) => a == c && b == d,
+        (Kind::Stepped(theirs), Kind::Stepped(ours)) => theirs == ours,
         (Kind::Categorical { choices: theirs }, Kind::Categorical { choices: ours }) => {
             theirs.len() == ours.len() && theirs.iter().all(|each| ours.contains(each))
         }

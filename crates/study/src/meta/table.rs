@@ -146,6 +146,7 @@ impl MetaTable {
         let value = |(name, given): (&String, &serde_json::Value)| {
             let value = match given {
                 serde_json::Value::String(text) => Some(Value::Choice(text.clone())),
+                serde_json::Value::Bool(flag) => Some(Value::Bool(*flag)),
                 serde_json::Value::Number(number) => match number.as_i64() {
                     Some(whole) => Some(Value::Int(whole)),
                     None => number.as_f64().map(Value::Float),

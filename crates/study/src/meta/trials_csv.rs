@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fedbo_space::Direction;
+use fedbo_space::cell::restored;
 
 use super::source::OldTrials;
 use super::{LeftOut, MetaError};
@@ -37,6 +38,15 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
         .trim(csv::Trim::All)
         .from_reader(bytes);
     let header = reader.headers().map_err(broken)?.clone();
+    // Who writes a table by hand means what stands there.
+    let is_export = EXPORT_COLUMNS
+        .iter()
+        .all(|name| header.iter().any(|each| each == *name));
+    let text_of = |cell: &str| match is_export {
+        true => restored(cell).into_owned(),
+        false => cell.to_owned(),
+    };
+    let header: csv::StringRecord = header.iter().map(text_of).collect();
     let column = |name: &str| header.iter().position(|each| each == name);
     let Some(value_at) = column("value") else {
         let way = "the first line must name the parameters and value, as fedbo export writes it";
@@ -84,7 +94,7 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
             (_, "") => n_without += 1,
             (_, word) => match word.parse::<f64>() {
                 Ok(value) if value.is_finite() => {
-                    let texts = parameters.iter().map(|(at, _)| record[*at].to_owned());
+                    let texts = parameters.iter().map(|(at, _)| text_of(&record[*at]));
                     rows.push((texts.collect(), value));
                 }
                 Ok(_) => n_without += 1,
@@ -161,6 +171,17 @@ mod tests {
         let words: Vec<String> = old.left_out.iter().map(ToString::to_string).collect();
         assert_eq!(words, ["1 failed", "1 stopped early", "1 not finished"]);
         assert_eq!((old.direction, old.space), (None, None));
+    }
+
+    #[test]
+    fn the_cells_of_an_export_are_restored_and_those_of_a_table_by_hand_are_as_they_are() {
+        let columns = EXPORT_COLUMNS.join(",");
+        let cells = "0,complete,own,1,,1,t,t,t,0.1,0.2,";
+        let old = read(&format!("{columns},path,'=x\n{cells},C:\\\\new,'=1+1\n")).unwrap();
+        assert_eq!(old.parameters, ["path", "=x"]);
+        assert_eq!(old.rows[0].0, ["C:\\new", "=1+1"]);
+        let old = read("path,value\nC:\\\\new,1\n").unwrap();
+        assert_eq!(old.rows[0].0, ["C:\\\\new"]);
     }
 
     #[test]

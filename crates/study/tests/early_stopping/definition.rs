@@ -38,21 +38,22 @@ fn a_definition_says_what_does_not_go_together() {
             ..definition()
         };
         let error = Study::open(storage.clone(), &definition).unwrap_err();
-        let StudyError::Differs { key, .. } = error else {
+        let StudyError::Differs { changes, .. } = error else {
             panic!("{error}");
         };
-        key
+        let first = changes.iter().next().expect("at least one");
+        first.key.clone()
     };
     assert_eq!(
         differs(EarlyStoppingSpec {
             epochs: 11,
             ..spec()
         }),
-        "[early_stopping] epochs"
+        "early_stopping.epochs"
     );
     assert_eq!(
         differs(EarlyStoppingSpec::asha(N_EPOCHS)),
-        "[early_stopping] rule"
+        "early_stopping.rule"
     );
     let rule = StoppingRuleSpec::Median {
         warmup_epochs: 2,
@@ -60,7 +61,7 @@ fn a_definition_says_what_does_not_go_together() {
     };
     assert_eq!(
         differs(EarlyStoppingSpec::new(rule, N_EPOCHS)),
-        "[early_stopping] trials_min"
+        "early_stopping.trials_min"
     );
     let none = Definition {
         early_stopping: None,
@@ -70,6 +71,8 @@ fn a_definition_says_what_does_not_go_together() {
         Study::open(storage, &none)
             .unwrap_err()
             .to_string()
-            .contains("[early_stopping] rule = \"median\"")
+            .contains(
+                "early_stopping.rule is not set in what is given, the stored study has \"median\""
+            )
     );
 }

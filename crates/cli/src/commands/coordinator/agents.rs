@@ -53,6 +53,9 @@ pub(crate) struct Revoke {
     agent: String,
     #[command(flatten)]
     place: Place,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Serialize)]
@@ -110,7 +113,7 @@ impl Ls {
             ),
         ];
         let (table, _) = table::fit(columns, console::width());
-        console::result(&table)?;
+        console::table(&table, None)?;
         Ok(Exit::Done)
     }
 }
@@ -129,7 +132,7 @@ impl Token {
             return Ok(Exit::Done);
         }
         print_tokens(&[token])?;
-        console::note(&format!(
+        console::remark(&format!(
             "good for {TOKEN_DAYS} days and one agent; who enrols with it takes the slot from whoever had it"
         ));
         Ok(Exit::Done)
@@ -141,6 +144,12 @@ impl Revoke {
         let (home, record, slots) = self.place.study(&self.study)?;
         let slot = slot_of(&slots, &self.agent)?;
         home.store().revoke(record.key, slot)?;
+        if self.json {
+            let revoked =
+                serde_json::json!({ "slot": slot, "agent": self.agent, "state": "revoked" });
+            console::result(&revoked.to_string())?;
+            return Ok(Exit::Done);
+        }
         console::result(&format!(
             "agent {:?} takes part no more; its slot {slot} counts as zero",
             self.agent

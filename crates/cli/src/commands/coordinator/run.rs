@@ -9,6 +9,7 @@ use fedbo_coordinator::{ConnectionLimits, Service, ServiceSettings, TlsFiles};
 use fedbo_storage::Mode;
 
 use super::Place;
+use crate::commands::parse_listen;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
@@ -23,7 +24,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     place: Place,
     /// Address and port to listen on
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7433")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7433", value_parser = parse_listen)]
     listen: SocketAddr,
     /// Certificate and those between it and its authority (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -51,6 +52,9 @@ pub(crate) struct Run {
     lease_s: Duration,
     #[command(flatten)]
     logs: LogOptions,
+    /// Print a JSON object once it listens: its address, and where its studies are
+    #[arg(long)]
+    json: bool,
 }
 
 /// Tells this coordinator from others.
@@ -128,11 +132,16 @@ impl Run {
             let service = Service::start(settings).await?;
             let scheme = if is_tls { "https" } else { "http" };
             let place = home.database().map_or_else(|| home.path().display().to_string(), str::to_owned);
-            console::note(&format!("coordinator of {place} on {scheme}://{}", service.address()));
+            let url = format!("{scheme}://{}", service.address());
+            if self.json {
+                let listening = serde_json::json!({ "schema_version": 1, "url": url, "store": place });
+                console::result(&listening.to_string())?;
+            }
+            console::note(&format!("coordinator of {place} on {url}"));
             if let Some(address) = service.metrics() {
                 console::note(&format!("metrics and health checks on http://{address}"));
             }
-            console::note("it sees what agents send, and is trusted with it; releases protect agents from everybody else");
+            console::remark("it sees what agents send, and is trusted with it; releases protect agents from everybody else");
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fedbo_config::choices_to_write;
 use fedbo_coordinator::store::{StudyRecord, StudyState};
 use fedbo_coordinator::{Home, TOKEN_DAYS};
 use fedbo_federation::Federation;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use super::Place;
 use crate::console;
 use crate::exit::Exit;
+use crate::file_kind::FileKind;
 use crate::table::{self, Column};
 
 /// Begin studies, look at them, stop them for a time
@@ -71,6 +73,9 @@ pub(crate) struct Change {
     study: String,
     #[command(flatten)]
     place: Place,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Serialize)]
@@ -127,6 +132,7 @@ impl Study {
 impl Create {
     fn run(&self) -> anyhow::Result<Exit> {
         // Checked before anything is begun for it.
+        FileKind::Federation.check(&self.file)?;
         Federation::freeze(&self.file, "")?;
         let home = self.place.open(Mode::Create)?;
         let key = home.key().public().to_string();
@@ -163,8 +169,15 @@ impl Create {
         } else {
             console::note("note: what agents send is not protected by noise");
         }
+        if let Some(lines) = choices_to_write(&federation.space) {
+            console::note(&format!(
+                "note: agents take choices that are not plain words only if their own agent.toml lists them. Ask the agents to look at \
+                 these, and to add:\n[choices]\n{}",
+                lines.trim_end()
+            ));
+        }
         print_tokens(&tokens)?;
-        console::note(&format!(
+        console::remark(&format!(
             "study {:?} {} its {} agents. Give each its token, so that nobody else reads it; a token is good for \
              {TOKEN_DAYS} days and one agent:\n  fedbo agent enrol --coordinator URL --token TOKEN",
             record.name,
@@ -220,7 +233,7 @@ impl Ls {
             ),
         ];
         let (table, _) = table::fit(columns, console::width());
-        console::result(&table)?;
+        console::table(&table, None)?;
         Ok(Exit::Done)
     }
 }
@@ -290,6 +303,16 @@ impl Change {
                 "{n_missing} of {} agents have not enrolled: until they do they count as zero",
                 slots.len()
             ));
+        }
+        if self.json {
+            let changed = serde_json::json!({
+                "study": self.study,
+                "state": to.name(),
+                "agents": slots.len(),
+                "enrolled": slots.len() - n_missing,
+            });
+            console::result(&changed.to_string())?;
+            return Ok(Exit::Done);
         }
         console::result(&format!("study {:?} is {to}", self.study))?;
         Ok(Exit::Done)

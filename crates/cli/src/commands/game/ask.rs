@@ -63,7 +63,7 @@ impl Ask {
             return Ok(Exit::Done);
         }
         if n_rounds > 0 {
-            console::result(&table_of(&course, n_rounds.saturating_sub(SHOWN)))?;
+            console::table(&table_of(&course, n_rounds.saturating_sub(SHOWN)), None)?;
         }
         let name = text::shown(&self.player);
         let word = quoted(&self.file.display().to_string());

@@ -10,6 +10,7 @@ use fedbo_config::nearest;
 use fedbo_play::{Course, GameFile, GameRecord};
 
 use crate::exit::{BadInput, Exit};
+use crate::file_kind::FileKind;
 
 /// A player's side of a game, and its record
 #[derive(clap::Subcommand)]
@@ -38,6 +39,7 @@ pub(super) struct Kept {
 impl Kept {
     /// The game of a file, which must say where its record is kept.
     pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
+        FileKind::Game.check(path)?;
         let file = GameFile::load_without_commands(path)?;
         match file.storage.clone() {
             Some(storage) => Ok(Self {
@@ -54,7 +56,7 @@ impl Kept {
 
     /// The record, begun if there is none.
     fn record(&self) -> anyhow::Result<GameRecord> {
-        Ok(GameRecord::open(&self.path, self.file.definition.clone())?)
+        Ok(self.file.open_record(&self.path)?)
     }
 
     pub(super) fn course(&self, record: &GameRecord) -> anyhow::Result<Course> {

@@ -26,7 +26,7 @@ impl Record {
         let record = GameRecord::load(&kept.path)?;
         let course = kept.course(&record)?;
         if !self.json {
-            console::result(&table_of(&course, 0))?;
+            console::table(&table_of(&course, 0), None)?;
             return Ok(Exit::Done);
         }
         let names = || {

@@ -58,7 +58,7 @@ impl Tell {
             .into());
         }
         if let Some(meant) = self.round.filter(|meant| *meant != round) {
-            return Err(BadInput(format!("--round {meant}: round {round} is being played")).into());
+            return Err(BadInput(format!("--round {meant}: round {round} is being played; tell its move with --round {round}, or without --round")).into());
         }
         let told = record.tell(index, player, &point)?;
         if self.json {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Place;
 use crate::console;
 use crate::exit::{BadInput, Exit};
+use crate::file_kind::FileKind;
 use crate::text::{counted, number};
 
 /// Write what a private federation released as a file that later studies start from
@@ -53,6 +54,7 @@ impl Archive {
             );
             return Err(BadInput(message).into());
         }
+        FileKind::Federation.check(&self.federation)?;
         let source = self.place.find()?;
         let (statement, releases) = source.releases()?;
         let federation = Federation::of_ledger(&self.federation, statement.config_hash)?;

@@ -180,7 +180,10 @@ fn print(records: &[RateRecord], best: f64) -> anyhow::Result<()> {
         Column::words("", marks.collect(), 0),
     ];
     let (table, _) = table::fit(columns, console::width());
-    console::result(&table)?;
+    let best = records
+        .iter()
+        .position(|record| record.sampling_rate.to_bits() == best.to_bits());
+    console::table(&table, best)?;
     if let Some(first) = records.first() {
         console::result(&first.claim.terms())?;
     }

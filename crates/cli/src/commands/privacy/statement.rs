@@ -195,7 +195,7 @@ fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
             ),
         ];
         let (table, _) = table::fit(columns, console::width());
-        console::result(&table)?;
+        console::table(&table, None)?;
         console::result("")?;
     }
     console::result(&format!("config SHA-256 {}", hex(&statement.config_hash)))?;

@@ -324,13 +324,14 @@ fn print(document: &Document<'_>, clique: &Clique) -> anyhow::Result<()> {
     ];
     let (table, _) = table::fit(columns, console::width());
     let members = listed(&document.largest_clique.members);
-    console::result(&format!(
+    let text = format!(
         "largest clique of {}: {} ({members})\n{}\n\n{table}\n\n{}",
         document.name,
         size_in_words(clique),
         document.prior.in_words(),
         advice(document)
-    ))?;
+    );
+    console::table(&text, None)?;
     let largest = rows.iter().map(|(_, bound)| bound.clique_size).max();
     let largest = largest.unwrap_or(1);
     if document.best_clique_size < largest {

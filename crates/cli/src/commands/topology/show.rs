@@ -144,7 +144,7 @@ fn print(document: &Document<'_>, clique: &Clique, graph: &Graph) -> anyhow::Res
         Column::words(document.name, cells, 0),
     ];
     let (table, _) = table::fit(columns, console::width());
-    console::result(&table)?;
+    console::table(&table, None)?;
     if !document.files.is_empty() {
         console::result(&format!("\n{}", document.files.join("\n")))?;
     }

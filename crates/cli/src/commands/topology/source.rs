@@ -7,6 +7,7 @@ use fedbo_federation::{Federation, FederationFile, Objectives};
 use fedbo_topology::{Clique, EdgeList, Graph};
 
 use crate::exit::BadInput;
+use crate::file_kind::FileKind;
 
 /// Which graph.
 #[derive(clap::Args)]
@@ -70,6 +71,7 @@ fn edge_list(path: &Path) -> Result<Source, BadInput> {
 }
 
 fn federation(path: &Path) -> anyhow::Result<Source> {
+    FileKind::Federation.check(path)?;
     let file = TomlFile::read(path)?;
     let read: Result<FederationFile, FileError> = file.parse();
     let federation = read?.validate(&file, Objectives::Elsewhere)?;

@@ -141,6 +141,7 @@ impl Plan {
             } else {
                 PanelBy::None
             },
+            mean_over_agents: false,
             shared_y: false,
             references: Vec::new(),
         };
@@ -236,7 +237,7 @@ impl Plan {
 
     /// After how many epochs the mean of each arm is as good as that of GP-UCB at the checkpoints.
     fn epochs_to_reach(&self, configuration: &Configuration, rows: &[Row]) -> Option<String> {
-        let curves = mean_curves(rows, self.metric);
+        let curves = mean_curves(rows, self.metric, Clusters::Units);
         let control = curves.iter().find(|curve| curve.arm == GP_UCB)?;
         let direction = configuration.problem.direction();
         let targets: Vec<(i64, f64)> = self

@@ -1,22 +1,13 @@
 //! The declared arms, what they cost and what becomes of them; sessions with few fields and rounds.
 
-use std::path::PathBuf;
-
 use fedbo_algorithms::MessageContent;
 use fedbo_report::Summary;
+use fedbo_testkit::published_data;
 
 use super::super::crowd::{Approach, Release};
 use super::arms::{EPSILONS, Setting};
 use super::*;
 use crate::session::Ended;
-
-/// `FEDBO_DATA`, by default `../shared/data` beside the workspace. Without it these tests fail.
-fn data() -> PathBuf {
-    std::env::var_os("FEDBO_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    )
-}
 
 fn arm<'a>(arms: &'a [Arm], name: &str, panel: &str) -> &'a Arm {
     let mut found = arms
@@ -29,7 +20,7 @@ fn arm<'a>(arms: &'a [Arm], name: &str, panel: &str) -> &'a Arm {
 
 /// The first fields, for a few rounds.
 fn small(n_agents: usize, n_rounds: u64) -> Setup {
-    let mut setup = Setup::read(&data()).expect("the data folder");
+    let mut setup = Setup::read(&published_data("landmine")).expect("the data folder");
     setup.svms.truncate(n_agents);
     Setup { n_rounds, ..setup }
 }
@@ -130,6 +121,7 @@ fn every_arm_is_compared_with_both_starts_and_the_placebo() {
 
 /// Each arm for two rounds: initial points and queries are there, values are AUCs, and arms that begin alike see alike.
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn every_arm_runs() {
     let arms = arms().expect("the arms");
     let mut begun: BTreeMap<bool, Vec<Option<f64>>> = BTreeMap::new();
@@ -164,6 +156,7 @@ fn every_arm_runs() {
 /// Why one placebo serves all q and z: where pure noise is largest does not depend on its size. Where something is said, it
 /// does.
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn a_placebos_queries_do_not_depend_on_the_size_of_its_noise() {
     let (arms, setup) = (arms().expect("the arms"), small(6, 4));
     let louder = |arm: &Arm, factor: f64, content: MessageContent| {
@@ -218,6 +211,7 @@ fn the_picture_has_all_arms_that_cost_something_and_the_others_as_lines() {
 
 /// An experiment that was stopped at once leaves a summary, pictures and the authors' figures.
 #[test]
+#[ignore = "data: run by cargo xtask test --all"]
 fn an_interrupted_experiment_still_says_what_schedules_cost() {
     struct Quiet;
     impl Progress for Quiet {
@@ -228,7 +222,7 @@ fn an_interrupted_experiment_still_says_what_schedules_cost() {
     let options = RunOptions {
         runs: Some(1),
         seed: 3,
-        data: Some(data()),
+        data: Some(published_data("landmine")),
         out: folder.path().to_path_buf(),
         overwrite: false,
     };

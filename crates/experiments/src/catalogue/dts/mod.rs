@@ -258,6 +258,7 @@ impl Study {
                 y_label: "best regret of the team so far".into(),
                 scale: Scale::Log,
                 panel_by: PanelBy::Experiment,
+                mean_over_agents: false,
                 shared_y: false,
                 references: Vec::new(),
             }),

@@ -241,6 +241,7 @@ impl Plan {
                 1 => PanelBy::None,
                 _ => PanelBy::Experiment,
             },
+            mean_over_agents: false,
             shared_y: false,
             references: Vec::new(),
         }

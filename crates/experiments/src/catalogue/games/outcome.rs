@@ -110,16 +110,17 @@ pub(super) fn shown(estimate: Option<Estimate>) -> String {
     text.replace('-', "−")
 }
 
-/// "+0.012 ± 0.006 *", with a star beyond two standard errors of at least three values, as in the verdicts of a summary.
+/// "+0.012 ± 0.006 *", with a star where Student's 95 % interval is without 0.
 pub(super) fn shown_difference(estimate: Option<Estimate>) -> String {
     let text = match estimate {
-        Some(Estimate {
-            mean,
-            standard_error: Some(error),
-            n,
-        }) => {
-            let counts = n >= 3 && mean.abs() > 2.0 * error;
-            let mark = if counts { " *" } else { "" };
+        Some(
+            found @ Estimate {
+                mean,
+                standard_error: Some(error),
+                ..
+            },
+        ) => {
+            let mark = if found.differs_from_zero() { " *" } else { "" };
             format!("{mean:+.3} ± {error:.3}{mark}")
         }
         Some(Estimate { mean, .. }) => format!("{mean:+.3}"),
@@ -176,11 +177,12 @@ mod tests {
         assert!(by_game.standard_error.unwrap() < 1e-12);
         // s² = 0.04, so the error is 0.2/√3 = 0.115.
         assert_eq!(shown(Some(by_run)), "0.300 ± 0.115");
-        assert_eq!(shown_difference(Some(by_run)), "+0.300 ± 0.115 *");
+        // Student's quantile with 2 degrees of freedom is 4.303, and 4.303 · 0.1155 = 0.497.
+        assert_eq!(shown_difference(Some(by_run)), "+0.300 ± 0.115");
         let lower = Estimate {
-            mean: -0.2,
+            mean: -0.5,
             ..by_run
         };
-        assert_eq!(shown_difference(Some(lower)), "−0.200 ± 0.115");
+        assert_eq!(shown_difference(Some(lower)), "−0.500 ± 0.115 *");
     }
 }

@@ -222,7 +222,7 @@ fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
          | model | levels | predators | prey | inside | never outside |\n|---|---|---|---|---|---|"
     );
     let mut differences =
-        "Differences, paired by run (* beyond two standard errors)\n\n| model | levels | predators | prey | inside |\n|---|---|---|---|---|"
+        "Differences, paired by run (* Student's 95 % interval, each by itself, is without 0)\n\n| model | levels | predators | prey | inside |\n|---|---|---|---|---|"
             .to_owned();
     for (place, configuration) in configurations.iter().enumerate() {
         let name = &configuration.name;

@@ -307,14 +307,11 @@ mod tests {
         }
     }
 
-    /// `games.json` names the largest payoff's place, row = agent 1. Needs the data folder: `FEDBO_DATA`, by default `../shared/data`
-    /// beside the workspace. Without it this test fails.
+    /// `games.json` names the largest payoff's place, row = agent 1.
     #[test]
+    #[ignore = "data: run by cargo xtask test --all"]
     fn the_authors_functions_are_read_with_agent_1_along_rows() {
-        let data = std::env::var_os("FEDBO_DATA").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-            std::path::PathBuf::from,
-        );
+        let data = fedbo_testkit::published_data("r2b2-synthetic");
         let pairs = read_authors(&data).unwrap();
         let text = std::fs::read_to_string(data.join("r2b2-synthetic/games.json")).unwrap();
         let said: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -116,6 +116,7 @@ pub(super) fn measure(
             y_label: declaration.y_label.to_owned(),
             scale: Scale::Linear,
             panel_by: PanelBy::Experiment,
+            mean_over_agents: false,
             shared_y: false,
             references: Vec::new(),
         }),

@@ -229,6 +229,7 @@ pub(in super::super) fn run(
             y_label: "simple regret".into(),
             scale: Scale::Linear,
             panel_by: PanelBy::Experiment,
+            mean_over_agents: false,
             shared_y: true,
             references: Vec::new(),
         }),

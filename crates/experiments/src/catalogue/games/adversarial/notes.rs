@@ -73,7 +73,7 @@ impl Tables<'_> {
 
     fn claims(&self) -> String {
         let mut text =
-            "What the thesis says of it: differences of successes, paired by image and start (* beyond two standard errors)\n"
+            "What the thesis says of it: differences of successes, paired by image and start (* Student's 95 % interval, each by itself, is without 0)\n"
                 .to_owned();
         head(
             &mut text,
@@ -174,13 +174,12 @@ fn count(estimate: Option<Estimate>) -> String {
     }
 }
 
-/// "+10.2 ± 1.3 *", with a star beyond two standard errors of at least three images.
+/// "+10.2 ± 1.3 *", with a star where Student's 95 % interval over images is without 0.
 fn more(estimate: Option<Estimate>) -> String {
     let error = estimate.and_then(|found| found.standard_error);
     match (estimate, error) {
         (Some(found), Some(error)) => {
-            let is_clear = found.n >= 3 && found.mean.abs() > 2.0 * error;
-            let mark = if is_clear { " *" } else { "" };
+            let mark = if found.differs_from_zero() { " *" } else { "" };
             format!("{:+.1} ± {error:.1}{mark}", found.mean)
         }
         (Some(found), None) => format!("{:+.1}", found.mean),

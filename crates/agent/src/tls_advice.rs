@@ -1,0 +1,218 @@
+//! Why there was no connection, TLS above all, and the way out.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, ClientConnection, InvalidMessage, RootCertStore};
+use ureq::http::Uri;
+
+/// Time for a look at what is spoken at an address.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Names of a certificate that are shown.
+const N_NAMES: usize = 8;
+
+/// What is wrong, and the way out; what the library says where that is all there is to say. `authority` is the file of
+/// certificates that were believed besides those of the system.
+pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>) -> String {
+    let advice = match of_rustls(error) {
+        Some(error) => of_tls(error, url, authority),
+        None if is_garbled(error) => of_plain(url),
+        None => of_address(error),
+    };
+    advice.unwrap_or_else(|| error.to_string())
+}
+
+/// What to do where nobody is found at an address.
+fn of_address(error: &ureq::Error) -> Option<String> {
+    use std::io::ErrorKind;
+    match error {
+        ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => Some(format!(
+            "{error}: nobody listens there; check host and port, and that it runs"
+        )),
+        ureq::Error::HostNotFound => {
+            Some("there is no host of this name; check the address".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The remark that an address is one of TLS, if it was asked without and that is so.
+pub(crate) fn of_plain(url: &str) -> Option<String> {
+    let rest = url.strip_prefix("http://")?;
+    speaks_tls(url).then(|| {
+        format!(
+            "TLS is spoken there, and it was asked without; write https:// in place of http://, https://{rest}"
+        )
+    })
+}
+
+/// The error of TLS in another.
+fn of_rustls(error: &ureq::Error) -> Option<&rustls::Error> {
+    match error {
+        ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Other(error) => error.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// Whether what came is none of HTTP, or nothing came: so answers who expects TLS.
+fn is_garbled(error: &ureq::Error) -> bool {
+    use std::io::ErrorKind;
+    match error {
+        ureq::Error::Protocol(_) => true,
+        ureq::Error::Io(error) => matches!(
+            error.kind(),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+        ),
+        _ => false,
+    }
+}
+
+fn of_tls(error: &rustls::Error, url: &str, authority: Option<&Path>) -> Option<String> {
+    let certificate = match error {
+        rustls::Error::InvalidCertificate(certificate) => certificate,
+        // The first bytes of an answer in plain HTTP are no record of TLS.
+        rustls::Error::InvalidMessage(
+            InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
+        ) => {
+            let rest = url.strip_prefix("https://").unwrap_or(url);
+            return Some(format!(
+                "no TLS is spoken there; write http:// in place of https:// if plain HTTP is meant, http://{rest}, or have a \
+                 certificate given to who answers (coordinators: --tls-cert and --tls-key)"
+            ));
+        }
+        _ => return None,
+    };
+    Some(match certificate {
+        CertificateError::UnknownIssuer => {
+            let known = match authority {
+                None => "this machine does not know the authority of its certificate".to_owned(),
+                Some(path) => format!(
+                    "neither {} nor this machine has the authority of its certificate",
+                    path.display()
+                ),
+            };
+            format!("{known}; name the file of its authority (PEM) with --ca FILE, or as ca = \"FILE\" in the file of an agent or peer")
+        }
+        CertificateError::BadSignature => format!(
+            "its certificate was not made by the authority of that name in {}; get the file of the authority anew from who runs it",
+            authority.map_or("this machine's store".into(), |path| path.display().to_string())
+        ),
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            let names: Vec<&str> = presented.iter().take(N_NAMES).map(|name| bare(name)).collect();
+            let names = match names.is_empty() {
+                true => "has no name".to_owned(),
+                false => format!("is for {}", names.join(", ")),
+            };
+            format!(
+                "its certificate {names}, and not for {}; reach it by a name that the certificate has, or have one made for this name",
+                host(url)
+            )
+        }
+        CertificateError::NotValidForName => format!(
+            "its certificate is not for {}; reach it by a name that the certificate has, or have one made for this name",
+            host(url)
+        ),
+        CertificateError::ExpiredContext { time, not_after } => format!(
+            "its certificate expired {} ago; who runs it must renew it, unless the clock of this machine is wrong",
+            span(*not_after, *time)
+        ),
+        CertificateError::Expired => "its certificate has expired; who runs it must renew it, unless the clock of this machine is wrong".to_owned(),
+        CertificateError::NotValidYetContext { time, not_before } => format!(
+            "its certificate begins to hold in {}; set the clock of this machine right, or have a certificate made that holds now",
+            span(*time, *not_before)
+        ),
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "its certificate is that of an authority, which cannot be a server's too; have one made for the server that this \
+             authority signs (to try things out: fedbo dev certs)"
+                .to_owned()
+        }
+        other => format!("its certificate cannot be believed: {other}; have who runs it mend that"),
+    })
+}
+
+/// A name as a certificate gives it, `DnsName("a")` or `IpAddress(::1)`, without what kind it is.
+fn bare(name: &str) -> &str {
+    let inner = name
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
+}
+
+/// The time between two instants, in words.
+fn span(from: UnixTime, to: UnixTime) -> String {
+    let seconds = to.as_secs().saturating_sub(from.as_secs());
+    let (n, what) = match seconds {
+        0..120 => (seconds, "second"),
+        120..7200 => (seconds / 60, "minute"),
+        7200..172_800 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn host(url: &str) -> String {
+    let uri: Option<Uri> = url.parse().ok();
+    let host = uri.as_ref().and_then(Uri::host);
+    host.unwrap_or(url).to_owned()
+}
+
+/// Whether who listens at an address answers a greeting of TLS with TLS.
+fn speaks_tls(url: &str) -> bool {
+    greeted(url).unwrap_or(false)
+}
+
+fn greeted(url: &str) -> Option<bool> {
+    const HANDSHAKE: u8 = 22;
+    const ALERT: u8 = 21;
+    let uri: Uri = url.parse().ok()?;
+    let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
+    let address = (host, uri.port_u16().unwrap_or(80))
+        .to_socket_addrs()
+        .ok()?
+        .next()?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .ok()?
+        .with_root_certificates(RootCertStore::empty()) // nothing is sent or believed
+        .with_no_client_auth();
+    let name = ServerName::try_from(host.to_owned()).ok()?;
+    let mut greeting = Vec::new();
+    let mut connection = ClientConnection::new(Arc::new(config), name).ok()?;
+    connection.write_tls(&mut greeting).ok()?;
+    stream.write_all(&greeting).ok()?;
+    let mut head = [0; 2];
+    stream.read_exact(&mut head).ok()?;
+    Some(matches!(head, [HANDSHAKE | ALERT, 3]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_names_are_those_of_people() {
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        for (seconds, words) in [
+            (1, "1 second"),
+            (121, "2 minutes"),
+            (7200, "2 hours"),
+            (864_000, "10 days"),
+        ] {
+            assert_eq!(span(at(1000), at(1000 + seconds)), words);
+        }
+        assert_eq!(bare("DnsName(\"localhost\")"), "localhost");
+        assert_eq!(bare("IpAddress(127.0.0.1)"), "127.0.0.1");
+        assert_eq!(bare("odd"), "odd");
+        assert_eq!(host("https://fed.example.org:8443/a"), "fed.example.org");
+    }
+}

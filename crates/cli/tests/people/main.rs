@@ -1,0 +1,17 @@
+//! What people meet at the command line: options that all commands share, completions and manual pages, JSON from every command,
+//! mistakes and the way out of each.
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed, and the place says where"
+)]
+
+mod commands;
+#[path = "../common/mod.rs"]
+mod common;
+mod documents;
+mod mistakes;
+mod tls;
+#[path = "../network/world.rs"]
+#[allow(dead_code, reason = "each test uses its own part")]
+mod world;

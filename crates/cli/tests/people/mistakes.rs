@@ -1,0 +1,50 @@
+//! Mistakes that a new user makes, as transcripts: tests/mistakes/*.trycmd, one a part of the program.
+//!
+//! `TRYCMD=overwrite cargo test -p fedbo --test people mistakes` writes down what is answered now.
+
+use std::net::TcpListener;
+
+#[test]
+fn mistakes() {
+    // In use from now on, by us or by whoever has it already.
+    let _taken = TcpListener::bind("127.0.0.1:47433");
+    let cases = trycmd::TestCases::new();
+    for name in ["FEDBO_TOKEN", "FEDBO_LOG", "FEDBO_COORDINATOR"] {
+        assert!(std::env::var_os(name).is_none(), "{name} is set");
+    }
+    // Equal wherever they run.
+    cases.env("LANG", "C").env("NO_COLOR", "1");
+    cases.case("tests/mistakes/*.trycmd");
+}
+
+/// At least forty distinct mistakes, none of them answered twice with the same words.
+#[test]
+fn the_transcripts_hold_many_mistakes() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mistakes");
+    let mut commands = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "trycmd") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let Some(command) = line.strip_prefix("$ ") else {
+                continue;
+            };
+            // Commands that end well only prepare others.
+            if let Some(code) = lines.next_if(|next| next.starts_with("? ")) {
+                assert_ne!(code, "? 1", "an internal error: {command}");
+                let answer = lines.peek().copied().unwrap_or_default();
+                assert!(!answer.is_empty(), "{command} is answered with nothing");
+                commands.push(command.to_owned());
+            }
+        }
+    }
+    let n = commands.len();
+    commands.sort();
+    commands.dedup();
+    assert_eq!(commands.len(), n, "a mistake is made twice");
+    assert!(n >= 40, "{n} mistakes");
+}

@@ -1,0 +1,300 @@
+//! Names and choices of a space that somebody else wrote: what they may look like (INV-24).
+//!
+//! A choice becomes an argument of a command on the machine of whoever evaluates it. There it must not act as an option, a path, a
+//! pattern or a piece of a script, whatever that command does with it. Numbers cannot, as we write them.
+
+use std::collections::BTreeMap;
+
+use fedbo_space::{Kind, Parameter, Space, Value};
+
+use super::check::Check;
+use super::toml_file::FileError;
+
+/// Most characters of a name or a choice that is taken without asking.
+const CHARS_MAX: usize = 64;
+
+/// Characters of names and choices in words.
+const NAME_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\" and \"-\", a letter or \"_\" first, no \"..\"";
+const CHOICE_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\", \"-\", \"+\" and \",\", a letter, a digit or \"_\" first, no \"..\"";
+
+/// `[choices]`: choices that the owner of a file has looked at, by parameter.
+pub type OwnChoices = BTreeMap<String, Vec<String>>;
+
+/// A choice that is taken from others only if whoever evaluates it has written it down too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OddChoice {
+    /// The parameter.
+    pub parameter: String,
+    /// The choice.
+    pub choice: String,
+}
+
+/// The choices of a space that are not plain.
+#[must_use]
+pub fn odd_choices(space: &Space) -> Vec<OddChoice> {
+    let of_parameter = |parameter: &Parameter| {
+        let odd = texts(parameter)
+            .into_iter()
+            .filter(|text| !is_plain_choice(text));
+        let name = parameter.name().to_owned();
+        let odd = odd.map(|choice| OddChoice {
+            parameter: name.clone(),
+            choice,
+        });
+        odd.collect::<Vec<_>>()
+    };
+    space.parameters().iter().flat_map(of_parameter).collect()
+}
+
+/// The entries of `[choices]` that name every choice of the parameters that have odd ones, as they stand in a file.
+#[must_use]
+pub fn choices_to_write(space: &Space) -> Option<String> {
+    let mut table = toml::Table::new();
+    for parameter in space.parameters() {
+        let texts = texts(parameter);
+        if texts.iter().any(|text| !is_plain_choice(text)) {
+            let list = texts.into_iter().map(toml::Value::String);
+            table.insert(parameter.name().to_owned(), list.collect::<Vec<_>>().into());
+        }
+    }
+    (!table.is_empty()).then(|| table.to_string())
+}
+
+impl Check<'_> {
+    /// That the parameters of a space for others have names that they take.
+    ///
+    /// # Errors
+    /// If one has not.
+    pub fn foreign_names(&self, space: &Space) -> Result<(), FileError> {
+        // INV-24: names become keys and placeholders on machines of others.
+        let names = space.parameters().iter().map(Parameter::name);
+        match names.into_iter().find(|name| !is_plain_name(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let message = format!(
+                    "parameter {name:?}: over a network, the name of a parameter has {NAME_IS}; it becomes a part of others' commands"
+                );
+                Err(self.file.error(&["space", name], message))
+            }
+        }
+    }
+
+    /// That every choice of somebody else's space is plain, or stands in this file's `[choices]`, which fit that space.
+    ///
+    /// # Errors
+    /// If a choice is neither, or the table names what the space does not have.
+    pub fn foreign_choices(&self, own: &OwnChoices, space: &Space) -> Result<(), FileError> {
+        for (name, listed) in own {
+            let path = ["choices", name.as_str()];
+            let found = space.parameters().iter().find(|p| p.name() == name);
+            let Some(parameter) = found else {
+                let known: Vec<String> = space
+                    .parameters()
+                    .iter()
+                    .map(|parameter| format!("{:?}", parameter.name()))
+                    .collect();
+                let message = format!(
+                    "choices.{name}: {name:?} is no parameter of the study, which has {}; remove the line",
+                    known.join(", ")
+                );
+                return Err(self.file.error(&path, message));
+            };
+            let texts = texts(parameter);
+            let strange = listed.iter().find(|choice| !texts.contains(choice));
+            if let Some(strange) = strange {
+                let message = format!(
+                    "choices.{name}: {strange:?} is no choice of the study's, which are {texts:?}; write them as they are"
+                );
+                return Err(self.file.error(&path, message));
+            }
+            if let Some(missing) = texts.iter().find(|text| !listed.contains(text)) {
+                let message = format!(
+                    "choices.{name} lacks the study's choice {missing:?}; if your command may be given it, add it to the list"
+                );
+                return Err(self.file.error(&path, message));
+            }
+        }
+        // INV-24: what stands in nobody's own file is plain.
+        let odd = odd_choices(space);
+        let Some(OddChoice { parameter, choice }) = odd
+            .into_iter()
+            .find(|odd| !own.contains_key(&odd.parameter))
+        else {
+            return Ok(());
+        };
+        let lines = choices_to_write(space).unwrap_or_default();
+        let message = format!(
+            "the study's parameter {parameter} has the choice {choice:?}, which your command would be given. Choices that others wrote have \
+             {CHOICE_IS}. If your command takes all of these as they are, add [choices] with {}",
+            lines.trim_end().replace('\n', " and ")
+        );
+        Err(self.file.error(&["choices"], message))
+    }
+}
+
+/// The texts among a parameter's choices.
+fn texts(parameter: &Parameter) -> Vec<String> {
+    match parameter.kind() {
+        Kind::Categorical { choices } => {
+            let text = |choice: &Value| match choice {
+                Value::Choice(text) => Some(text.clone()),
+                Value::Int(_) | Value::Float(_) | Value::Bool(_) => None,
+            };
+            choices.iter().filter_map(text).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn is_plain_name(name: &str) -> bool {
+    is_plain(name, "_", "_.-") && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn is_plain_choice(choice: &str) -> bool {
+    is_plain(choice, "_", "_.-+,")
+}
+
+/// ASCII letters, digits and some others, of which the first may be fewer.
+fn is_plain(text: &str, first: &str, others: &str) -> bool {
+    let fits = |c: char, others: &str| c.is_ascii_alphanumeric() || others.contains(c);
+    text.starts_with(|c| fits(c, first))
+        && text.chars().all(|c| fits(c, others))
+        && text.len() <= CHARS_MAX
+        && !text.contains("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fedbo_space::ParameterSpec;
+
+    use super::*;
+    use crate::TomlFile;
+
+    /// What comes of a space with this parameter and these choices where a file lists these.
+    fn checked(choices: &[&str], own: &str) -> Result<(), String> {
+        let spec = ParameterSpec::categorical(choices.iter().copied());
+        let width = ParameterSpec::float(0.0, 1.0);
+        let space = Space::from_specs([("width", &width), ("kernel", &spec)]).expect("a space");
+        let file = TomlFile::from_text(Path::new("agent.toml"), own);
+        let read: BTreeMap<String, OwnChoices> = file.parse().expect("a table");
+        let own = read.get("choices").cloned().unwrap_or_default();
+        let checked = Check::new(&file).foreign_choices(&own, &space);
+        checked.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn plain_choices_are_taken_and_all_others_are_not() {
+        let long = "a".repeat(CHARS_MAX);
+        for plain in [
+            "rbf", "matern-5", "RBF_2", "1e-3", "64,32", "c++", "v1.0", "_", &long,
+        ] {
+            assert_eq!(checked(&[plain, "other"], ""), Ok(()), "{plain}");
+        }
+        let longer = "a".repeat(CHARS_MAX + 1);
+        for odd in [
+            "x; touch pwned",
+            "--config=other.conf",
+            "-c",
+            "",
+            " ",
+            ".",
+            "..",
+            "a..b",
+            ".ssh",
+            "/etc/passwd",
+            "a/b",
+            "~root",
+            "@file",
+            "+x",
+            "$(id)",
+            "`id`",
+            "a|b",
+            "a&b",
+            "a>b",
+            "a*",
+            "a?",
+            "[a]",
+            "{a}",
+            "a\\b",
+            "a'b",
+            "a\"b",
+            "a=b",
+            "a:b",
+            "a%b",
+            "a#b",
+            "a!b",
+            "größer",
+            "\u{202e}fbr",
+            "r\u{200b}bf",
+            "r\u{430}f",
+            &longer,
+        ] {
+            let message = checked(&[odd, "other"], "").expect_err(odd);
+            assert!(
+                message.contains("kernel") && message.contains("[choices]"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_owner_lists_is_taken_and_must_fit_the_study() {
+        let odd = ["rbf", "my odd choice"];
+        let listed = "[choices]\nkernel = [\"rbf\", \"my odd choice\"]";
+        assert_eq!(checked(&odd, listed), Ok(()));
+        for (own, words) in [
+            (
+                "",
+                "add [choices] with kernel = [\"rbf\", \"my odd choice\"]",
+            ),
+            (
+                "[choices]\nkernel = [\"rbf\"]",
+                "line 2: choices.kernel lacks the study's choice \"my odd choice\"",
+            ),
+            (
+                "[choices]\nkernel = [\"rbf\", \"my odd choice\", \"x\"]",
+                "line 2: choices.kernel: \"x\" is no choice of the study's",
+            ),
+            (
+                "[choices]\nkern = []",
+                "\"kern\" is no parameter of the study, which has \"width\", \"kernel\"",
+            ),
+            (
+                "[choices]\nwidth = [\"a\"]",
+                "choices.width: \"a\" is no choice",
+            ),
+        ] {
+            let message = checked(&odd, own).expect_err(own);
+            assert!(message.contains(words), "{own}: {message}");
+        }
+    }
+
+    #[test]
+    fn names_of_parameters_are_plain_for_others() {
+        let width = ParameterSpec::float(0.0, 1.0);
+        let file = TomlFile::from_text(Path::new("f.toml"), "");
+        let check = |name: &str| {
+            let space = Space::from_specs([(name, &width)]).expect("a space");
+            Check::new(&file).foreign_names(&space)
+        };
+        for name in ["x", "learning_rate", "optim.lr", "l-2", "_", "X1"] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+        for name in [
+            "-x",
+            "1x",
+            "a;b",
+            "$x",
+            "a/b",
+            "a..b",
+            "é",
+            "x\u{202e}",
+            "a=b",
+        ] {
+            let message = check(name).expect_err(name).to_string();
+            assert!(message.contains("the name of a parameter has"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! From the trials of a federation's agents to rows of its results.
+
+use fedbo_federation::{Arm, Federation};
+use fedbo_report::Row;
+
+use crate::session::TrialRecord;
+use crate::tally::{Tally, Unit};
+
+/// The agents of one arm in one repetition, as their rows are written.
+pub(crate) struct Tallies<'a> {
+    federation: &'a Federation,
+    /// In the order of the agents.
+    tallies: Vec<Tally>,
+}
+
+impl<'a> Tallies<'a> {
+    /// Of an arm that begins; `experiment` is the name in the results.
+    pub(crate) fn new(federation: &'a Federation, experiment: &str, arm: Arm) -> Self {
+        let agents = federation.agents.iter();
+        let tally = agents.map(|agent| {
+            let unit = Unit {
+                experiment: experiment.to_owned(),
+                arm: arm.name().to_owned(),
+                agent: agent.name.clone(),
+                run: federation.run.unwrap_or(0),
+            };
+            let optimum = agent.objective.optimum();
+            Tally::new(unit, federation.direction, federation.n_initial, optimum)
+        });
+        Self {
+            federation,
+            tallies: tally.collect(),
+        }
+    }
+
+    /// The row of a trial; those of an agent come in order.
+    pub(crate) fn row(&mut self, record: &TrialRecord) -> Row {
+        let index = record.agent as usize;
+        let agents = &self.federation.agents;
+        let truth = agents[index].objective.truth(&record.point);
+        let name_of = |sender: u32| agents[sender as usize].name.clone();
+        self.tallies[index].row(record, truth, name_of)
+    }
+}

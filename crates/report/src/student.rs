@@ -1,0 +1,212 @@
+//! Student's t of a mean, and Holm's correction of several comparisons.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::function::beta::beta_reg;
+
+use super::summary::{Estimate, VALUES_MIN};
+
+/// The error that is allowed of all comparisons together.
+pub const LEVEL: f64 = 0.05;
+
+/// A confidence interval of a mean.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// The 95 % confidence interval of the mean of n independent values, by itself:
+    ///
+    /// mean ± t · standard error,   t the 0.975 quantile of Student's distribution with n − 1 degrees of freedom
+    ///
+    /// None for a single value, and for values so large that it has no end.
+    #[must_use]
+    pub fn interval(&self) -> Option<Interval> {
+        let error = self.standard_error?;
+        // Equal values have no spread, whatever the quantile.
+        let reach = if error > 0.0 {
+            quantile(1.0 - LEVEL / 2.0, degrees_of_freedom(self.n)) * error
+        } else {
+            0.0
+        };
+        let (low, high) = (self.mean - reach, self.mean + reach);
+        (low.is_finite() && high.is_finite()).then_some(Interval { low, high })
+    }
+
+    /// Probability of a mean at least as far from 0 when the true mean is 0, by Student's t with ν = n − 1 degrees of freedom:
+    ///
+    /// p = P(|T| ≥ |t|) = I(ν / (ν + t²); ν/2, 1/2),   t = mean / standard error,   I the regularized incomplete beta function
+    ///
+    /// None for a single value.
+    #[must_use]
+    pub fn p_value(&self) -> Option<f64> {
+        let error = self.standard_error?;
+        if error <= 0.0 {
+            return Some(if self.mean.abs() > 0.0 { 0.0 } else { 1.0 });
+        }
+        let (t, freedom) = (self.mean / error, degrees_of_freedom(self.n));
+        let share = freedom / (freedom + t * t);
+        // A share that is not a number comes of values beyond all bounds: nothing is shown by them.
+        let p = if share.is_finite() {
+            beta_reg(freedom / 2.0, 0.5, share)
+        } else {
+            1.0
+        };
+        Some(p.clamp(0.0, 1.0))
+    }
+
+    /// Whether the mean of at least three values differs from 0 by the 95 % interval: one comparison by itself, not corrected for
+    /// others beside it.
+    #[must_use]
+    pub fn differs_from_zero(&self) -> bool {
+        self.n >= VALUES_MIN && self.p_value().is_some_and(|p| p < LEVEL)
+    }
+}
+
+fn degrees_of_freedom(n: usize) -> f64 {
+    n.saturating_sub(1).max(1) as f64
+}
+
+/// The quantile of Student's distribution.
+fn quantile(probability: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom)
+        .unwrap_or_else(|_| unreachable!("there is at least one degree of freedom"))
+        .inverse_cdf(probability)
+}
+
+/// Holm's step-down correction: p-values of m comparisons, so adjusted that those below a level α, all together, are wrong with
+/// probability at most α, whatever they have to do with each other.
+///
+/// p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)),   p_(1) ≤ … ≤ p_(m)   (Holm 1979)
+pub(super) fn holm(p_values: &[f64]) -> Vec<f64> {
+    let m = p_values.len();
+    let mut order: Vec<usize> = (0..m).collect();
+    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    let mut adjusted = vec![1.0; m];
+    let mut largest: f64 = 0.0;
+    for (rank, index) in order.into_iter().enumerate() {
+        largest = largest.max(((m - rank) as f64 * p_values[index]).min(1.0));
+        adjusted[index] = largest;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: f64, expected: f64, tolerance: f64) {
+        assert!(
+            (found - expected).abs() <= tolerance * expected.abs(),
+            "{found} is not {expected}"
+        );
+    }
+
+    /// Published tables of the 0.975 quantile, to all of their digits.
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (freedom, expected) in [
+            (1.0, 12.706_204_736),
+            (2.0, 4.302_652_730),
+            (3.0, 3.182_446_305),
+            (5.0, 2.570_581_836),
+            (9.0, 2.262_157_163),
+            (19.0, 2.093_024_054),
+            (29.0, 2.045_229_642),
+            (59.0, 2.000_995_378),
+            (120.0, 1.979_930_405),
+            (1_000.0, 1.962_339_081),
+        ] {
+            close(quantile(0.975, freedom), expected, 1e-8);
+        }
+    }
+
+    /// Closed forms: ν = 1 is Cauchy's distribution, and for ν = 2 P(|T| ≥ t) = 1 − t/√(2 + t²).
+    #[test]
+    fn p_values_are_those_of_closed_forms() {
+        let p = |t: f64, n| {
+            let estimate = Estimate {
+                mean: -t,
+                standard_error: Some(1.0),
+                n,
+            };
+            estimate.p_value().expect("several values")
+        };
+        for t in [0.1, 1.0, 3.0, 12.706_204_736, 100.0] {
+            let cauchy = 1.0 - 2.0 * f64::atan(t) / std::f64::consts::PI;
+            close(p(t, 2), cauchy, 1e-9);
+            close(p(t, 3), 1.0 - t / (2.0 + t * t).sqrt(), 1e-9);
+        }
+        close(p(0.0, 7), 1.0, 1e-12);
+        // By the table, 2.093 leaves 5 % with 19 degrees of freedom, and 2.861 leaves 1 %.
+        close(p(2.093_024_054, 20), 0.05, 1e-8);
+        close(p(2.860_934_606, 20), 0.01, 1e-8);
+        assert!(p(50.0, 60) > 0.0 && p(50.0, 60) < 1e-40);
+    }
+
+    #[test]
+    fn an_interval_and_its_p_value_agree() {
+        let estimate = |mean| Estimate {
+            mean,
+            standard_error: Some(0.5),
+            n: 5,
+        };
+        let edge = 0.5 * quantile(0.975, 4.0);
+        for (mean, is_shown) in [(edge + 1e-6, true), (edge - 1e-6, false)] {
+            let interval = estimate(mean).interval().expect("several values");
+            close(interval.high - mean, edge, 1e-12);
+            assert_eq!(interval.low > 0.0, is_shown);
+            assert_eq!(estimate(mean).differs_from_zero(), is_shown);
+        }
+    }
+
+    #[test]
+    fn values_without_spread_have_an_interval_of_no_length() {
+        let equal = |mean| Estimate {
+            mean,
+            standard_error: Some(0.0),
+            n: 3,
+        };
+        assert_eq!(
+            equal(2.0).interval(),
+            Some(Interval {
+                low: 2.0,
+                high: 2.0
+            })
+        );
+        assert_eq!(equal(2.0).p_value(), Some(0.0));
+        assert_eq!(equal(0.0).p_value(), Some(1.0));
+        let single = Estimate {
+            mean: 2.0,
+            standard_error: None,
+            n: 1,
+        };
+        assert_eq!((single.interval(), single.p_value()), (None, None));
+        let beyond = Estimate {
+            mean: f64::MAX,
+            standard_error: Some(f64::INFINITY),
+            n: 4,
+        };
+        assert_eq!(beyond.p_value(), Some(1.0));
+    }
+
+    /// By hand: 0.01, 0.02, 0.03, 0.6 of 4: 4·0.01, 3·0.02, 2·0.03 and 0.6.
+    #[test]
+    fn holm_steps_down_and_never_back() {
+        let adjusted = holm(&[0.03, 0.01, 0.6, 0.02]);
+        for (found, expected) in adjusted.into_iter().zip([0.06, 0.04, 0.6, 0.06]) {
+            close(found, expected, 1e-12);
+        }
+        // The second would be 2 · 0.011 = 0.022, less than the first's 0.03.
+        let adjusted = holm(&[0.010, 0.011, 0.9]);
+        for (found, expected) in adjusted.into_iter().zip([0.03, 0.03, 0.9]) {
+            close(found, expected, 1e-12);
+        }
+        assert_eq!(holm(&[0.7, 0.8]), [1.0, 1.0]);
+        assert!(holm(&[]).is_empty());
+    }
+}
