@@ -14,6 +14,7 @@ mod invariants;
 mod marked;
 mod mutants;
 mod process;
+mod production;
 mod system;
 mod tests;
 mod verify;

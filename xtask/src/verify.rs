@@ -12,6 +12,7 @@ use crate::fuzz::Fuzz;
 use crate::marked::{Marked, Need};
 use crate::mutants::Mutants;
 use crate::process::{cargo, root, run, succeeds};
+use crate::production;
 use crate::system;
 use crate::tests::{self, Stages};
 
@@ -97,6 +98,10 @@ impl Test {
             met.push(Need::Data);
         }
         stages.tests("feature otlp", with_otlp)?;
+        stages.step(
+            "no seeded noise in production",
+            production::has_no_seeded_noise,
+        )?;
         stages.step("fuzzing", || Fuzz::all(self.long).run())?;
         stages.step("mutants", || Mutants::all().run())?;
         if self.long {

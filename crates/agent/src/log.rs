@@ -119,6 +119,15 @@ impl Log<'_> {
         })
     }
 
+    /// The head of the study's ledger that the newest handout was signed with; none before the first.
+    pub(crate) fn head(&self) -> Result<Option<String>, HomeError> {
+        let sql = "SELECT head FROM handouts WHERE membership = ? ORDER BY round DESC LIMIT 1";
+        self.database.read(|tx| {
+            let found = tx.query_row(sql, params![self.membership.id], |row| row.get(0));
+            Ok(found.optional()?)
+        })
+    }
+
     /// What was made for a round.
     pub(crate) fn upload(&self, round: u64) -> Result<Option<MadeUpload>, HomeError> {
         self.database

@@ -42,6 +42,8 @@ pub struct MembershipStatus {
     pub uploads: UploadCounts,
     /// Whether its plan is done, or the study over.
     pub finished: bool,
+    /// The head of the study's ledger that the agent has followed; none before the first round.
+    pub head: Option<String>,
     /// When the coordinator last answered, milliseconds since 1970.
     pub contact_at_ms: u64,
 }
@@ -75,6 +77,7 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
             best,
             direction,
             uploads,
+            head: log.head()?,
             slot: membership.slot,
             finished: membership.finished,
             contact_at_ms: membership.contact_at_ms,

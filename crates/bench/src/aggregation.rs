@@ -10,7 +10,7 @@ use crate::measure::{Limits, columns, measure, rounded};
 
 /// Rows: 200,000 vectors of M = 100, P = 4, standard normal (most are not clipped) and ten times that (all are).
 ///
-/// `begin_s` is what coins and noise take, before any vector comes. Beside a round stand two passes over the same numbers:
+/// `draw_s` is what coins and noise take: a round to which nobody came. Beside a round stand two passes over the same numbers:
 /// `sum_s`, the sum that one writes, and `stream_s`, eight sums at once, as fast as memory is read.
 pub(crate) fn rows(n_slots: u32, limits: &Limits) -> Result<Vec<Value>> {
     let (n_regions, n_features) = (4, 100);
@@ -30,34 +30,27 @@ pub(crate) fn rows(n_slots: u32, limits: &Limits) -> Result<Vec<Value>> {
         numbers.iter_mut().for_each(|x| *x *= scale);
         let (sum, _) = measure(limits, Ok, |_| Ok(numbers.iter().sum::<f64>()))?;
         let (stream, _) = measure(limits, Ok, |_| Ok(stream_sum(&numbers)))?;
-        let (begin, _) = measure(
+        let (draw, _) = measure(
             limits,
             |_| Ok(SecureNoise::new()),
-            |source| Ok(mechanism.begin(0, ReleaseShape::Regions, source)?),
+            |source| Ok(mechanism.begin(0, ReleaseShape::Regions).close(source)?),
         )?;
         let (timing, _) = measure(
             limits,
-            |round| {
-                let source = &mut SecureNoise::new();
-                Ok(Some(mechanism.begin(
-                    round,
-                    ReleaseShape::Regions,
-                    source,
-                )?))
-            },
+            |round| Ok(Some(mechanism.begin(round, ReleaseShape::Regions))),
             |collecting| {
                 let mut collecting = collecting.take().context("a round closes once")?;
                 for (slot, vector) in (0..n_slots).zip(numbers.chunks_exact(n_features)) {
                     collecting.receive(slot, vector)?;
                 }
-                Ok(collecting.close())
+                Ok(collecting.close(&mut SecureNoise::new())?)
             },
         )?;
         let mut row = columns(json!({
             "peer": "fedbo", "vectors": vectors, "agents": n_slots, "M": n_features, "P": n_regions
         }));
         row.extend(timing.columns());
-        for (name, other) in [("begin", &begin), ("sum", &sum), ("stream", &stream)] {
+        for (name, other) in [("draw", &draw), ("sum", &sum), ("stream", &stream)] {
             row.insert(format!("{name}_s"), rounded(other.median(), 9));
         }
         for (name, other) in [("sum", &sum), ("stream", &stream)] {

@@ -5,6 +5,7 @@
 
 mod commands;
 mod console;
+mod core_dumps;
 mod exit;
 mod file_kind;
 mod game_display;

@@ -79,6 +79,24 @@ pub fn backup(folder: &Path, to: &Path, with_key: bool) -> Result<Backup, Backup
     Ok(Backup { files })
 }
 
+/// The coordinator's store beside a ledger's file, and the head that it has noted of that ledger: as far as the study's releases had
+/// gone. None for a file that is no study's of a coordinator.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn noted_head(ledger: &Path) -> Result<Option<(PathBuf, String)>, StoreError> {
+    let name = ledger.file_name().and_then(|name| name.to_str());
+    let Some(study) = name.and_then(|name| name.strip_suffix(".ledger.db")) else {
+        return Ok(None);
+    };
+    let store = ledger.with_file_name(STORE);
+    if !store.exists() {
+        return Ok(None);
+    }
+    let head = SqliteStore::head_of(&store, study)?;
+    Ok(head.map(|head| (store, head)))
+}
+
 /// All that is wrong in a coordinator's folder: in its store, in each study's configuration, in each ledger, and where a ledger
 /// ends before what has left it. Reads only, also while it serves.
 ///

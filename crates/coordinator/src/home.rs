@@ -34,7 +34,8 @@ pub enum HomeError {
         cause: std::io::Error,
     },
     /// There is none.
-    #[error("{}: there is no coordinator; `fedbo coordinator study create` begins one there, and --data names another folder", path.display())]
+    #[error("{}: there is no coordinator; --data names another folder, and `fedbo coordinator study create` or `fedbo coordinator run --create` \
+         begins one there", path.display())]
     Absent {
         /// The folder.
         path: PathBuf,
@@ -150,9 +151,6 @@ impl Home {
             let mut folder = std::fs::DirBuilder::new();
             folder.recursive(true).mode(0o700);
             folder.create(path).map_err(refused(path))?;
-        } else if !store_path.exists() {
-            let path = path.to_owned();
-            return Err(HomeError::Absent { path });
         }
         let is_new = !store_path.exists();
         // Whatever was interrupted while it was begun has no ledger.
@@ -161,6 +159,10 @@ impl Home {
                 path: store_path,
                 ledger,
             });
+        }
+        if is_new && mode == Mode::Existing {
+            let path = path.to_owned();
+            return Err(HomeError::Absent { path });
         }
         check_folder(path)?;
         // The key first: a store without one is a coordinator that lost it.

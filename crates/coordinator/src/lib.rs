@@ -22,7 +22,7 @@ mod strangers;
 mod study;
 mod tls;
 
-pub use backup::{Backup, BackupError, FolderProblem, backup, verify};
+pub use backup::{Backup, BackupError, FolderProblem, backup, noted_head, verify};
 pub use home::{Home, HomeError, ServiceLock, TOKEN_DAYS};
 pub use host::LEASE;
 pub use listen::{ConnectionLimits, ListenError};

@@ -26,6 +26,8 @@ pub(crate) enum Step {
         bytes: Arc<[u8]>,
         event: Option<PrivacyEvent>,
     },
+    /// Stop: nothing may leave.
+    Fail(RoundError),
 }
 
 /// A round that begins.
@@ -63,6 +65,7 @@ impl<H: Into<Beginning>> From<Effect<H>> for Step {
             Effect::Broadcast(handout) => Self::Begin(handout.into()),
             Effect::Refuse(rejected) => Self::Refuse(rejected),
             Effect::Recall { round } => Self::Recall { round },
+            Effect::Fail(error) => Self::Fail(error),
             Effect::Commit {
                 round,
                 bytes,

@@ -119,10 +119,10 @@ pub(crate) fn content(broadcast: Broadcast) -> Content {
     let mut messages: Vec<RelayedMessage> = broadcast
         .messages
         .into_iter()
-        .map(|message| RelayedMessage {
+        .map(|mut message| RelayedMessage {
             sender: message.sender,
             round: message.round,
-            weights: message.weights,
+            weights: std::mem::take(&mut message.weights),
         })
         .collect();
     messages.sort_by_key(|message| message.sender);

@@ -9,13 +9,18 @@ use fedbo_wire::SigningKey;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::listen::{ConnectionLimits, ListenError, ListenSettings, Listening, closing};
-use crate::service::{Shared, router};
+use crate::listen::{
+    ConnectionCounts, ConnectionLimits, ListenError, ListenSettings, Listening, closing,
+};
+use crate::service::{Audience, Shared, router};
 use crate::store::{Store, StoreError};
 use crate::tls::TlsFiles;
 
 /// How often the store is asked whether studies or agents have changed.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// Connections of the operator at most.
+const OPERATORS: usize = 64;
 
 /// What a service needs.
 pub struct ServiceSettings {
@@ -25,6 +30,9 @@ pub struct ServiceSettings {
     pub tls: Option<TlsFiles>,
     /// Whether plain HTTP is also spoken on addresses that others reach.
     pub plain_http: bool,
+    /// Where metrics and health checks are served, over plain HTTP; none for beside the agents' where that is plain HTTP too, and for
+    /// nowhere where it is TLS.
+    pub metrics: Option<SocketAddr>,
     /// Where studies are kept.
     pub store: Arc<dyn Store>,
     /// The folder of ledgers.
@@ -53,6 +61,7 @@ pub enum ServiceError {
 /// A running service.
 pub struct Service {
     address: SocketAddr,
+    metrics: Option<SocketAddr>,
     shared: Arc<Shared>,
     closes: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
@@ -64,6 +73,10 @@ impl Service {
     /// # Errors
     /// If the address, the certificate or the store cannot be used.
     pub async fn start(settings: ServiceSettings) -> Result<Self, ServiceError> {
+        let audience = match (&settings.tls, settings.metrics) {
+            (None, None) => Audience::Everybody,
+            _ => Audience::Agents,
+        };
         let listening = Listening::start(&ListenSettings {
             address: settings.listen,
             tls: settings.tls,
@@ -71,6 +84,19 @@ impl Service {
             limits: settings.limits,
         })?;
         let address = listening.address();
+        let operator = settings.metrics.map(|address| {
+            Listening::start(&ListenSettings {
+                address,
+                tls: None,
+                plain_http: true,
+                limits: ConnectionLimits {
+                    n_connections: OPERATORS,
+                    ..settings.limits
+                },
+            })
+        });
+        let operator = operator.transpose()?;
+        let metrics = operator.as_ref().map(Listening::address);
         let shared = Arc::new(Shared::new(
             settings.store,
             settings.key,
@@ -83,19 +109,31 @@ impl Service {
         let (closes, ending) = watch::channel(false);
         let look = tokio::spawn(look(Arc::clone(&shared), ending.clone()));
         let connections = shared.metrics.connections.clone();
-        let router = router(Arc::clone(&shared));
-        let serving = tokio::spawn(listening.serve(router, connections, ending));
+        let agents = router(Arc::clone(&shared), audience);
+        let serving = listening.serve(agents, connections, ending.clone());
+        let mut tasks = vec![look, tokio::spawn(serving)];
+        if let Some(listening) = operator {
+            let router = router(Arc::clone(&shared), Audience::Operator);
+            let counts = ConnectionCounts::default(); // the figures are of agents' connections
+            tasks.push(tokio::spawn(listening.serve(router, counts, ending)));
+        }
         Ok(Self {
             address,
+            metrics,
             shared,
             closes,
-            tasks: vec![look, serving],
+            tasks,
         })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where metrics and health checks are served, if they have an address of their own.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
     /// Ends it: no more connections, polls are answered, what is being made durable is, leases are let go.

@@ -336,6 +336,7 @@ impl<C: Coordinator> Desk<'_, C> {
                     none => *none = Some(handout),
                 },
                 Effect::Refuse(rejected) => observer.refused(&rejected),
+                Effect::Fail(error) => return Err(error.into()),
                 Effect::Recall { round } => {
                     let stored = self.store.stored(round);
                     let stored = stored.map_err(|source| SessionError::Store { round, source })?;

@@ -267,6 +267,7 @@ fn play<S: Takes, C: Coordinator<Handout = S::Handout>>(
                     to_do.extend(agent.handle(AgentEvent::Broadcast(handout)).unwrap());
                     Vec::new()
                 }
+                Effect::Fail(error) => panic!("{error}"),
                 // Of what others sent, and the round goes on.
                 Effect::Refuse(rejected) => {
                     assert!(matches!(attack, Some(Attack::NotANumber)), "{rejected}");

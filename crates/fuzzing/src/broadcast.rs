@@ -146,9 +146,11 @@ fn good_releases() -> &'static [Vec<u8>] {
     static RELEASES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     RELEASES.get_or_init(|| {
         let made = |shape| {
-            let begun = mechanism().begin(ROUND, shape, &mut SimNoise::new([1; 32]));
-            let round = begun.expect("a seed has randomness to give");
-            round.close().release.to_bytes()
+            let closed = mechanism()
+                .begin(ROUND, shape)
+                .close(&mut SimNoise::new([1; 32]));
+            let closed = closed.expect("a seed has randomness to give");
+            closed.release.to_bytes()
         };
         vec![made(ReleaseShape::Regions), made(ReleaseShape::Total)]
     })

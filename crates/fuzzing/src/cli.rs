@@ -343,10 +343,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ),
         of(
             4,
-            "postgres://me@%2Frun%2Fpostgresql,other:1/db?connect_timeout=3",
+            "postgres://me@%2Frun%2Fpostgresql,localhost:1/db?connect_timeout=3",
         ),
-        of(5, "p\nq%40\nhost:1/db?sslmode=require"),
-        of(5, "me@host/db\nuser=x\n"),
+        of(5, "p\nq%40\nlocalhost:1/db?sslmode=require"),
+        of(5, "me@localhost/db\nuser=x\n"),
         of(6, "rate=1e-3\nx=-5\nn=9\nm=1000000\nkind=c\nflag=yes"),
         of(
             7,

@@ -41,6 +41,7 @@ pub(crate) async fn started(home: &Home) -> Result<Service, ServiceError> {
         listen: ([127, 0, 0, 1], 0).into(),
         tls: None,
         plain_http: false,
+        metrics: None,
         store: home.store(),
         ledgers: home.path().to_owned(),
         key: home.key(),

@@ -137,8 +137,10 @@ impl Frozen {
             unreachable!("the studies above have no other releases");
         };
         let entry = |(seq, round)| {
-            let begun = mechanism.begin(round, ReleaseShape::Total, &mut SimNoise::new([1; 32]));
-            let closed = begun.expect("a seed has randomness to give").close();
+            let closed = mechanism
+                .begin(round, ReleaseShape::Total)
+                .close(&mut SimNoise::new([1; 32]))
+                .expect("a seed has randomness to give");
             let mut release = closed.release.to_bytes();
             release[KIND] = SECURE; // noise that every run draws alike, and that says it were secure
             LedgerEntry {

@@ -1,6 +1,7 @@
 //! The address of a PostgreSQL database, and what of it may be shown.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
@@ -12,8 +13,8 @@ const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 /// A PostgreSQL database: `postgresql://USER@HOST:PORT/DATABASE?key=value`, as other programs write it too.
 ///
 /// Keys are those of libpq as far as the crate `postgres` knows them, and `sslmode` also takes `verify-full`, with
-/// `sslrootcert=FILE` for a certificate authority that the system does not know. A password may be part of it, but is never
-/// shown.
+/// `sslrootcert=FILE` for a certificate authority that the system does not know. A server on another host is named with
+/// `verify-full` or not at all. A password may be part of it, but is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresAddress {
     /// What the crate `postgres` reads; it may hold a password.
@@ -67,6 +68,14 @@ impl PostgresAddress {
             return Err("it names no database".to_owned());
         }
         let trust = tls.trust()?;
+        if trust == Trust::Anyone && !is_on_this_machine(&config) {
+            return Err(
+                "the server is on another host, and whoever is on the way there could answer in its place: add \
+                 sslmode=verify-full after a ? or &, and sslrootcert=FILE with it for an authority of your own; a server of this \
+                 machine is localhost, 127.0.0.1 or the folder of its socket"
+                    .to_owned(),
+            );
+        }
         Ok(Self { url, trust, shown })
     }
 
@@ -137,6 +146,22 @@ impl fmt::Debug for PostgresAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresAddress").field(&self.shown).finish()
     }
+}
+
+/// Whether nobody can be on the way to any of the servers.
+fn is_on_this_machine(config: &Config) -> bool {
+    let addresses = config.get_hostaddrs();
+    if !addresses.is_empty() {
+        return addresses.iter().all(IpAddr::is_loopback); // hosts are then names for certificates alone
+    }
+    config.get_hosts().iter().all(|host| match host {
+        Host::Tcp(name) => {
+            let address = name.parse::<IpAddr>();
+            name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    })
 }
 
 #[cfg(unix)]
@@ -285,7 +310,7 @@ mod tests {
             };
             assert!(!told.contains("secret") && !told.contains("r/e"), "{told}");
         }
-        assert!(PostgresAddress::parse("postgresql://me:secret@h/db").is_ok());
+        assert!(PostgresAddress::parse("postgresql://me:secret@localhost/db").is_ok());
     }
 
     #[test]
@@ -309,7 +334,7 @@ mod tests {
     #[test]
     fn keys_of_tls_are_read() {
         let parse = |query: &str| {
-            let text = format!("postgresql://me@h/db{query}");
+            let text = format!("postgresql://me@localhost/db{query}");
             PostgresAddress::parse(&text).unwrap()
         };
         assert_eq!(parse("").config().unwrap().get_ssl_mode(), SslMode::Prefer);
@@ -326,5 +351,38 @@ mod tests {
             PostgresAddress::parse("postgresql://me@%2Frun%2Fpostgresql/db?sslmode=require");
         let config = socket.unwrap().config().unwrap();
         assert_eq!(config.get_ssl_mode(), SslMode::Disable);
+    }
+
+    /// Who is on the way to another host could answer in the server's place, and be told the password and everything that is stored.
+    #[test]
+    fn a_server_on_another_host_is_verified_or_refused() {
+        for server in [
+            "db.example.org/db",
+            "192.0.2.7/db?sslmode=require",
+            "db/db?sslmode=prefer",
+            "[2001:db8::1]/db?sslmode=disable",
+            "localhost,db:5432/db",
+            "localhost/db?hostaddr=192.0.2.7",
+            "localhost.example.org/db",
+        ] {
+            let text = format!("postgresql://me@{server}");
+            let told = PostgresAddress::parse(&text).unwrap_err();
+            assert!(told.contains("add sslmode=verify-full"), "{text}: {told}");
+            let query = if text.contains('?') { '&' } else { '?' };
+            let text = format!("{text}{query}sslmode=verify-full");
+            assert!(PostgresAddress::parse(&text).is_ok(), "{text}");
+        }
+        for server in [
+            "localhost/db",
+            "LOCALHOST:5433/db?sslmode=require",
+            "127.0.0.1/db",
+            "127.8.0.1/db?sslmode=disable",
+            "[::1]/db",
+            "%2Frun%2Fpostgresql/db",
+            "db/db?hostaddr=127.0.0.1",
+        ] {
+            let text = format!("postgresql://me@{server}");
+            assert!(PostgresAddress::parse(&text).is_ok(), "{text}");
+        }
     }
 }

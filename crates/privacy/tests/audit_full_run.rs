@@ -38,12 +38,11 @@ fn losses(mechanism: &Mechanism, present: bool, first: u64, n: u64) -> Vec<f64> 
                 } else {
                     ReleaseShape::Total
                 };
-                let mut collecting = mechanism
-                    .begin(run * N_ROUNDS + t, shape, &mut source)
-                    .unwrap();
+                let mut collecting = mechanism.begin(run * N_ROUNDS + t, shape);
                 let victim = if present { f64::MAX } else { 0.0 };
                 collecting.receive(0, &[victim]).unwrap();
-                loss(signed(collecting.close().release.sums()[0]) / bound)
+                let release = collecting.close(&mut source).unwrap().release;
+                loss(signed(release.sums()[0]) / bound)
             });
             of_round.sum()
         })

@@ -59,11 +59,11 @@ fn statistics(mechanism: &Mechanism, shape: ReleaseShape, n: u64, present: bool)
     (0..n)
         .map(|trial| {
             let (own, others, sent) = &cases[usize::try_from(trial).unwrap() % cases.len()];
-            let mut collecting = mechanism.begin(trial, shape, &mut source).unwrap();
+            let mut collecting = mechanism.begin(trial, shape);
             for (slot, vector) in sent {
                 collecting.receive(*slot, vector).unwrap();
             }
-            let release = collecting.close().release;
+            let release = collecting.close(&mut source).unwrap().release;
             let terms = release.sums().iter().zip(others).zip(own);
             terms
                 .map(|((sum, other), v)| signed(sum - other) * signed(*v))

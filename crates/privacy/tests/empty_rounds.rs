@@ -19,11 +19,11 @@ fn a_round_without_anybody_releases_like_any_other() {
         let size = |q, uploads: &common::Uploads| {
             let mechanism = mechanism(6, 4, 9, q, 1.0);
             let closed = {
-                let mut collecting = mechanism.begin(4, shape, &mut source(1)).unwrap();
+                let mut collecting = mechanism.begin(4, shape);
                 for (slot, vector) in uploads {
                     collecting.receive(*slot, vector).unwrap();
                 }
-                collecting.close()
+                collecting.close(&mut source(1)).unwrap()
             };
             assert_eq!(closed.event, mechanism.event());
             assert_eq!((closed.release.round(), closed.release.shape()), (4, shape));
@@ -136,7 +136,7 @@ fn the_noise_of_an_empty_sample_is_the_noise_of_any_round() {
 fn every_release_costs_the_same() {
     let mechanism = mechanism(3, 2, 4, 0.25, 1.0);
     for (round, shape) in (0..).zip(SHAPES) {
-        let collecting = mechanism.begin(round, shape, &mut source(1)).unwrap();
-        assert_eq!(collecting.close().event, mechanism.event());
+        let closed = mechanism.begin(round, shape).close(&mut source(1));
+        assert_eq!(closed.unwrap().event, mechanism.event());
     }
 }

@@ -27,16 +27,15 @@ fn a_vector_with_a_coordinate_that_is_not_finite_counts_as_zero() {
         for place in 0..5 {
             let mut vector = vec![0.5, -0.5, 1e300, 0.0, 0.25];
             vector[place] = bad;
-            let mut collecting = mechanism
-                .begin(0, ReleaseShape::Regions, &mut source(1))
-                .unwrap();
+            let mut collecting = mechanism.begin(0, ReleaseShape::Regions);
             assert_eq!(collecting.receive(0, &vector), Ok(()));
             assert_eq!(
                 collecting.receive(0, &[0.0; 5]),
                 Err(VectorRefused::Repeated { slot: 0 })
             );
             let empty = release(&mechanism, 0, ReleaseShape::Regions, &mut source(1), &[]);
-            assert_eq!(collecting.close().release.sums(), empty.sums());
+            let release = collecting.close(&mut source(1)).unwrap().release;
+            assert_eq!(release.sums(), empty.sums());
         }
     }
 }
@@ -104,9 +103,7 @@ fn a_vector_at_the_clipping_norm_is_left_alone_and_one_beyond_it_is_cut() {
 #[test]
 fn wrong_lengths_and_unknown_slots_are_refused_and_the_round_goes_on() {
     let mechanism = mechanism(3, 2, 4, 1.0, 1.0);
-    let mut collecting = mechanism
-        .begin(0, ReleaseShape::Regions, &mut source(1))
-        .unwrap();
+    let mut collecting = mechanism.begin(0, ReleaseShape::Regions);
     for found in [0, 1, 3, 5, 4_000] {
         let refused = VectorRefused::WrongLength {
             slot: 2,
@@ -127,7 +124,8 @@ fn wrong_lengths_and_unknown_slots_are_refused_and_the_round_goes_on() {
         &mut source(1),
         &[(2, vec![0.5; 4])],
     );
-    assert_eq!(collecting.close().release, expected);
+    let release = collecting.close(&mut source(1)).unwrap().release;
+    assert_eq!(release, expected);
 }
 
 /// N = 1, more regions than slots, one feature and very many; with noise of the operating system.
@@ -142,15 +140,13 @@ fn extreme_dimensions_work() {
     ] {
         let mechanism = mechanism(n_slots, n_regions, n_features, 1.0, 1.0);
         let mut source = SecureNoise::new();
-        let mut collecting = mechanism
-            .begin(0, ReleaseShape::Regions, &mut source)
-            .unwrap();
+        let mut collecting = mechanism.begin(0, ReleaseShape::Regions);
         for slot in 0..n_slots {
             collecting
                 .receive(slot, &vec![f64::MAX; n_features as usize])
                 .unwrap();
         }
-        let release = collecting.close().release;
+        let release = collecting.close(&mut source).unwrap().release;
         assert_eq!(
             release.sums().len() as u64,
             u64::from(n_regions) * u64::from(n_features)

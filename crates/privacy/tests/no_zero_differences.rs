@@ -20,10 +20,8 @@ fn noise<S: NoiseSource>(mechanism: &Mechanism, source: &mut S) -> Vec<i64> {
             (2 * round, ReleaseShape::Regions),
             (2 * round + 1, ReleaseShape::Total),
         ] {
-            let collecting = mechanism
-                .begin(round, shape, source)
-                .unwrap_or_else(|e| panic!("{e}"));
-            all.extend(collecting.close().release.sums());
+            let closed = mechanism.begin(round, shape).close(source);
+            all.extend(closed.unwrap_or_else(|e| panic!("{e}")).release.sums());
         }
     }
     all

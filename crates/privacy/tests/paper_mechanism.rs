@@ -223,7 +223,7 @@ fn vectors_are_taken_by_slot_and_checked() {
     let mechanism = paper(poisson(1.0), 1.0);
     let vectors = vectors();
     let round = |order: &[u32]| {
-        let mut collecting = mechanism.begin(1, weights(), &mut source(5)).unwrap();
+        let mut collecting = mechanism.begin(1, weights()).unwrap();
         for slot in order {
             collecting.receive(*slot, &vectors[*slot as usize]).unwrap();
         }
@@ -237,7 +237,7 @@ fn vectors_are_taken_by_slot_and_checked() {
             collecting.receive(5, &[0.0; 2]),
             Err(VectorRefused::WrongLength { .. })
         ));
-        collecting.close().release
+        collecting.close(&mut source(5)).unwrap().release
     };
     assert_eq!(round(&[0, 1, 2, 3, 4]), round(&[4, 2, 0, 3, 1]));
 
@@ -297,7 +297,7 @@ fn bad_settings_and_weights_are_refused() {
     let weighted = |change: fn(&mut Vec<Vec<f64>>)| {
         let mut weights = weights();
         change(&mut weights);
-        mechanism.begin(0, weights, &mut source(1)).unwrap_err()
+        mechanism.begin(0, weights).unwrap_err()
     };
     for error in [
         weighted(Vec::clear),

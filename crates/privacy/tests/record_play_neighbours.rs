@@ -20,12 +20,12 @@ struct Record {
 
 fn play(mechanism: &Mechanism, shape: ReleaseShape, seed: u64, uploads: &Uploads) -> Record {
     let mut source = source(seed);
-    let mut collecting = mechanism.begin(seed, shape, &mut source).unwrap();
+    let mut collecting = mechanism.begin(seed, shape);
     let answers = uploads
         .iter()
         .map(|(slot, vector)| collecting.receive(*slot, vector))
         .collect();
-    let release = collecting.close().release;
+    let release = collecting.close(&mut source).unwrap().release;
     Record {
         sums: release.sums().to_vec(),
         answers,

@@ -112,13 +112,12 @@ fn the_total_is_the_sum_of_the_regions() {
 #[ignore = "started by another test"]
 fn rounds_of_all_sizes() {
     for n in [0, 5, 11] {
-        let mut collecting = with_rate(0.5)
-            .begin(3, ReleaseShape::Regions, &mut source(9))
-            .unwrap();
+        let mut collecting = with_rate(0.5).begin(3, ReleaseShape::Regions);
         for (slot, vector) in uploads(7).iter().take(n) {
             collecting.receive(*slot, vector).unwrap();
         }
-        assert_eq!(collecting.close().release.round(), 3);
+        let closed = collecting.close(&mut source(9)).unwrap();
+        assert_eq!(closed.release.round(), 3);
     }
 }
 
@@ -149,14 +148,12 @@ fn debug_prints_no_coordinates_coins_or_counts() {
     let mechanism = with_rate(0.5);
     let mut printed = Vec::new();
     for n in [0, 5, 11] {
-        let mut collecting = mechanism
-            .begin(3, ReleaseShape::Regions, &mut source(9))
-            .unwrap();
+        let mut collecting = mechanism.begin(3, ReleaseShape::Regions);
         for (slot, vector) in uploads(7).iter().take(n) {
             collecting.receive(*slot, vector).unwrap();
         }
         let before = format!("{collecting:?} {collecting:#?}");
-        let closed = collecting.close();
+        let closed = collecting.close(&mut source(9)).unwrap();
         printed.push(format!("{before} {:?} {:#?}", closed.release, closed));
         let sums = closed.release.sums();
         assert!(

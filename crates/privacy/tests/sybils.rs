@@ -213,13 +213,12 @@ fn charged(mechanism: &Mechanism, rounds: &[Round], seed: u64) -> f64 {
     let mut accountant = PldAccountant::default();
     for round in rounds {
         let mut source = source(seed);
-        let mut collecting = mechanism
-            .begin(round.number, shape(round.number), &mut source)
-            .unwrap();
+        let mut collecting = mechanism.begin(round.number, shape(round.number));
         for (slot, vector) in &round.uploads {
             let _refused_as_a_repeat = collecting.receive(*slot, vector);
         }
-        accountant.compose(&collecting.close().event, 1).unwrap();
+        let closed = collecting.close(&mut source).unwrap();
+        accountant.compose(&closed.event, 1).unwrap();
     }
     accountant.epsilon(Delta::new(1e-5).unwrap()).unwrap()
 }
@@ -268,11 +267,11 @@ fn sybils_do_not_change_the_law_of_the_noise() {
             for round in &rounds {
                 let shape = shape(round.number);
                 let mut secure = SecureNoise::new();
-                let mut collecting = mechanism.begin(round.number, shape, &mut secure).unwrap();
+                let mut collecting = mechanism.begin(round.number, shape);
                 for (slot, vector) in &round.uploads {
                     let _refused_as_a_repeat = collecting.receive(*slot, vector);
                 }
-                let released = collecting.close().release;
+                let released = collecting.close(&mut secure).unwrap().release;
                 let beneath = pre_noise(&mechanism, round.number, shape, seed, &round.uploads);
                 let noise = difference(released.sums(), &beneath);
                 squares += noise.iter().map(|k| signed(*k).powi(2)).sum::<f64>();

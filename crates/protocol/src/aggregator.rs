@@ -24,6 +24,8 @@ use crate::{
 /// - Slots are the agents' indices, 0 to N − 1. All of them upload in every releasing round (INV-4); a vector that is
 ///   missing, late or not finite counts as zero, and a round to which nobody came releases as any other does (INV-3).
 /// - A slot's first valid vector counts. A repeat gets the same answer, which is none, and nothing carries over (INV-6).
+/// - Vectors are kept unread until the round closes; only then is its randomness drawn. A copy of the machine that is continued
+///   beside it therefore draws another (INV-8). Without randomness there is no release: [`Effect::Fail`], and nothing follows.
 /// - A release leaves when it is durable (INV-1) and not before its set instant (INV-9). One that is stored already is handed
 ///   out as it is, and no vector of its round is read (INV-2).
 /// - No effect depends on the sample or on values, but for the numbers of the release itself (INV-4, INV-5).
@@ -59,6 +61,8 @@ enum Stage<R> {
     Durable(Arc<Release>),
     /// A round without a release.
     Silent,
+    /// There was no randomness for the round's release.
+    Failed,
 }
 
 impl<R> Stage<R> {
@@ -71,6 +75,7 @@ impl<R> Stage<R> {
             Self::Committing(_) => "committing",
             Self::Durable(_) => "durable",
             Self::Silent => "silent",
+            Self::Failed => "failed",
         }
     }
 }
@@ -181,7 +186,7 @@ impl<M: RoundMechanism> Aggregator<M> {
             Stage::Committing(_) | Stage::Durable(_) => {
                 return Err(UpdateRejected::Late { sender, round });
             }
-            Stage::Idle | Stage::Recalling | Stage::Silent => {
+            Stage::Idle | Stage::Recalling | Stage::Silent | Stage::Failed => {
                 return Err(UpdateRejected::NotCollected { sender, round });
             }
         }
@@ -194,10 +199,16 @@ impl<M: RoundMechanism> Aggregator<M> {
     fn close(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Collecting(collecting) => {
-                let Closing { bytes, event } = self.mechanism.close(collecting);
+                let round = self.round;
+                let Closing { bytes, event } = match self.mechanism.close(collecting) {
+                    Ok(closing) => closing,
+                    Err(source) => {
+                        self.stage = Stage::Failed;
+                        return vec![Effect::Fail(RoundError::Mechanism { round, source })];
+                    }
+                };
                 let bytes: Arc<[u8]> = bytes.into();
                 self.stage = Stage::Committing(Arc::clone(&bytes));
-                let round = self.round;
                 vec![Effect::Commit {
                     round,
                     bytes,
@@ -297,7 +308,7 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
         match self.stage {
             Stage::Collecting(_) | Stage::Counting(_) => self.closes_at(),
             Stage::Durable(_) | Stage::Silent => self.ends_at(),
-            Stage::Idle | Stage::Recalling | Stage::Committing(_) => None,
+            Stage::Idle | Stage::Recalling | Stage::Committing(_) | Stage::Failed => None,
         }
     }
 

@@ -48,8 +48,8 @@ pub trait Coordinator {
     /// Answers [`Effect::Recall`]: the stored release of the round, if there is one.
     ///
     /// # Errors
-    /// If this was not asked, the stored bytes are no release of this round, or the round's noise cannot be drawn. The
-    /// session cannot go on then.
+    /// If this was not asked, the stored bytes are no release of this round, or the round cannot be played. The session cannot go
+    /// on then.
     fn recalled(
         &mut self,
         round: u64,
@@ -102,6 +102,9 @@ pub enum Effect<H> {
         /// What it costs; `None` where nothing is promised.
         event: Option<PrivacyEvent>,
     },
+    /// The session cannot go on, and nothing may leave: a round was to be closed, and there was no randomness for its noise. What was
+    /// collected has been cleared unread.
+    Fail(RoundError),
 }
 
 impl<H: fmt::Debug> fmt::Debug for Effect<H> {
@@ -120,6 +123,7 @@ impl<H: fmt::Debug> fmt::Debug for Effect<H> {
                 "Commit {{ round: {round}, {} bytes, event: {event:?} }}",
                 bytes.len()
             ),
+            Self::Fail(error) => f.debug_tuple("Fail").field(error).finish(),
         }
     }
 }
@@ -184,7 +188,7 @@ pub enum UpdateRejected {
 }
 
 /// Why a coordinator cannot go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RoundError {
     /// The driver answered what was not asked.
     #[error("round {round}: the coordinator was told {answer}, which it did not ask")]

@@ -25,13 +25,13 @@ pub trait RoundMechanism {
     /// M: numbers in a vector.
     fn n_features(&self) -> usize;
 
-    /// Begins a round, before any vector of it is read.
+    /// Begins a round.
     ///
     /// # Errors
-    /// If the round's randomness cannot be drawn.
+    /// If the mechanism cannot play it.
     fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed>;
 
-    /// Adds the vector of a slot.
+    /// Keeps the vector of a slot, unread.
     ///
     /// # Errors
     /// For public reasons alone; the round is then as if the vector had not come.
@@ -42,8 +42,11 @@ pub trait RoundMechanism {
         vector: &[f64],
     ) -> Result<(), VectorRefused>;
 
-    /// Ends a round: always a release, also when nobody came (INV-3).
-    fn close(&mut self, collecting: Self::Round) -> Closing;
+    /// Ends a round: draws its randomness, and then reads its vectors. Always a release, also when nobody came (INV-3).
+    ///
+    /// # Errors
+    /// If the round's randomness cannot be drawn; nothing has been read then.
+    fn close(&mut self, collecting: Self::Round) -> Result<Closing, MechanismFailed>;
 
     /// Reads the bytes of a round's release. Equal bytes give equal numbers.
     ///
@@ -124,7 +127,7 @@ impl<S: NoiseSource> LatticeRounds<S> {
 }
 
 impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
-    type Round = Collecting<S::Kind>;
+    type Round = Collecting;
 
     fn n_slots(&self) -> u32 {
         self.mechanism.settings().n_slots
@@ -136,7 +139,7 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
 
     fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed> {
         let shape = self.schedule.shape(round);
-        Ok(self.mechanism.begin(round, shape, &mut self.source)?)
+        Ok(self.mechanism.begin(round, shape))
     }
 
     fn receive(
@@ -159,12 +162,12 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
         collecting.receive(slot, &padded)
     }
 
-    fn close(&mut self, collecting: Self::Round) -> Closing {
-        let closed = collecting.close();
-        Closing {
+    fn close(&mut self, collecting: Self::Round) -> Result<Closing, MechanismFailed> {
+        let closed = collecting.close(&mut self.source)?;
+        Ok(Closing {
             bytes: closed.release.to_bytes(),
             event: S::Kind::PRIVATE.then_some(closed.event), // INV-10
-        }
+        })
     }
 
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
@@ -220,7 +223,7 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> PaperRounds<S, W> {
 }
 
 impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds<S, W> {
-    type Round = PaperCollecting<S::Kind>;
+    type Round = PaperCollecting;
 
     fn n_slots(&self) -> u32 {
         self.mechanism.settings().n_slots
@@ -232,7 +235,7 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds
 
     fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed> {
         let weights = (self.weights)(round);
-        Ok(self.mechanism.begin(round, weights, &mut self.source)?)
+        Ok(self.mechanism.begin(round, weights)?)
     }
 
     fn receive(
@@ -244,12 +247,12 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds
         collecting.receive(slot, vector)
     }
 
-    fn close(&mut self, collecting: Self::Round) -> Closing {
-        let closed = collecting.close();
-        Closing {
+    fn close(&mut self, collecting: Self::Round) -> Result<Closing, MechanismFailed> {
+        let closed = collecting.close(&mut self.source)?;
+        Ok(Closing {
             bytes: closed.release.to_bytes(),
             event: closed.event.filter(|_| S::Kind::PRIVATE), // INV-10
-        }
+        })
     }
 
     /// Where the noise differs between regions, its standard deviation is given as the root of the mean variance.

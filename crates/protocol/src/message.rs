@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use fedbo_gp::MapHash;
+use zeroize::Zeroize as _;
 
 use crate::Handout;
 
-/// A weight sample ω_n on its way from an agent to the coordinator: all that leaves an agent (INV-12).
+/// A weight sample ω_n on its way from an agent to the coordinator: all that leaves an agent (INV-12). Its weights are overwritten
+/// when it goes (INV-16); who takes them out answers for them.
 #[derive(Clone, PartialEq)]
 pub struct AgentUpdate {
     /// Index of the sender.
@@ -18,6 +20,12 @@ pub struct AgentUpdate {
     pub map: MapHash,
     /// The M weights.
     pub weights: Vec<f64>,
+}
+
+impl Drop for AgentUpdate {
+    fn drop(&mut self) {
+        self.weights.zeroize();
+    }
 }
 
 impl fmt::Debug for AgentUpdate {

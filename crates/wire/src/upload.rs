@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use zeroize::Zeroize as _;
+
 use crate::fields::Fields;
 use crate::{Digest, PROTOCOL_VERSION, ProblemCode};
 
@@ -144,6 +146,13 @@ impl Upload {
             map: Digest(fields.take().ok_or_else(wrong_size)?),
             weights: fields.weights(n_features.into()).ok_or_else(wrong_size)?,
         })
+    }
+}
+
+/// The weights are overwritten when it goes (INV-16); who takes them out answers for them.
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.weights.zeroize();
     }
 }
 

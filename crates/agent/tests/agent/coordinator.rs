@@ -149,7 +149,7 @@ impl Desk {
             return Err(problem(code));
         }
         let n_features = u32::try_from(self.federation.features.n_features).unwrap();
-        let upload = Upload::from_bytes(body, n_features).unwrap();
+        let mut upload = Upload::from_bytes(body, n_features).unwrap();
         assert_eq!((upload.slot, upload.round), (slot, round));
         assert_eq!(upload.config, self.digest());
         self.arrived
@@ -160,7 +160,7 @@ impl Desk {
             sender: slot,
             round,
             map: fedbo_gp::MapHash(upload.map.0),
-            weights: upload.weights,
+            weights: std::mem::take(&mut upload.weights),
         };
         let refusal = match &mut self.play {
             Play::Relay(relay) => {
@@ -241,7 +241,7 @@ impl Desk {
                 let relayed = |message: AgentUpdate| RelayedMessage {
                     sender: message.sender,
                     round: message.round,
-                    weights: message.weights,
+                    weights: message.weights.clone(),
                 };
                 Content::Messages {
                     messages: joined.messages.into_iter().map(relayed).collect(),
@@ -288,6 +288,7 @@ impl Desk {
             match effect {
                 Effect::Broadcast(handout) => self.begin(handout.round, handout.collects),
                 Effect::Refuse(rejected) => refused = Err(refusal(&rejected)),
+                Effect::Fail(error) => panic!("{error}"),
                 Effect::Recall { round } => {
                     queue.extend(aggregator.recalled(round, None, 0).unwrap());
                 }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::measure::{count, quantile, rounded};
 use attack::{Attack, Attackers};
-use client::{Client, connector};
+use client::connector;
 use rounds::{Fate, Seen, play};
 use server::Server;
 pub(crate) use server::serve;
@@ -135,13 +135,7 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
         attackers.end();
     }
     let (_, peak_mib) = server.resident_mib()?;
-    let metrics = runtime.block_on(async {
-        let mut client = Client::connect(server.address, &connector).await?;
-        let answer = client
-            .ask(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            .await?;
-        anyhow::Ok(String::from_utf8(answer.body.to_vec())?)
-    })?;
+    let metrics = server.metrics()?;
     let n_equal = verdict::check(&seen, &prepared, &uploads)?;
     let mut row = crate::measure::columns(json!({
         "peer": "fedbo",

@@ -1,7 +1,7 @@
 //! A coordinator in a process of its own: how it is started, and what is asked of it from outside.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::SocketAddr;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -16,7 +16,8 @@ pub(super) const CERTIFICATE: &str = "certificate.pem";
 /// The file of its key.
 pub(super) const CERTIFICATE_KEY: &str = "certificate.key.pem";
 
-/// Serves the studies of a folder over TLS until standard input ends; the first line of standard output is the address.
+/// Serves the studies of a folder over TLS until standard input ends; the first line of standard output is its address and
+/// that of its metrics.
 pub(crate) fn serve(folder: &Path) -> Result<()> {
     let home = Home::open(folder, Mode::Existing)?;
     let _lock = home.lock()?;
@@ -27,6 +28,7 @@ pub(crate) fn serve(folder: &Path) -> Result<()> {
             key: folder.join(CERTIFICATE_KEY),
         }),
         plain_http: false,
+        metrics: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         store: home.store(),
         ledgers: home.path().to_owned(),
         key: home.key(),
@@ -41,7 +43,8 @@ pub(crate) fn serve(folder: &Path) -> Result<()> {
         .enable_all()
         .build()?;
     let service = runtime.block_on(Service::start(settings))?;
-    println!("{}", service.address());
+    let metrics = service.metrics().context("metrics have an address")?;
+    println!("{} {metrics}", service.address());
     // Whoever started this process ends it, also by ending itself.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     runtime.block_on(service.stop());
@@ -52,6 +55,7 @@ pub(crate) fn serve(folder: &Path) -> Result<()> {
 pub(super) struct Server {
     child: Child,
     pub(super) address: SocketAddr,
+    metrics: SocketAddr,
 }
 
 impl Server {
@@ -65,11 +69,28 @@ impl Server {
         let stdout = child.stdout.take().context("its standard output is ours")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        let Ok(address) = line.trim().parse() else {
+        let addresses = line.trim().split_once(' ');
+        let Some((Ok(address), Ok(metrics))) =
+            addresses.map(|(address, metrics)| (address.parse(), metrics.parse()))
+        else {
             let status = child.wait()?;
             bail!("the coordinator did not start ({status})");
         };
-        Ok(Self { child, address })
+        Ok(Self {
+            child,
+            address,
+            metrics,
+        })
+    }
+
+    /// What it says of itself at `/metrics`.
+    pub(super) fn metrics(&self) -> Result<String> {
+        let mut stream = TcpStream::connect(self.metrics)?;
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     pub(super) fn cpu_seconds(&self) -> Result<f64> {

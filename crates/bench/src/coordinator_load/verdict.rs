@@ -58,13 +58,13 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
     let mut source = SimNoise::new(federation.noise_seed());
     for (round, (slots, entry)) in (0..).zip(accepted.iter().zip(&seen.entries)) {
         let shape = distributed.schedule().shape(round);
-        let mut collecting = mechanism.begin(round, shape, &mut source)?;
+        let mut collecting = mechanism.begin(round, shape);
         for slot in slots {
             let mut weights: Vec<f64> = uploads.weights(*slot, round).collect();
             weights.resize(n_coordinates, 0.0); // the witnesses
             collecting.receive(*slot, &weights)?;
         }
-        let expected = collecting.close().release.to_bytes();
+        let expected = collecting.close(&mut source)?.release.to_bytes();
         ensure!(
             expected == entry.release,
             "round {round}: the release is not the sum of the {} vectors that were accepted",

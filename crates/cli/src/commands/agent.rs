@@ -147,6 +147,8 @@ struct StudyStatus {
     uploads_acknowledged: u64,
     uploads_missed: u64,
     finished: bool,
+    /// As SEQ:HASH.
+    ledger_head: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -159,6 +161,7 @@ struct PrivacyStatus {
 
 impl Agent {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        crate::core_dumps::turn_off();
         match self {
             Self::Enrol(command) => command.run(),
             Self::Run(command) => command.run(),
@@ -320,6 +323,7 @@ impl Status {
                         uploads_acknowledged: acknowledged,
                         uploads_missed: missed,
                         finished: study.finished,
+                        ledger_head: study.head,
                     }
                 })
                 .collect(),
@@ -355,6 +359,9 @@ impl Status {
                 study.uploads_acknowledged,
                 study.uploads_missed
             );
+            if let Some(head) = &study.ledger_head {
+                text += &format!("  ledger followed to head {head}\n");
+            }
         }
         if document.studies.is_empty() {
             text += "no study yet\n";

@@ -70,6 +70,9 @@ impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         FileKind::Federation.check(&self.file)?;
         let federation = Federation::load_with_seed(&self.file, self.seed)?;
+        if federation.privacy().is_some() {
+            crate::core_dumps::turn_off();
+        }
         let out = self
             .out
             .clone()

@@ -82,6 +82,43 @@ fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
     );
 }
 
+/// A folder that was mistyped holds no coordinator, and gets none with another key behind the operator's back.
+#[test]
+fn a_service_begins_no_coordinator_unless_it_is_told_to() {
+    let world = World::new(&Setup::charged(2, 3, 1.0));
+    let refused = world.service("coordinatr", 0).output().unwrap();
+    let err = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{err}");
+    assert!(
+        err.contains("coordinatr: there is no coordinator")
+            && err.contains("`fedbo coordinator run --create`"),
+        "{err}"
+    );
+    assert!(!world.path("coordinatr").exists());
+    let mut service = Process::start(world.service("coordinatr", 0).arg("--create"));
+    service.wait_for("://");
+    assert!(world.path("coordinatr/coordinator.key").exists());
+}
+
+/// What is in the memory of a coordinator and of an agent goes into no file that the system writes when they die.
+#[cfg(target_os = "linux")]
+#[test]
+fn processes_with_secrets_leave_no_core_dumps() {
+    let world = World::new(&Setup::charged(2, 30, 1.0));
+    let tokens = world.create();
+    let (service, port) = world.serve(0);
+    let mut agents = world.start_agents(&tokens, port);
+    agents[0].wait_for("round");
+    for process in [&service, &agents[0]] {
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.pid())).unwrap();
+        let line = limits
+            .lines()
+            .find(|line| line.starts_with("Max core file size"));
+        let words: Vec<&str> = line.unwrap().split_whitespace().collect();
+        assert_eq!(words[4..6], ["0", "0"], "{limits}");
+    }
+}
+
 /// One folder, one service.
 #[test]
 fn two_coordinators() {

@@ -78,6 +78,69 @@ fn snapshot_restore() {
     );
 }
 
+/// Fewer entries than were released are a sound chain too: the coordinator's store beside the ledger, or an agent's head, tells.
+#[test]
+fn a_ledger_that_was_cut_at_its_end_is_named() {
+    let world = World::new(&Setup::charged(2, 4, 0.7));
+    let tokens = world.create();
+    let (mut service, port) = world.serve(0);
+    for process in &mut world.start_agents(&tokens, port) {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+    }
+    service.signal(rustix::process::Signal::TERM);
+    service.end();
+    let ledger = world.path("coordinator/labs.ledger.db");
+    let verify = |arguments: &[&str]| {
+        let output = world.output(&[&["privacy", "verify"], arguments].concat());
+        let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
+        (output.status.code(), said.concat())
+    };
+    let whole = "coordinator/labs.ledger.db";
+    let (code, said) = verify(&[whole]);
+    assert!(code == Some(0) && said.contains("is sound: "), "{said}");
+    let status = world.json(&["agent", "status", "--home", "home0"]);
+    let head = status["studies"][0]["ledger_head"].as_str().unwrap();
+    assert_eq!(verify(&[whole, "--head", head]).0, Some(0), "{head}");
+    // Its last entry goes, as it would with a backup of the ledger that is older by one round.
+    {
+        let cut = Connection::open(&ledger).unwrap();
+        let triggers: Vec<String> = {
+            let sql = "SELECT name FROM sqlite_schema WHERE type = 'trigger'";
+            let mut found = cut.prepare(sql).unwrap();
+            let names = found.query_map([], |row| row.get(0)).unwrap();
+            names.map(Result::unwrap).collect()
+        };
+        let layout: Vec<String> = triggers
+            .iter()
+            .map(|name| {
+                let sql = "SELECT sql FROM sqlite_schema WHERE name = ?";
+                let text = cut.query_row(sql, [name], |row| row.get(0)).unwrap();
+                cut.execute_batch(&format!("DROP TRIGGER {name}")).unwrap();
+                text
+            })
+            .collect();
+        let sql = "DELETE FROM entries WHERE seq = (SELECT max(seq) FROM entries)";
+        assert_eq!(cut.execute(sql, []).unwrap(), 1);
+        layout
+            .iter()
+            .for_each(|sql| cut.execute_batch(sql).unwrap());
+    }
+    let (code, said) = verify(&[whole]);
+    assert!(
+        code == Some(2) && said.contains("set back to an older state"),
+        "{said}"
+    );
+    // Without the store beside it, it is sound as far as it goes; with the agent's head it is not.
+    std::fs::copy(&ledger, world.path("alone.ledger.db")).unwrap();
+    let (code, said) = verify(&["alone.ledger.db"]);
+    assert!(
+        code == Some(0) && said.contains("is sound as far as it goes: "),
+        "{said}"
+    );
+    let (code, said) = verify(&["alone.ledger.db", "--head", head]);
+    assert!(code == Some(2) && said.contains("set back"), "{said}");
+}
+
 /// Two machines from one snapshot release a round each with noise of its own, and agents follow one of them.
 #[test]
 fn fork_and_snapshot_reseed() {

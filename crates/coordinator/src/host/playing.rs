@@ -235,6 +235,7 @@ impl Worker {
                     let now_ms = seat.clock.now_ms();
                     queue.extend(seat.machine.committed(round, now_ms)?);
                 }
+                Step::Fail(error) => return Err(error.into()),
                 Step::Begin(beginning) => self.begin(beginning)?,
             }
         }

@@ -12,7 +12,7 @@ pub use answer::{Refusal, json, of_type};
 pub use openapi::OPENAPI;
 pub(crate) use registry::Registry;
 pub use request::{Length, Signed, claimed, read_known};
-pub(crate) use routes::router;
+pub(crate) use routes::{Audience, router};
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -20,12 +20,42 @@ use super::answer::{Refusal, json, of_type};
 use super::request::{Length, of_agent, signed, unknown_agent};
 use super::{OPENAPI, Shared, handouts, uploads};
 
-/// All routes.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+/// Whom an address is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Agents alone.
+    Agents,
+    /// The operator alone.
+    Operator,
+    /// Both, where nothing but this machine or a proxy asks.
+    Everybody,
+}
+
+/// The routes of an audience.
+pub(crate) fn router(shared: Arc<Shared>, audience: Audience) -> Router {
+    let mut routes = Router::new();
+    if audience != Audience::Agents {
+        routes = routes.merge(for_the_operator());
+    }
+    if audience != Audience::Operator {
+        routes = routes.merge(for_agents());
+    }
+    routes
+        .fallback(not_found)
+        .method_not_allowed_fallback(method)
+        .layer(from_fn_with_state(Arc::clone(&shared), observe))
+        .with_state(shared)
+}
+
+fn for_the_operator() -> Router<Arc<Shared>> {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+}
+
+fn for_agents() -> Router<Arc<Shared>> {
+    Router::new()
         .route("/v1/openapi.json", get(openapi))
         .route("/v1/enrol", post(enrol))
         .route("/v1/studies/{study}", get(status))
@@ -36,10 +66,6 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
             "/v1/studies/{study}/rounds/{round}/slots/{slot}",
             put(uploads::put),
         )
-        .fallback(not_found)
-        .method_not_allowed_fallback(method)
-        .layer(from_fn_with_state(Arc::clone(&shared), observe))
-        .with_state(shared)
 }
 
 /// Routes as metrics name them; anything else is one.

@@ -7,6 +7,8 @@ use axum::response::Response;
 use fedbo_gp::MapHash;
 use fedbo_protocol::AgentUpdate;
 use fedbo_wire::{Accepted, AcceptedStatus, ProblemCode, StudyState, Upload};
+use hyper::body::Bytes;
+use zeroize::Zeroize as _;
 
 use super::Shared;
 use super::answer::{Refusal, json};
@@ -28,7 +30,8 @@ pub(super) async fn put(
         return Err(Refusal::new(ProblemCode::NotYourSlot, message));
     }
     let served = asked.served;
-    let upload = Upload::from_bytes(&asked.body, served.study.n_features)
+    let body = Cleared(asked.body);
+    let mut upload = Upload::from_bytes(&body.0, served.study.n_features)
         .map_err(|error| Refusal::new(error.code(), error.to_string()))?;
     if (upload.slot, upload.round) != (slot, round) {
         let message = format!(
@@ -48,8 +51,9 @@ pub(super) async fn put(
         sender: slot,
         round,
         map: MapHash(upload.map.0),
-        weights: upload.weights,
+        weights: std::mem::take(&mut upload.weights),
     };
+    drop(body);
     check_state(&served, round)?;
     if let Some(intake) = served.intake.clone() {
         return post(&served, intake, update).await;
@@ -68,6 +72,18 @@ pub(super) async fn put(
             check_state(&served, round)?;
             let message = "the study's rounds are not played at present; try again later";
             Err(Refusal::new(ProblemCode::Unavailable, message))
+        }
+    }
+}
+
+/// Bytes of a vector that are overwritten when they go (INV-16). What the network and TLS buffered of them is out of reach.
+struct Cleared(Bytes);
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        // Nobody else has a part of them.
+        if let Ok(mut bytes) = std::mem::take(&mut self.0).try_into_mut() {
+            bytes.as_mut().zeroize();
         }
     }
 }

@@ -105,6 +105,24 @@ impl SqliteStore {
         }
     }
 
+    /// The head that a file has noted of a study's ledger; none if it knows no such study, or nothing was released. Reads only, also
+    /// from a disk that cannot be written.
+    ///
+    /// # Errors
+    /// If it is no store of this version, or the system refuses it.
+    pub fn head_of(path: &Path, study: &str) -> Result<Option<String>, StoreError> {
+        let refused = |failure: Failure| StoreError::of(failure.into_fault(&FORMAT), path);
+        let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
+            .map_err(|fault| StoreError::of(fault, path))?;
+        let look = || {
+            let connection = file.open_to_read()?;
+            let sql = "SELECT head FROM studies WHERE name = ?";
+            let found = connection.query_row(sql, [study], |row| row.get(0));
+            Ok(found.optional()?.flatten())
+        };
+        look().map_err(refused)
+    }
+
     fn connection(&self) -> MutexGuard<'_, Connection> {
         // A transaction that a panic left behind is rolled back before the next begins.
         self.connection

@@ -150,7 +150,7 @@ fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec
     let mut source = SimNoise::new(federation.noise_seed());
     let mut release = |round| {
         let shape = distributed.schedule().shape(round);
-        let mut collecting = mechanism.begin(round, shape, &mut source).unwrap();
+        let mut collecting = mechanism.begin(round, shape);
         for (slot, accepted) in (0..).zip(accepted) {
             if !accepted[usize::try_from(round).unwrap()] {
                 continue;
@@ -159,7 +159,7 @@ fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec
             vector.resize(mechanism.settings().n_features as usize, 0.0); // the witnesses
             collecting.receive(slot, &vector).unwrap();
         }
-        collecting.close().release.to_bytes()
+        collecting.close(&mut source).unwrap().release.to_bytes()
     };
     (0..n_rounds).map(&mut release).collect()
 }

@@ -47,6 +47,7 @@ fn served() {
             key: folder.join("certificate.key.pem"),
         }),
         plain_http: false,
+        metrics: None,
         store: home.store(),
         ledgers: home.path().to_owned(),
         key: home.key(),

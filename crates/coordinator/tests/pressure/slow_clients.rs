@@ -186,7 +186,7 @@ impl Slow {
             Kind::Handshake => Stream::Plain(TcpStream::connect(pressed.address).unwrap()),
             Kind::Head => {
                 let mut tls = tls();
-                tls.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: ")
+                tls.send(b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\nx: ")
                     .unwrap();
                 Stream::Tls(Box::new(tls))
             }

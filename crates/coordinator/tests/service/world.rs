@@ -139,6 +139,7 @@ pub(crate) fn settings(home: &Home) -> ServiceSettings {
         listen: "127.0.0.1:0".parse().unwrap(),
         tls: None,
         plain_http: false,
+        metrics: None,
         store: home.store(),
         ledgers: home.path().to_owned(),
         key: home.key(),

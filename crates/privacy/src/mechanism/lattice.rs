@@ -139,9 +139,9 @@ impl pulp::WithSimd for Add<'_> {
             *v = truncated(*x, exponent) & finite;
             squares += square(*v);
         }
-        let root = squares.isqrt();
+        let root = square_root(squares);
         let length = root + u64::from(root * root < squares);
-        let factor = ((self.bound << FACTOR_BITS) / length.max(1)).min(1 << FACTOR_BITS); // at most 2^31
+        let factor = ratio(self.bound, length); // at most 2^31
         // INV-7, before anything is added: r² Σ v² ≤ K².
         let clipped = u128::from(factor * factor) * u128::from(squares);
         let limit = u128::from(self.bound * self.bound) << (2 * FACTOR_BITS);
@@ -154,6 +154,42 @@ impl pulp::WithSimd for Add<'_> {
         }
         squares
     }
+}
+
+/// All bits set if a ≥ b, else none.
+#[inline(always)]
+fn not_below(a: u64, b: u64) -> u64 {
+    0_u64.wrapping_sub(u64::from(a >= b))
+}
+
+/// ⌊√n⌋, digit by digit: the same steps for every n, which the standard library does not promise (INV-5).
+#[inline(always)]
+fn square_root(n: u64) -> u64 {
+    let (mut rest, mut root) = (n, 0);
+    for place in (0..32).rev() {
+        let digit = 1 << (2 * place);
+        let tried = root + digit;
+        let fits = not_below(rest, tried);
+        rest -= tried & fits;
+        root = (root >> 1) + (digit & fits);
+    }
+    root
+}
+
+/// ⌊2^31 · bound / length⌋, at most 2^31, for bound below 2^32: the same steps for all of them, which a processor's
+/// division does not promise (INV-5).
+#[inline(always)]
+fn ratio(bound: u64, length: u64) -> u64 {
+    let (mut rest, mut quotient) = (bound, 0);
+    for _ in 0..FACTOR_BITS {
+        rest <<= 1;
+        let fits = not_below(rest, length);
+        rest -= length & fits;
+        quotient = (quotient << 1) | (fits & 1);
+    }
+    // What fits whole is not shortened; the digits above mean nothing then.
+    let whole = not_below(bound, length);
+    (quotient & !whole) | ((1 << FACTOR_BITS) & whole)
 }
 
 /// v², for |v| < 2^25.
@@ -204,4 +240,31 @@ fn truncated(x: f64, exponent: i32) -> i32 {
     let size = (significand >> shift.min(63)) as i32;
     let sign = (bits.cast_signed() >> 63) as i32;
     (size ^ sign) - sign
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_and_ratios_are_those_of_the_standard_library() {
+        let mut numbers: Vec<u64> = (0..200).chain([u64::MAX, u64::MAX - 1]).collect();
+        for place in 2..64 {
+            let power = 1_u64 << place;
+            numbers.extend([power - 1, power, power + 1, power | (power >> 1)]);
+        }
+        for side in [3_037_000_499_u32, u32::MAX, 1 << 24, (1 << 24) + 1] {
+            let square = u64::from(side) * u64::from(side);
+            numbers.extend([square - 1, square, square.saturating_add(1)]);
+        }
+        for n in &numbers {
+            assert_eq!(square_root(*n), n.isqrt(), "{n}");
+        }
+        for bound in [1 << 23, (1 << 24) - 1, 12_345_678] {
+            for length in numbers.iter().filter(|length| **length < 1 << 33) {
+                let expected = ((bound << FACTOR_BITS) / length.max(&1)).min(1 << FACTOR_BITS);
+                assert_eq!(ratio(bound, *length), expected, "{bound} {length}");
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The subsampled discrete Gaussian mechanism on a lattice, and the paper's mechanism in floats beside it.
 //!
-//! [`Mechanism`] holds the public parameters. [`Mechanism::begin`] draws a round's coins and noise, before any vector is
-//! read; [`Collecting`] adds the vectors that arrive; [`Collecting::close`] gives a [`Release`] together with the
+//! [`Mechanism`] holds the public parameters. [`Mechanism::begin`] begins a round; [`Collecting`] keeps the vectors that arrive
+//! unread; [`Collecting::close`] draws coins and noise, then reads and adds the vectors, and gives a [`Release`] together with the
 //! [`PrivacyEvent`](crate::accounting::PrivacyEvent) that it cost. Reads no clock, keeps no file, knows no agents: a slot is
 //! a number. `MECHANISM.md` beside the crate's manifest states the claim and proves it.
 //!
@@ -15,6 +15,7 @@ mod lattice;
 mod paper;
 mod paper_release;
 mod release;
+mod sealed;
 mod settings;
 mod source;
 mod wide;

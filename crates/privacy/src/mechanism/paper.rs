@@ -1,15 +1,13 @@
 //! The mechanism as the paper writes it, in floats: for reproduction.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
 use rand_distr::{Distribution, StandardNormal};
-use zeroize::Zeroizing;
 
 use super::bits::{Bits, Purpose};
 use super::collecting::VectorRefused;
 use super::paper_release::PaperRelease;
+use super::sealed::Sealed;
 use super::settings::{MechanismError, check_dimensions};
 use super::source::{NoiseError, NoiseSource};
 use crate::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
@@ -197,31 +195,24 @@ impl PaperMechanism {
         })
     }
 
-    /// Begins a round with its weights φ, P rows of N.
+    /// Begins a round with its weights φ, P rows of N. Nothing is drawn yet.
     ///
     /// # Errors
-    /// If the weights are not P rows of N that are averages, or the source has no randomness to give.
-    pub fn begin<S: NoiseSource>(
-        &self,
-        round: u64,
-        weights: Vec<Vec<f64>>,
-        source: &mut S,
-    ) -> Result<PaperCollecting<S::Kind>, PaperError> {
+    /// If the weights are not P rows of N that are averages.
+    pub fn begin(&self, round: u64, weights: Vec<Vec<f64>>) -> Result<PaperCollecting, PaperError> {
         self.check_weights(&weights)?;
         Ok(PaperCollecting {
             mechanism: self.clone(),
             round,
             weights,
-            vectors: BTreeMap::new(),
-            key: source.key(round)?,
-            kind: PhantomData,
+            vectors: Sealed::new(self.settings.n_slots, self.settings.n_features),
         })
     }
 
     /// A whole round: vector n is slot n's; one that is refused counts as zero.
     ///
     /// # Errors
-    /// As [`Self::begin`].
+    /// As [`Self::begin`] and [`PaperCollecting::close`].
     pub fn aggregate<S: NoiseSource>(
         &self,
         round: u64,
@@ -229,11 +220,11 @@ impl PaperMechanism {
         weights: Vec<Vec<f64>>,
         source: &mut S,
     ) -> Result<PaperClosed<S::Kind>, PaperError> {
-        let mut collecting = self.begin(round, weights, source)?;
+        let mut collecting = self.begin(round, weights)?;
         for (slot, vector) in (0..self.settings.n_slots).zip(vectors) {
             let _refused_counts_as_zero = collecting.receive(slot, vector);
         }
-        Ok(collecting.close())
+        Ok(collecting.close(source)?)
     }
 
     fn check_weights(&self, weights: &[Vec<f64>]) -> Result<(), PaperError> {
@@ -259,6 +250,27 @@ impl PaperMechanism {
         Ok(())
     }
 
+    /// S_t, as one flag a slot (Algorithm 1 line 6).
+    fn sample(&self, key: &[u8; 32]) -> Vec<bool> {
+        let n = self.settings.n_slots;
+        let mut bits = Bits::new(key, Purpose::PaperSample);
+        let Some(n_sampled) = self.n_sampled() else {
+            let rate = self.settings.sampling.rate().get();
+            #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+            let mut toss = || (bits.take(53) as f64) < rate * 9_007_199_254_740_992.0;
+            return (0..n).map(|_| toss()).collect();
+        };
+        let mut slots: Vec<usize> = (0..n as usize).collect();
+        let mut sampled = vec![false; n as usize];
+        for place in 0..n_sampled {
+            let chosen = u64::from(place) + bits.below(u64::from(n - place));
+            #[expect(clippy::cast_possible_truncation, reason = "below N < 2^32")]
+            slots.swap(place as usize, chosen as usize);
+            sampled[slots[place as usize]] = true;
+        }
+        sampled
+    }
+
     /// ω̂ = ω / max(1, ‖ω‖ / (S/√P)), zero if ω is not finite; squares of huge coordinates do not overflow.
     fn clip(&self, vector: &mut [f64]) {
         let largest = vector.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
@@ -277,14 +289,12 @@ impl PaperMechanism {
     }
 }
 
-/// A round of the paper's mechanism that takes vectors; it keeps them until it closes, so that their order does not matter.
-pub struct PaperCollecting<K> {
+/// A round of the paper's mechanism that takes vectors; it keeps them unread until it closes, so that their order does not matter.
+pub struct PaperCollecting {
     mechanism: PaperMechanism,
     round: u64,
     weights: Vec<Vec<f64>>,
-    vectors: BTreeMap<u32, Vec<f64>>,
-    key: Zeroizing<[u8; 32]>,
-    kind: PhantomData<fn() -> K>,
+    vectors: Sealed,
 }
 
 /// What a round of the paper's mechanism hands out, and what it cost by the paper's argument.
@@ -297,39 +307,35 @@ pub struct PaperClosed<K> {
     pub event: Option<PrivacyEvent>,
 }
 
-impl<K> PaperCollecting<K> {
-    /// Takes the vector of a slot.
+impl PaperCollecting {
+    /// Takes the vector of a slot, without reading it.
     ///
     /// # Errors
     /// For reasons that are public: see [`VectorRefused`].
     pub fn receive(&mut self, slot: u32, vector: &[f64]) -> Result<(), VectorRefused> {
-        let settings = &self.mechanism.settings;
-        if slot >= settings.n_slots {
-            let last = settings.n_slots - 1;
-            return Err(VectorRefused::UnknownSlot { slot, last });
-        }
-        if vector.len() != settings.n_features as usize {
-            return Err(VectorRefused::WrongLength {
-                slot,
-                expected: settings.n_features,
-                found: vector.len(),
-            });
-        }
-        if self.vectors.contains_key(&slot) {
-            return Err(VectorRefused::Repeated { slot });
-        }
-        let mut vector = vector.to_vec();
-        self.mechanism.clip(&mut vector);
-        self.vectors.insert(slot, vector);
-        Ok(())
+        self.vectors.keep(slot, vector)
     }
 
-    /// Samples, averages and adds noise: also when nobody came (INV-3). Nothing here can fail.
-    pub fn close(self) -> PaperClosed<K> {
+    /// Samples, averages and adds noise: also when nobody came (INV-3). The key is drawn before any vector is read (INV-8).
+    ///
+    /// # Errors
+    /// If the source has no randomness to give. Nothing has been read then, and the round has no release.
+    pub fn close<S: NoiseSource>(self, source: &mut S) -> Result<PaperClosed<S::Kind>, NoiseError> {
+        let key = source.key(self.round)?;
+        // Nothing fails from here on.
         let settings = &self.mechanism.settings;
         let rate = settings.sampling.rate().get();
-        let sampled = self.sample();
-        let mut noise = Bits::new(&self.key, Purpose::PaperNoise);
+        let sampled = self.mechanism.sample(&key);
+        let mut noise = Bits::new(&key, Purpose::PaperNoise);
+        let vectors: Vec<_> = self
+            .vectors
+            .by_slot
+            .into_iter()
+            .map(|(slot, mut vector)| {
+                self.mechanism.clip(&mut vector);
+                (slot, vector)
+            })
+            .collect();
         let maxima: Vec<f64> = self.weights.iter().map(|row| largest(row)).collect();
         let overall = largest(&maxima);
         let (mut regions, mut noise_stds) = (Vec::new(), Vec::new());
@@ -339,11 +345,11 @@ impl<K> PaperCollecting<K> {
                 WeightMax::PerRegion => own_max,
             };
             let mut sum = vec![0.0; settings.n_features as usize];
-            for (slot, vector) in &self.vectors {
+            for (slot, vector) in &vectors {
                 if sampled[*slot as usize] {
                     let weight = row[*slot as usize] / rate;
                     sum.iter_mut()
-                        .zip(vector)
+                        .zip(vector.iter())
                         .for_each(|(s, x)| *s += weight * x);
                 }
             }
@@ -358,36 +364,15 @@ impl<K> PaperCollecting<K> {
             regions.extend(sum);
             noise_stds.push(noise_std);
         }
-        PaperClosed {
+        Ok(PaperClosed {
             release: PaperRelease::new(self.round, noise_stds, regions),
             event: self.mechanism.event(),
-        }
-    }
-
-    /// S_t, as one flag a slot (Algorithm 1 line 6).
-    fn sample(&self) -> Vec<bool> {
-        let n = self.mechanism.settings.n_slots;
-        let mut bits = Bits::new(&self.key, Purpose::PaperSample);
-        let Some(n_sampled) = self.mechanism.n_sampled() else {
-            let rate = self.mechanism.settings.sampling.rate().get();
-            #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-            let mut toss = || (bits.take(53) as f64) < rate * 9_007_199_254_740_992.0;
-            return (0..n).map(|_| toss()).collect();
-        };
-        let mut slots: Vec<usize> = (0..n as usize).collect();
-        let mut sampled = vec![false; n as usize];
-        for place in 0..n_sampled {
-            let chosen = u64::from(place) + bits.below(u64::from(n - place));
-            #[expect(clippy::cast_possible_truncation, reason = "below N < 2^32")]
-            slots.swap(place as usize, chosen as usize);
-            sampled[slots[place as usize]] = true;
-        }
-        sampled
+        })
     }
 }
 
 /// The round only (INV-4).
-impl<K> fmt::Debug for PaperCollecting<K> {
+impl fmt::Debug for PaperCollecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PaperCollecting")
             .field("round", &self.round)

@@ -4,7 +4,7 @@ use zeroize::Zeroizing;
 
 /// The operating system gave no random bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the operating system gave no random bytes ({0}); without them no round can begin")]
+#[error("the operating system gave no random bytes ({0}); without them no round is released")]
 pub struct NoiseError(pub(crate) getrandom::Error);
 
 mod sealed {

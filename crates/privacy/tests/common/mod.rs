@@ -59,11 +59,11 @@ pub(crate) fn release(
     source: &mut SimNoise,
     uploads: &Uploads,
 ) -> Release<Simulated> {
-    let mut collecting = mechanism.begin(round, shape, source).unwrap();
+    let mut collecting = mechanism.begin(round, shape);
     for (slot, vector) in uploads {
         let _left_out = collecting.receive(*slot, vector);
     }
-    collecting.close().release
+    collecting.close(source).unwrap().release
 }
 
 /// The sums of a round without their noise: what it releases, less what the same round releases when nobody comes.

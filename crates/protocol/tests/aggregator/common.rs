@@ -74,12 +74,12 @@ impl RoundMechanism for Counting {
         Ok(())
     }
 
-    fn close(&mut self, (round, sums): Self::Round) -> Closing {
+    fn close(&mut self, (round, sums): Self::Round) -> Result<Closing, MechanismFailed> {
         let mut bytes = round.to_le_bytes().to_vec();
         bytes.extend((self.opened.len() as u64).to_le_bytes());
         bytes.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
         let event = Some(event());
-        Closing { bytes, event }
+        Ok(Closing { bytes, event })
     }
 
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {

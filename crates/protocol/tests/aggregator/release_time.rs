@@ -182,7 +182,7 @@ fn closings(n: usize, work: impl Fn(usize)) -> [Vec<f64>; 2] {
             rounds.receive(&mut collecting, slot, vector).unwrap();
         }
         let began = Instant::now();
-        let closing = rounds.close(collecting);
+        let closing = rounds.close(collecting).unwrap();
         work(choice);
         black_box(&closing.bytes);
         times[choice].push(began.elapsed().as_secs_f64());

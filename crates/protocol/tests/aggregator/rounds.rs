@@ -1,9 +1,12 @@
 //! What happens in a round, in which order, and what does not.
 
 use fedbo_algorithms::MessageRejected;
+use fedbo_algorithms::dp_fts_de::Aggregate;
 use fedbo_gp::MapHash;
+use fedbo_privacy::mechanism::{ReleaseRefused, VectorRefused};
 use fedbo_protocol::{
-    Aggregator, Coordinator, Effect, MechanismFailed, ReleaseSchedule, RoundError, UpdateRejected,
+    Aggregator, Closing, Coordinator, Effect, MechanismFailed, ReleaseSchedule, RoundError,
+    RoundMechanism, UpdateRejected,
 };
 
 use crate::common::{
@@ -318,4 +321,63 @@ fn debug_prints_no_number() {
     for text in printed {
         assert!(!text.contains("123456") && !text.contains(bytes), "{text}");
     }
+}
+
+/// A mechanism whose source has nothing to give when a round closes.
+struct Exhausted(Counting);
+
+impl RoundMechanism for Exhausted {
+    type Round = (u64, Vec<f64>);
+
+    fn n_slots(&self) -> u32 {
+        self.0.n_slots
+    }
+
+    fn n_features(&self) -> usize {
+        self.0.n_features
+    }
+
+    fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed> {
+        self.0.open(round)
+    }
+
+    fn receive(
+        &self,
+        collecting: &mut Self::Round,
+        slot: u32,
+        vector: &[f64],
+    ) -> Result<(), VectorRefused> {
+        self.0.receive(collecting, slot, vector)
+    }
+
+    fn close(&mut self, _collecting: Self::Round) -> Result<Closing, MechanismFailed> {
+        Err(ReleaseRefused::UnknownFormat.into())
+    }
+
+    fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
+        self.0.restore(round, bytes)
+    }
+}
+
+/// Without randomness nothing leaves: no release, no round after it, and no vector is taken any more.
+#[test]
+fn a_round_without_randomness_fails_and_nothing_follows() {
+    let mechanism = Exhausted(Counting::new(3, 4));
+    let mut aggregator = Aggregator::new(mechanism, every_round(5), map_hash(), None);
+    aggregator.start(0);
+    aggregator.recalled(0, None, 0).unwrap();
+    for sender in 0..2 {
+        assert_eq!(aggregator.receive(update(sender, 0, 1.0), 0), []);
+    }
+    let effects = aggregator.receive(update(2, 0, 1.0), 0);
+    let [Effect::Fail(RoundError::Mechanism { round: 0, .. })] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(
+        (aggregator.tick(u64::MAX), aggregator.idle(0)),
+        (vec![], vec![])
+    );
+    assert_eq!(aggregator.deadline(), None);
+    assert!(aggregator.committed(0, 0).is_err() && !aggregator.awaits(0, 0));
+    assert_eq!(aggregator.round(), 0);
 }

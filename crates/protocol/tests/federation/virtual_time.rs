@@ -132,7 +132,9 @@ impl Run {
                     }
                 }
                 Effect::Refuse(rejected) => panic!("{rejected}"),
-                asked @ (Effect::Recall { .. } | Effect::Commit { .. }) => panic!("{asked:?}"),
+                asked @ (Effect::Recall { .. } | Effect::Commit { .. } | Effect::Fail(_)) => {
+                    panic!("{asked:?}")
+                }
             }
         }
     }

@@ -139,6 +139,7 @@ impl<S: Subject> World<S> {
                     self.after(delay, Event::Durable(self.incarnation, round, stored));
                 }
                 Effect::Refuse(rejected) => panic!("nobody is told that {rejected}"),
+                Effect::Fail(error) => panic!("{error}"),
             }
         }
     }

@@ -10,6 +10,7 @@ use fedbo_coordinator::Home;
 use fedbo_coordinator::store::{SlotRecord, StudyRecord};
 use fedbo_storage::{Mode, PostgresAddress};
 
+use crate::core_dumps;
 use crate::exit::{BadInput, Exit};
 
 /// Coordinate federations whose agents are other processes, on this machine or far away
@@ -24,6 +25,7 @@ pub(crate) enum Coordinator {
 
 impl Coordinator {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        core_dumps::turn_off();
         match self {
             Self::Run(command) => command.run(),
             Self::Study(command) => command.run(),

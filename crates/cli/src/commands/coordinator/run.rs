@@ -35,6 +35,15 @@ pub(crate) struct Run {
     /// Speak plain HTTP on an address that others reach: for a proxy that speaks TLS in front of it
     #[arg(long, conflicts_with = "tls_cert")]
     plain_http: bool,
+    /// Address and port for /metrics, /healthz and /readyz, over plain HTTP
+    ///
+    /// Without it they are served beside the agents' resources where those are on plain HTTP, and nowhere where they are on TLS: they
+    /// are the operator's, and agents get a 404.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
+    /// Begin a coordinator, with a new key, if the folder has none
+    #[arg(long, conflicts_with = "store")]
+    create: bool,
     /// Open connections at most
     #[arg(long, value_name = "N", default_value_t = ConnectionLimits::default().n_connections, value_parser = parse_connections)]
     max_connections: usize,
@@ -80,12 +89,11 @@ fn parse_connections(text: &str) -> Result<usize, String> {
 
 impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        // A replica never begins a coordinator: with a key of its own it would be another one.
         let is_shared = self.place.store.is_some();
-        let mode = if is_shared {
-            Mode::Existing
-        } else {
-            Mode::Create
+        // A coordinator with a new key is another one to all agents: nothing begins one by mistake.
+        let mode = match self.create {
+            true => Mode::Create,
+            false => Mode::Existing,
         };
         let home = self.place.open(mode)?;
         let _lock = (!is_shared).then(|| home.lock()).transpose()?;
@@ -105,6 +113,7 @@ impl Run {
             listen: self.listen,
             tls,
             plain_http: self.plain_http,
+            metrics: self.metrics,
             store: home.store(),
             ledgers: home.path().to_owned(),
             key: home.key(),
@@ -129,6 +138,9 @@ impl Run {
                 console::result(&listening.to_string())?;
             }
             console::note(&format!("coordinator of {place} on {url}"));
+            if let Some(address) = service.metrics() {
+                console::note(&format!("metrics and health checks on http://{address}"));
+            }
             console::remark("it sees what agents send, and is trusted with it; releases protect agents from everybody else");
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(100)).await;

@@ -12,9 +12,10 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use fedbo_coordinator::store::{PostgresStore, Store as _};
 use fedbo_experiments::federation::{HEAD_FILE, LEDGER_FILE};
 use fedbo_ledger::{Head, LedgerError, Ledgers, Releases, Report};
-use fedbo_storage::PostgresAddress;
+use fedbo_storage::{Mode, PostgresAddress};
 
 use crate::exit::{BadInput, Exit};
 
@@ -55,7 +56,7 @@ struct Place {
 /// A ledger where it was found.
 enum Source {
     File(PathBuf),
-    Database(Ledgers, String),
+    Database(PostgresAddress, Ledgers, String),
 }
 
 impl Place {
@@ -87,7 +88,7 @@ impl Place {
                 }
             }
         };
-        Ok(Source::Database(ledgers, name))
+        Ok(Source::Database(address, ledgers, name))
     }
 }
 
@@ -95,29 +96,55 @@ impl Source {
     fn verify(&self, known: Option<&Head>) -> Result<Report, LedgerError> {
         match self {
             Self::File(file) => fedbo_ledger::verify(file, known),
-            Self::Database(ledgers, name) => ledgers.verify(name, known),
+            Self::Database(_, ledgers, name) => ledgers.verify(name, known),
         }
     }
 
     fn read(&self) -> Result<fedbo_ledger::Statement, LedgerError> {
         match self {
             Self::File(file) => fedbo_ledger::read(file),
-            Self::Database(ledgers, name) => ledgers.read(name),
+            Self::Database(_, ledgers, name) => ledgers.read(name),
         }
     }
 
     fn releases(&self) -> Result<(fedbo_ledger::Statement, Releases), LedgerError> {
         match self {
             Self::File(file) => fedbo_ledger::releases(file),
-            Self::Database(ledgers, name) => ledgers.releases(name),
+            Self::Database(_, ledgers, name) => ledgers.releases(name),
         }
     }
 
-    fn noted_head(&self) -> anyhow::Result<Option<Head>> {
-        match self {
-            Self::File(file) => noted_head(file),
-            Self::Database(..) => Ok(None),
-        }
+    /// A head of the ledger that somebody noted beside it, and where.
+    fn noted_head(&self) -> anyhow::Result<Option<(Head, String)>> {
+        let (text, place) = match self {
+            Self::File(file) => {
+                if let Some(head) = noted_head(file)? {
+                    return Ok(Some((
+                        head,
+                        file.with_file_name(HEAD_FILE).display().to_string(),
+                    )));
+                }
+                match fedbo_coordinator::noted_head(file)? {
+                    Some((store, head)) => (head, store.display().to_string()),
+                    None => return Ok(None),
+                }
+            }
+            Self::Database(address, _, name) => {
+                match PostgresStore::open(address, Mode::Existing)?
+                    .study(name)?
+                    .head
+                {
+                    Some(head) => (head, format!("the store in {address}")),
+                    None => return Ok(None),
+                }
+            }
+        };
+        let head = text.parse().map_err(|error| {
+            BadInput(format!(
+                "{place}: {error}; put the store back from a backup"
+            ))
+        })?;
+        Ok(Some((head, place)))
     }
 }
 
@@ -125,7 +152,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => write!(f, "{}", file.display()),
-            Self::Database(_, name) => write!(f, "the ledger of {name:?}"),
+            Self::Database(_, _, name) => write!(f, "the ledger of {name:?}"),
         }
     }
 }

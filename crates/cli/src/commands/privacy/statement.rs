@@ -77,7 +77,7 @@ impl Statement {
         let source = self.place.find()?;
         let statement = source.read()?;
         // What was set back says too little.
-        if let Some(head) = source.noted_head()?
+        if let Some((head, _)) = source.noted_head()?
             && let Some(problem) = source.verify(Some(&head))?.problems.first()
         {
             return Err(BadInput(format!("{source}: {problem}")).into());

@@ -8,16 +8,18 @@ use crate::console;
 use crate::exit::Exit;
 use crate::text::counted;
 
-/// Check that a ledger is sound: the file, and the chain of hashes over every charge and every released byte
+/// Check that a ledger is sound: the file, the chain of hashes over every charge and every released byte, and that nothing is missing
+/// at its end
 ///
 /// Changes nothing, also while the study runs. Exit code 2 if something is wrong.
 #[derive(clap::Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
     place: Place,
-    /// A head that was kept elsewhere, as SEQ:HASH: the ledger must contain it still; default the one in ledger.head beside it
+    /// A head that was kept elsewhere, as SEQ:HASH, for instance the one that `fedbo agent status` shows: the ledger must contain it
+    /// still; default the one in ledger.head or the coordinator's store beside it
     ///
-    /// Without it, a ledger that was set back to an older state as a whole cannot be told from a sound one; with the one beside
+    /// Without any, a ledger that was set back to an older state as a whole cannot be told from a sound one; with the one beside
     /// it, a whole folder that was set back cannot.
     #[arg(long, value_name = "SEQ:HASH")]
     head: Option<Head>,
@@ -32,6 +34,8 @@ struct Document {
     study: Option<String>,
     entries: u64,
     head: Option<String>,
+    /// The head that it was compared with.
+    compared_with: Option<String>,
     problems: Vec<ProblemRecord>,
 }
 
@@ -45,10 +49,10 @@ impl Verify {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let source = self.place.find()?;
         let known = match self.head {
-            Some(head) => Some(head),
+            Some(head) => Some((head, "--head".to_owned())),
             None => source.noted_head()?,
         };
-        let report = source.verify(known.as_ref())?;
+        let report = source.verify(known.as_ref().map(|(head, _)| head))?;
         let is_sound = report.problems.is_empty();
         let releases = counted(report.n_entries, "release");
         if self.json {
@@ -61,12 +65,23 @@ impl Verify {
                 study: report.name,
                 entries: report.n_entries,
                 head: report.head.map(|head| head.to_string()),
+                compared_with: known.map(|(head, _)| head.to_string()),
                 problems: problems.collect(),
             };
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else if let (true, Some(head)) = (is_sound, report.head) {
-            console::result(&format!("{source} is sound: {releases}"))?;
+            let extent = if known.is_some() {
+                ""
+            } else {
+                " as far as it goes"
+            };
+            console::result(&format!("{source} is sound{extent}: {releases}"))?;
             console::result(&format!("head {head}"))?;
+            console::note(&match known {
+                Some((known, place)) => format!("it has the head {known} of {place}"),
+                None => "whether releases are missing at its end it cannot say: compare its head with an agent's (`fedbo agent status`), \
+                         or name that one with --head".to_owned(),
+            });
         } else {
             for problem in &report.problems {
                 console::result(&problem.to_string())?;

@@ -1,0 +1,103 @@
+//! A machine that is copied while a round collects, and continued twice, releases one round twice: with the noise and the coins of
+//! either continuation, so that no difference of two releases is free of noise (INV-2 cannot be held then; INV-8 is).
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy allows it in test functions only, not in what they share"
+)]
+
+mod common;
+
+use common::{mechanism, pre_noise, source};
+use fedbo_privacy::accounting::SamplingRate;
+use fedbo_privacy::mechanism::{
+    Collecting, Mechanism, PaperMechanism, PaperSampling, PaperSettings, ReleaseShape, SecureNoise,
+    VectorRefused, WeightMax,
+};
+
+const SHAPES: [ReleaseShape; 2] = [ReleaseShape::Regions, ReleaseShape::Total];
+
+const N: u32 = 8;
+const M: u32 = 40;
+
+fn vector(slot: u32) -> Vec<f64> {
+    vec![0.01 * f64::from(slot + 1); M as usize]
+}
+
+/// Two copies of one round: what a snapshot of the machine holds, as everything that has happened to it happened to both.
+fn copies(mechanism: &Mechanism, shape: ReleaseShape) -> [Collecting; 2] {
+    std::array::from_fn(|_| {
+        let mut collecting = mechanism.begin(7, shape);
+        for slot in 0..N - 1 {
+            collecting.receive(slot, &vector(slot)).unwrap();
+        }
+        collecting
+    })
+}
+
+/// One more vector comes to one of them alone. If both drew the same noise, the difference of their releases would be that vector.
+#[test]
+fn a_snapshot_that_is_continued_twice_releases_with_noise_of_its_own() {
+    let mechanism = mechanism(N, 2, M, 1.0, 1.0);
+    let uploads: Vec<(u32, Vec<f64>)> = (0..N).map(|slot| (slot, vector(slot))).collect();
+    for shape in SHAPES {
+        let [mut first, second] = copies(&mechanism, shape);
+        first.receive(N - 1, &vector(N - 1)).unwrap();
+        // One process goes on twice, with the one source that it holds.
+        let mut secure = SecureNoise::new();
+        let first = first.close(&mut secure).unwrap().release;
+        let second = second.close(&mut secure).unwrap().release;
+        let noise = |sums: &[i64], uploads: &[_]| -> Vec<i64> {
+            let beneath = pre_noise(&mechanism, 7, shape, 3, &uploads.to_vec());
+            sums.iter().zip(beneath).map(|(sum, v)| sum - v).collect()
+        };
+        let first = noise(first.sums(), &uploads);
+        let second = noise(second.sums(), &uploads[..uploads.len() - 1]);
+        // Noise is of the size of 2^23, so that two draws are equal once in some million times.
+        let n_equal = first.iter().zip(&second).filter(|(a, b)| a == b).count();
+        assert!(n_equal <= 1, "{n_equal} of {} are shared", first.len());
+    }
+}
+
+/// The paper's mechanism draws when it closes too.
+#[test]
+fn a_snapshot_of_the_papers_mechanism_draws_its_own_noise_too() {
+    let mechanism = PaperMechanism::new(PaperSettings {
+        n_slots: N,
+        n_regions: 1,
+        n_features: M,
+        max_norm: 1.0,
+        sampling: PaperSampling::Poisson(SamplingRate::ALL),
+        noise_multiplier: 1.0,
+        weight_max: WeightMax::Overall,
+    })
+    .unwrap();
+    let weights = vec![vec![1.0 / f64::from(N); N as usize]];
+    let mut secure = SecureNoise::new();
+    let released: [Vec<u8>; 2] = std::array::from_fn(|_| {
+        let mut collecting = mechanism.begin(7, weights.clone()).unwrap();
+        for slot in 0..N {
+            collecting.receive(slot, &vector(slot)).unwrap();
+        }
+        collecting.close(&mut secure).unwrap().release.to_bytes()
+    });
+    assert_ne!(released[0], released[1]);
+}
+
+/// What is collected is judged by public facts alone, and the order in which it came does not matter: equal seeds give equal releases.
+#[test]
+fn vectors_are_read_in_the_order_of_slots_once_the_noise_is_drawn() {
+    let mechanism = mechanism(N, 2, M, 0.5, 1.0);
+    for shape in SHAPES {
+        let release = |order: &[u32]| {
+            let mut collecting = mechanism.begin(7, shape);
+            for slot in order {
+                collecting.receive(*slot, &vector(*slot)).unwrap();
+                let again = collecting.receive(*slot, &vector(0));
+                assert_eq!(again, Err(VectorRefused::Repeated { slot: *slot }));
+            }
+            collecting.close(&mut source(5)).unwrap().release
+        };
+        let forwards = release(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(forwards, release(&[7, 2, 5, 0, 1, 6, 4, 3]));
+    }
+}
