@@ -175,6 +175,8 @@ fedbo-space = { opt-level = 0 }
 /// A copy of the sources in which mutants are made.
 struct Workshop {
     folder: PathBuf,
+    /// Packages with mutants.
+    packages: BTreeSet<String>,
 }
 
 impl Workshop {
@@ -195,7 +197,12 @@ impl Workshop {
         }
         fs::create_dir_all(folder.join(".cargo"))?;
         write_if_new(&folder.join(".cargo/config.toml"), CARGO_CONFIG.as_bytes())?;
-        Ok(Self { folder })
+        let mutants = listed()?;
+        let packages = mutants.iter().map(|mutant| package_of(&mutant.folder));
+        Ok(Self {
+            folder,
+            packages: packages.collect(),
+        })
     }
 
     /// The tests pass before anything is changed: else their failing would prove nothing.
@@ -274,7 +281,14 @@ impl Workshop {
         match mutant.test.as_str() {
             "doc" => command.arg("--doc"),
             "lib" => command.arg("--lib"),
-            test => command.args(["--test", test]),
+            test => {
+                // Of packages that are chosen together, what they depend on is compiled once, with the features that all of
+                // them need.
+                for package in &self.packages {
+                    command.args(["--package", package]);
+                }
+                command.args(["--test", test])
+            }
         };
         command
     }
