@@ -1,5 +1,7 @@
 //! The lattice on which vectors are summed, and the clip.
 
+use std::hint::black_box;
+
 use super::wide::Wide;
 use crate::accounting::NoiseMultiplier;
 
@@ -156,10 +158,10 @@ impl pulp::WithSimd for Add<'_> {
     }
 }
 
-/// All bits set if a ≥ b, else none.
+/// All bits set if a ≥ b, else none. The compiler is kept from seeing that there are two cases: it would branch between them.
 #[inline(always)]
 fn not_below(a: u64, b: u64) -> u64 {
-    0_u64.wrapping_sub(u64::from(a >= b))
+    black_box(u64::from(a >= b)).wrapping_neg()
 }
 
 /// ⌊√n⌋, digit by digit: the same steps for every n, which the standard library does not promise (INV-5).
