@@ -41,6 +41,7 @@ struct AgentTable {
 struct PrivacyTable {
     epsilon_max: Option<f64>,
     delta: Option<f64>,
+    allow_unprotected: Vec<String>,
 }
 
 /// An agent's file, checked but for its command, which needs the study's space.
@@ -56,6 +57,8 @@ pub struct AgentFile {
     pub authority: Option<PathBuf>,
     /// What may be spent over all studies, `[privacy]`.
     pub cap: Option<Budget>,
+    /// Studies that need not charge it, `privacy.allow_unprotected`.
+    pub allow_unprotected: Vec<String>,
     file: TomlFile,
     objective: Option<ObjectiveTable>,
     /// Choices that its owner has looked at, `[choices]`.
@@ -83,13 +86,15 @@ impl AgentFile {
             seed,
             ca,
         } = read.agent;
-        let cap = read.privacy.map(|table| table.cap(&file)).transpose()?;
+        let privacy = read.privacy.as_ref();
+        let cap = privacy.map(|table| table.cap(&file)).transpose()?;
         Ok(Self {
             home: file.folder().join(home.unwrap_or_else(|| HOME.into())),
             study,
             seed,
             authority: ca.map(|path| file.folder().join(path)),
             cap,
+            allow_unprotected: read.privacy.unwrap_or_default().allow_unprotected,
             objective: read.objective,
             choices: read.choices,
             file,
@@ -141,6 +146,7 @@ timeout_s = 600
 [privacy]
 epsilon_max = 4.0
 delta = 1e-6
+allow_unprotected = [\"beer\"]
 ";
 
     fn load(text: &str) -> Result<(AgentFile, CommandSpec), FileError> {
@@ -160,6 +166,7 @@ delta = 1e-6
         let cap = file.cap.unwrap();
         let expected = Budget::new(4.0, Delta::new(1e-6).unwrap()).unwrap();
         assert_eq!(cap, expected);
+        assert_eq!(file.allow_unprotected, ["beer"]);
         assert_eq!(command.argv, ["true", "{C}"]);
         assert_eq!(command.directory.as_deref(), Some(Path::new("/tmp")));
     }

@@ -11,7 +11,7 @@ use fedbo_study::StudyError;
 use fedbo_wire::ProblemCode;
 
 use crate::play::PlayError;
-use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced};
+use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced, Unprotected};
 
 /// Why an agent's home cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -167,6 +167,17 @@ pub enum RunError {
         epsilon: f64,
         /// The study's own δ.
         delta: f64,
+    },
+    /// The agent has a budget, and the study does not charge it (INV-25).
+    #[error(
+        "study {study:?} {what}, and the agent's file says in [privacy] what may be spent, so nothing is sent to it; to take part \
+         all the same, write allow_unprotected = [{study:?}] under [privacy]"
+    )]
+    Unprotected {
+        /// The study.
+        study: String,
+        /// What it is.
+        what: Unprotected,
     },
     /// What its uploads cost is not known.
     #[error(transparent)]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use fedbo_objective::{CommandObjective, Failure};
 
 use crate::clock::SystemClock;
-use crate::{AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session};
+use crate::{AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session, protection};
 
 /// What a run is made of.
 pub struct RunOptions<'a> {
@@ -55,10 +55,14 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         objective: Arc::new(objective),
         seed: file.seed,
         cap: file.cap,
+        allow_unprotected: file.allow_unprotected.clone(),
         link: &link,
         clock: &SystemClock,
         observer: *observer,
         stop: Arc::clone(stop),
     };
-    Session::open(parts)?.run()
+    let promise = protection(&parts.federation);
+    let mut session = Session::open(parts)?;
+    observer.study_opened(&promise);
+    session.run()
 }

@@ -23,6 +23,7 @@ use crate::lock::Lock;
 use crate::log::Log;
 use crate::machine::{Machine, machine};
 use crate::play::{Played, play};
+use crate::protection;
 use crate::purse::Purse;
 use crate::trials::Trials;
 use crate::{Clock, Home, HomeError, Link, Membership, Misconduct, Observer, RunError};
@@ -41,6 +42,8 @@ pub struct Parts<'a> {
     pub seed: Option<u64>,
     /// What may be spent over all studies of the agent.
     pub cap: Option<Budget>,
+    /// Studies that the agent's owner has named as ones that need not charge this budget.
+    pub allow_unprotected: Vec<String>,
     /// The way to the coordinator.
     pub link: &'a dyn Link,
     /// Time and chance.
@@ -128,8 +131,8 @@ impl<'a> Session<'a> {
     /// Opens everything that a run needs; asks nobody.
     ///
     /// # Errors
-    /// If the home or the configuration cannot be used, another process runs the study, or the study charges and the agent has
-    /// no budget.
+    /// If the home or the configuration cannot be used, another process runs the study, the study charges and the agent has
+    /// no budget, or the agent has one and the study does not charge it ([`RunError::Unprotected`]).
     pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
         let Parts {
             home,
@@ -145,6 +148,12 @@ impl<'a> Session<'a> {
             return Err(RunError::NoSlot { slot, n_agents });
         }
         let keys = Identity::load(home.folder())?.in_order(membership.key);
+        protection::check(
+            &membership.study,
+            &federation,
+            parts.cap,
+            &parts.allow_unprotected,
+        )?;
         let purse = purse(&home, &membership, &federation, parts.cap)?;
         let root = root(&home, &membership, parts.seed)?;
         let trials = Trials::open(home.folder(), &federation)?;

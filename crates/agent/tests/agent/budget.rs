@@ -15,7 +15,9 @@ use fedbo_wire::{Enrolled, EnrolmentToken, RotateRequest, SigningKey, StudyStatu
 
 use crate::coordinator::Desk;
 use crate::ways::DeskLink;
-use crate::world::{CHARGED, Member, budget, desk, frozen, take_turns, three_agents};
+use crate::world::{
+    CHARGED, Member, SIMULATED, budget, desk, finish, frozen, members, take_turns, three_agents,
+};
 
 /// More than one study costs (2.0), less than two.
 const CAP: f64 = 2.7;
@@ -156,6 +158,52 @@ fn a_study_that_charges_needs_a_budget_and_says_which() {
     let text = error.to_string();
     for word in ["[privacy]", "epsilon_max = 2", "delta = 1e-5"] {
         assert!(text.contains(word), "{text}");
+    }
+}
+
+/// INV-25: to an agent with a budget a study without a price is closed, whatever of it is the reason, until its owner names it.
+#[test]
+fn a_cap_refuses_what_has_no_price() {
+    const PAPER: &str = "[privacy]\nmode = \"paper\"\nsampling_rate = 0.5\nnoise_multiplier = 1.0\nmax_norm = 5.0\n\
+                         epsilon = 100.0\ndelta = 1e-3\nreleases = 3\n";
+    let cases = [
+        ("fts", "", "its algorithm is \"fts\""),
+        (
+            "dp-fts-de",
+            "[privacy]\nmode = \"off\"\nreleases = 3\n",
+            "privacy.mode = \"off\"",
+        ),
+        ("dp-fts-de", SIMULATED, "privacy.simulate = true"),
+        ("dp-fts-de", PAPER, "privacy.mode = \"paper\""),
+    ];
+    for (algorithm, more, what) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = desk("open", algorithm, more);
+        let mut members = members(folder.path(), &desk);
+        for member in &mut members {
+            member.cap = Some(budget(0.1));
+            member.allow_unprotected = vec!["another".to_owned()];
+        }
+        for member in &members {
+            let error = member.session().unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error, RunError::Unprotected { .. }), "{text}");
+            assert!(text.contains(what), "{text}");
+            assert!(text.contains("allow_unprotected = [\"open\"]"), "{text}");
+        }
+        assert!(desk.borrow().arrived.is_empty(), "{what}");
+        assert!(!members[0].home.join("trials.db").exists());
+        // Its owner may name the study. Then the cap holds where there is a price.
+        members[0].allow_unprotected = vec!["open".to_owned()];
+        finish(&mut members[0].session().unwrap(), 20).unwrap();
+        let n_sent = n_arrived(&desk);
+        match what.contains("paper") {
+            true => assert_eq!(n_sent, 0, "{what}"),
+            false => assert!(n_sent > 0, "{what}"),
+        }
+        // Without a budget nothing is promised to anybody, and paper mode asks for one.
+        members[1].cap = None;
+        assert_eq!(members[1].session().is_ok(), !what.contains("paper"));
     }
 }
 

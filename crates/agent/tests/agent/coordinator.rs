@@ -8,7 +8,7 @@ use fedbo_ledger::{Head, event_to_bytes};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{
     AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Handout as _,
-    LatticeRounds, Relay, UpdateRejected,
+    LatticeRounds, PaperRounds, Relay, UpdateRejected,
 };
 use fedbo_wire::{
     Content, Digest, Handout, LedgerEntry, LedgerHead, Problem, ProblemCode, PublicKey,
@@ -325,14 +325,21 @@ fn aggregator<S: NoiseSource + 'static>(
     let Collaboration::Distributed(distributed) = &federation.collaboration else {
         panic!("a federation without releases")
     };
-    let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(federation.own_arm()) else {
-        panic!("the tests use the mechanism on a lattice")
-    };
     let schedule = distributed.schedule();
     let map = federation.feature_map().unwrap().hash();
-    let rounds = LatticeRounds::new(mechanism, schedule, source)
-        .with_witnesses(distributed.releases.n_witnesses);
-    Box::new(Aggregator::new(rounds, schedule, map, None))
+    match distributed.mechanism(federation.own_arm()) {
+        ReleaseMechanism::Lattice(mechanism) => {
+            let rounds = LatticeRounds::new(mechanism, schedule, source)
+                .with_witnesses(distributed.releases.n_witnesses);
+            Box::new(Aggregator::new(rounds, schedule, map, None))
+        }
+        ReleaseMechanism::Paper(mechanism) => {
+            let exploration = distributed.exploration.clone();
+            let weights = move |round| exploration.agent_weights(round);
+            let rounds = PaperRounds::new(mechanism, weights, source);
+            Box::new(Aggregator::new(rounds, schedule, map, None))
+        }
+    }
 }
 
 /// The key of every coordinator here.

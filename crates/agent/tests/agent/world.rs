@@ -94,6 +94,7 @@ pub(crate) struct Member {
     pub(crate) objective: Arc<dyn Objective>,
     pub(crate) seed: Option<u64>,
     pub(crate) cap: Option<Budget>,
+    pub(crate) allow_unprotected: Vec<String>,
     pub(crate) study: String,
 }
 
@@ -126,6 +127,7 @@ impl Member {
             objective: Arc::new(Bump),
             seed: Some(desk.borrow().federation.seed),
             cap: Some(budget(1e6)),
+            allow_unprotected: vec![desk.borrow().federation.name.clone()],
             study: desk.borrow().federation.name.clone(),
         }
     }
@@ -152,6 +154,7 @@ impl Member {
             objective: Arc::clone(&self.objective),
             seed: self.seed,
             cap: self.cap,
+            allow_unprotected: self.allow_unprotected.clone(),
             link,
             clock: &self.clock,
             observer: &self.ears,

@@ -107,6 +107,8 @@ struct Enrolled {
     config: String,
     /// What its commands will be given.
     space: Vec<ShownParameter>,
+    /// What the study promises of what is sent, in one sentence.
+    protection: String,
 }
 
 #[derive(Serialize)]
@@ -166,6 +168,7 @@ impl Enrol {
             }
         })?;
         let federation = membership.federation()?;
+        let protection = fedbo_agent::protection(&federation);
         if self.json {
             let enrolled = Enrolled {
                 study: membership.study,
@@ -173,13 +176,14 @@ impl Enrol {
                 agent: membership.agent,
                 config: membership.digest.to_string(),
                 space: space_display::parameters(&federation.space),
+                protection,
             };
             console::result(&serde_json::to_string_pretty(&enrolled)?)?;
             return Ok(Exit::Done);
         }
         let home = self.home.display();
         console::result(&format!(
-            "{:?} has slot {} of study {:?}; its key and its data are in {home}",
+            "{:?} has slot {} of study {:?}; its key and its data are in {home}\n{protection}",
             membership.agent, membership.slot, membership.study
         ))?;
         let parameters: Vec<&str> = federation
@@ -365,6 +369,10 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
+    fn study_opened(&self, promise: &str) {
+        console::note(promise);
+    }
+
     fn round_began(&self, round: u64, collects: bool) {
         let silent = if collects {
             ""

@@ -60,6 +60,7 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
         objective: objective(),
         seed: None,
         cap: Budget::new(100.0, delta).ok(),
+        allow_unprotected: vec![study.name.clone()],
         link: &Desk { study, n_rounds },
         clock: &Still,
         observer: &Deaf,
