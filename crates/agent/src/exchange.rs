@@ -190,7 +190,9 @@ impl Session<'_> {
         let key = &self.keys[0];
         match self.link.handouts(key, &self.membership.study, poll) {
             // A round that began before the study was paused: it is taken when this upload is decided.
-            Ok(Polled::Handout(_)) => Ok(Step::Waits(self.backoff.next(self.clock).min(MOMENT))),
+            Ok(Polled::Handout { .. }) => {
+                Ok(Step::Waits(self.backoff.next(self.clock).min(MOMENT)))
+            }
             Ok(Polled::Nothing(standing)) => {
                 self.answered()?;
                 match standing.state {
@@ -252,7 +254,7 @@ impl Session<'_> {
             .link
             .handouts(&self.keys[0], &self.membership.study, poll);
         match polled {
-            Ok(Polled::Handout(bytes)) => {
+            Ok(Polled::Handout { bytes, .. }) => {
                 self.answered()?;
                 self.take(bytes)
             }

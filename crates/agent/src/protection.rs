@@ -63,9 +63,7 @@ impl std::fmt::Display for Unprotected {
 pub fn protection(federation: &Federation) -> String {
     let not_private = |why: &str| format!("the messages of this study are not private: {why}");
     match &federation.collaboration {
-        Collaboration::Fts(_) => {
-            not_private("every agent gets every message (algorithm \"fts\")")
-        }
+        Collaboration::Fts(_) => not_private("every agent gets every message (algorithm \"fts\")"),
         Collaboration::Neighbours(_) => not_private("neighbours get observations"),
         Collaboration::Distributed(distributed) => match &distributed.releases.protection {
             Protection::Off => not_private("no noise is added (privacy.mode = \"off\")"),

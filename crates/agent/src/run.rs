@@ -46,7 +46,12 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         .authority
         .as_deref()
         .or(membership.authority.as_deref());
-    let link = HttpLink::new(&membership.url, authority, Arc::clone(stop));
+    let link = HttpLink::new(
+        &membership.url,
+        authority,
+        membership.coordinator,
+        Arc::clone(stop),
+    );
     let link = link.map_err(RunError::Link)?;
     let parts = Parts {
         home,

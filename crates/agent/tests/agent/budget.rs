@@ -11,7 +11,9 @@ use fedbo_agent::{
     status,
 };
 use fedbo_privacy::accounting::Claim;
-use fedbo_wire::{Enrolled, EnrolmentToken, RotateRequest, SigningKey, StudyStatus};
+use fedbo_wire::{
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, SigningKey, StudyStatus,
+};
 
 use crate::coordinator::Desk;
 use crate::ways::DeskLink;
@@ -246,8 +248,12 @@ impl Link for Auditor<'_> {
         self.link.handouts(key, study, poll)
     }
 
-    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError> {
-        self.link.enrol(key, token)
+    fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
+        self.link.prove(challenge)
+    }
+
+    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
+        self.link.enrol(key, request)
     }
 
     fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError> {

@@ -51,6 +51,10 @@ pub(crate) struct Desk {
     pub(crate) state: StudyState,
     /// Asks for this upload once more.
     pub(crate) resend: Option<u64>,
+    /// What its clock says.
+    pub(crate) clock_ms: u64,
+    /// How often somebody asked for a slot.
+    pub(crate) n_enrolments: u32,
 }
 
 impl Desk {
@@ -108,6 +112,8 @@ impl Desk {
             refuses: VecDeque::new(),
             state: StudyState::Running,
             resend: None,
+            clock_ms: 0,
+            n_enrolments: 0,
         };
         if let Play::Aggregator(aggregator) = &mut desk.play {
             let effects = aggregator.start(0);
@@ -192,12 +198,16 @@ impl Desk {
                 if let Some(mangle) = &self.mangle {
                     mangle(&mut handout, self);
                 }
-                Ok(Polled::Handout(handout.to_bytes(&self.key)))
+                Ok(Polled::Handout {
+                    bytes: handout.to_bytes(&self.key),
+                    elapsed_ms: Some(0),
+                })
             }
             _ => Ok(Polled::Nothing(Standing {
                 round: self.round.unwrap_or(0),
                 state: self.state,
                 resend: self.resend,
+                elapsed_ms: Some(0),
             })),
         }
     }

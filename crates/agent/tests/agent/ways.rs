@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use fedbo_agent::{Clock, Link, LinkError, Place, Poll, Polled, SignedConfig};
 use fedbo_wire::{
-    Enrolled, EnrolmentToken, Problem, ProblemCode, RotateRequest, SigningKey, StudyStatus,
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, Problem, ProblemCode,
+    RotateRequest, SigningKey, StudyStatus,
 };
 
 use crate::coordinator::{Desk, problem};
@@ -114,13 +115,21 @@ pub(crate) fn token(desk: &Desk, slot: u8) -> EnrolmentToken {
     EnrolmentToken {
         secret: [slot; 20],
         coordinator: desk.key.public(),
+        config: desk.digest(),
     }
 }
 
 impl Link for DeskLink {
-    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError> {
+    fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
+        self.ask(|desk| Ok(CoordinatorProof::new(&desk.key, challenge)))
+    }
+
+    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
         self.ask(|desk| {
-            let slot = u32::from(token.secret[0]);
+            request.verify(&key.public(), &desk.key.public()).unwrap();
+            desk.n_enrolments += 1;
+            let is_its = |slot: &u8| token(desk, *slot).key().public() == request.token;
+            let slot = u32::from((0..=255).find(is_its).unwrap());
             desk.keys.insert(slot, key.public());
             Ok(Enrolled {
                 study: desk.federation.name.clone(),
@@ -166,6 +175,8 @@ impl Link for DeskLink {
             rounds: desk.federation.rounds,
             collects: true,
             head: desk.status_head(),
+            time_ms: desk.clock_ms,
+            elapsed_ms: Some(0),
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use fedbo_agent::{EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with, status};
 use fedbo_privacy::accounting::{Budget, Delta};
-use fedbo_wire::EnrolmentToken;
+use fedbo_wire::{EnrolmentToken, config_digest};
 
 use super::Change;
 use crate::keys::{coordinator, signed_handout};
@@ -60,7 +60,7 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
         objective: objective(),
         seed: None,
         cap: Budget::new(100.0, delta).ok(),
-        allow_unprotected: vec![study.name.clone()],
+        allow_unprotected: vec![study.federation.name.clone()],
         link: &Desk { study, n_rounds },
         clock: &Still,
         observer: &Deaf,
@@ -107,6 +107,7 @@ fn bases() -> &'static [Base; 2] {
                 token: EnrolmentToken {
                     secret: SECRET,
                     coordinator: coordinator().public(),
+                    config: config_digest(study.text.as_bytes()),
                 },
                 ca: None,
                 allow_plain_http: false,
