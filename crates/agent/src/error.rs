@@ -8,7 +8,7 @@ use fedbo_gp::GpError;
 use fedbo_protocol::AgentError;
 use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
-use fedbo_wire::ProblemCode;
+use fedbo_wire::{ClockDiffers, ProblemCode};
 
 use crate::play::PlayError;
 use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced, Unprotected};
@@ -30,6 +30,27 @@ pub enum HomeError {
         path: PathBuf,
         /// What the system says.
         cause: String,
+    },
+    /// Others can put files of theirs into the folder.
+    #[error(
+        "{}: others can write in this folder (mode {mode:o}), and so replace the agent's key; `chmod go-w {}`, or name a folder of \
+         your own", path.display(), path.display()
+    )]
+    OpenFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The folder belongs to somebody else.
+    #[error(
+        "{}: this folder belongs to user {owner}, who can replace the agent's key; run as that user, or name a folder of your own", path.display()
+    )]
+    OtherOwner {
+        /// The folder.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
     },
     /// The agent's memory cannot be used.
     #[error("{}: {message}", path.display())]
@@ -274,6 +295,9 @@ pub enum RunError {
         /// The same in words, with the way out.
         message: String,
     },
+    /// The clocks differ too much: requests would be refused, so nothing is evaluated for them.
+    #[error(transparent)]
+    Clock(#[from] ClockDiffers),
     /// There is no usable answer, and none is to be expected.
     #[error("{0}")]
     Link(LinkError),

@@ -217,7 +217,10 @@ mod tests {
         let attempts: Vec<u64> = (0..12).map(|n| at(pace.attempt_at(3, n))).collect();
         assert!(attempts.is_sorted_by(|a, b| a < b));
         assert!(attempts[11] - attempts[10] <= 60_000 && attempts[11] - attempts[10] >= 30_000);
-        assert!(attempts[3] < 54_000, "several attempts before the round is over");
+        assert!(
+            attempts[3] < 54_000,
+            "several attempts before the round is over"
+        );
         assert_eq!(pace.due(3, 0, 0), (0, Instant::At(attempts[0])));
         assert_eq!(pace.due(3, 0, attempts[0]), (0, Instant::At(attempts[0])));
         let away = attempts[4] + 1;

@@ -416,7 +416,10 @@ fn races(store: &dyn Store) {
     let study = store.study("race").unwrap();
     let hour = hour(store);
     store.add_token(study.key, 0, &secret(101), hour).unwrap();
-    let enrol = |n: u8| store.enrol(&secret(101), &agreed(), &key(100 + n)).is_ok();
+    let enrol = |n: u8| {
+        let config = config_digest(b"");
+        store.enrol(&secret(101), &config, &key(100 + n)).is_ok()
+    };
     assert_eq!(won(&enrol), 1);
     let take = |n: u8| {
         store

@@ -222,7 +222,7 @@ impl Link for Desk<'_> {
             collects: true,
             head: self.study.head_after(self.n_rounds),
             time_ms: Still.now_ms(),
-            elapsed_ms: Some(0),
+            elapsed_ms: 0,
         })
     }
 
@@ -237,6 +237,10 @@ pub(crate) struct Still;
 impl Clock for Still {
     fn now_ms(&self) -> u64 {
         1_700_000_000_000
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        0
     }
 
     fn sleep(&self, _: Duration) {}

@@ -155,8 +155,8 @@ pub struct StudyStatus {
     pub head: String,
     /// The coordinator's clock, milliseconds since 1970 UTC: an agent compares it with its own before it evaluates anything.
     pub time_ms: u64,
-    /// For how many milliseconds the round has been played; none while the study waits.
-    pub elapsed_ms: Option<u64>,
+    /// For how many milliseconds the round has been played; 0 while the study waits.
+    pub elapsed_ms: u64,
 }
 
 /// Whether a study's rounds go on.

@@ -86,12 +86,12 @@ fn answers_may_gain_keys() {
         collects: true,
         head: "2:00".to_owned(),
         time_ms: 5,
-        elapsed_ms: None,
+        elapsed_ms: 7,
     };
     let text = to_string(&status).unwrap();
     assert_eq!(
         text,
-        "{\"study\":\"wine\",\"state\":\"running\",\"round\":4,\"rounds\":40,\"collects\":true,\"head\":\"2:00\",\"time_ms\":5,\"elapsed_ms\":null}"
+        "{\"study\":\"wine\",\"state\":\"running\",\"round\":4,\"rounds\":40,\"collects\":true,\"head\":\"2:00\",\"time_ms\":5,\"elapsed_ms\":7}"
     );
     assert_eq!(from_str::<StudyStatus>(&newer(&text)).unwrap(), status);
 }

@@ -246,7 +246,7 @@ fn canary_grep() {
     let secret_words = [
         "a5a5",
         "A5A5",
-        "165",
+        "165.165",
         "paWl",
         "qaWl",
         "apWl",

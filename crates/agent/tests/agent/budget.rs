@@ -16,7 +16,7 @@ use fedbo_wire::{
 };
 
 use crate::coordinator::Desk;
-use crate::ways::DeskLink;
+use crate::ways::{DeskLink, note};
 use crate::world::{
     CHARGED, Member, SIMULATED, budget, desk, finish, frozen, members, take_turns, three_agents,
 };
@@ -57,10 +57,11 @@ fn n_arrived(desk: &RefCell<Desk>) -> usize {
 }
 
 /// One step of each session that has not ended.
-fn turn(sessions: &mut [Session<'_>], ended: &mut [bool]) {
+fn turn(sessions: &mut [Session<'_>], ended: &mut [bool], n_idle: usize) {
     for (session, ended) in sessions.iter_mut().zip(ended.iter_mut()) {
         if !*ended {
-            *ended = session.advance().unwrap() == Step::Ended(Ended::Complete);
+            let step = note(session.advance().unwrap(), n_idle);
+            *ended = step == Step::Ended(Ended::Complete);
         }
     }
 }
@@ -77,10 +78,12 @@ fn two_studies_one_agent() {
         let mut a: Vec<_> = members_a.iter().map(|m| m.session().unwrap()).collect();
         let mut b: Vec<_> = members_b.iter().map(|m| m.session().unwrap()).collect();
         let (mut ended_a, mut ended_b) = ([false; 3], [false; 3]);
+        // Both studies have had their turns when nobody has anything to do.
+        let n_idle = 3 * (of_a + of_b);
         let mut n_before = 0;
         while ended_a != [true; 3] || ended_b != [true; 3] {
-            (0..of_a).for_each(|_| turn(&mut a, &mut ended_a));
-            (0..of_b).for_each(|_| turn(&mut b, &mut ended_b));
+            (0..of_a).for_each(|_| turn(&mut a, &mut ended_a, n_idle));
+            (0..of_b).for_each(|_| turn(&mut b, &mut ended_b, n_idle));
             let n_sent = n_arrived(&desk_a) + n_arrived(&desk_b);
             if n_sent > n_before {
                 n_before = n_sent;

@@ -15,6 +15,8 @@ use fedbo_wire::{
     RelayedMessage, Signature, SigningKey, StudyState, Upload, config_digest, sign_config,
 };
 
+use crate::ways::now_ms;
+
 /// What plays the rounds.
 enum Play {
     Relay(Relay),
@@ -51,8 +53,12 @@ pub(crate) struct Desk {
     pub(crate) state: StudyState,
     /// Asks for this upload once more.
     pub(crate) resend: Option<u64>,
-    /// What its clock says.
-    pub(crate) clock_ms: u64,
+    /// When the round began.
+    pub(crate) began_ms: u64,
+    /// When each upload came, by slot and round: milliseconds of the round.
+    pub(crate) came_ms: BTreeMap<(u32, u64), Vec<u64>>,
+    /// When each slot asked for what is next: milliseconds of the round.
+    pub(crate) asked_ms: Vec<(u32, u64)>,
     /// How often somebody asked for a slot.
     pub(crate) n_enrolments: u32,
 }
@@ -112,7 +118,9 @@ impl Desk {
             refuses: VecDeque::new(),
             state: StudyState::Running,
             resend: None,
-            clock_ms: 0,
+            began_ms: now_ms(),
+            came_ms: BTreeMap::new(),
+            asked_ms: Vec::new(),
             n_enrolments: 0,
         };
         if let Play::Aggregator(aggregator) = &mut desk.play {
@@ -154,6 +162,10 @@ impl Desk {
         if let Some(code) = self.refuses.pop_front() {
             return Err(problem(code));
         }
+        self.came_ms
+            .entry((slot, round))
+            .or_default()
+            .push(now_ms() - self.began_ms);
         let n_features = u32::try_from(self.federation.features.n_features).unwrap();
         let upload = Upload::from_bytes(body, n_features).unwrap();
         assert_eq!((upload.slot, upload.round), (slot, round));
@@ -189,6 +201,7 @@ impl Desk {
             .slot_of(key)
             .ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
         if poll.after == self.round {
+            self.asked_ms.push((slot, now_ms() - self.began_ms));
             self.waiting.insert(slot);
             self.end_idle_round();
         }
@@ -200,14 +213,14 @@ impl Desk {
                 }
                 Ok(Polled::Handout {
                     bytes: handout.to_bytes(&self.key),
-                    elapsed_ms: Some(0),
+                    elapsed_ms: self.elapsed_ms(),
                 })
             }
             _ => Ok(Polled::Nothing(Standing {
                 round: self.round.unwrap_or(0),
                 state: self.state,
                 resend: self.resend,
-                elapsed_ms: Some(0),
+                elapsed_ms: self.elapsed_ms(),
             })),
         }
     }
@@ -324,7 +337,13 @@ impl Desk {
     fn begin(&mut self, round: u64, collects: bool) {
         self.round = Some(round);
         self.collects = collects;
+        self.began_ms = now_ms();
         self.waiting.clear();
+    }
+
+    /// For how long the round has been played.
+    pub(crate) fn elapsed_ms(&self) -> Option<u64> {
+        Some(now_ms() - self.began_ms)
     }
 }
 

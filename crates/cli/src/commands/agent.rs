@@ -125,6 +125,8 @@ struct StudyStatus {
     coordinator: String,
     round: Option<u64>,
     rounds: u64,
+    /// Where the ledger ends, as `SEQ:HASH`.
+    head: Option<String>,
     trials: u64,
     best: Option<f64>,
     uploads_acknowledged: u64,
@@ -285,6 +287,7 @@ impl Status {
                         coordinator: study.url,
                         round: study.round,
                         rounds: study.rounds,
+                        head: study.head.map(|head| head.to_string()),
                         trials: study.n_trials,
                         best: study.best,
                         uploads_acknowledged: acknowledged,
@@ -325,6 +328,11 @@ impl Status {
                 study.uploads_acknowledged,
                 study.uploads_missed
             );
+            if let Some(head) = &study.head {
+                text += &format!(
+                    "  its ledger ends at {head}: other agents of the study with that number have that hash\n"
+                );
+            }
         }
         if document.studies.is_empty() {
             text += "no study yet\n";
