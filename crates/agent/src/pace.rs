@@ -165,7 +165,7 @@ impl Pace {
         ];
         let drawn = digest("fedbo instant, version 1", &parts);
         let (number, _) = drawn.0.split_first_chunk().expect("32 bytes begin with 8");
-        let scaled = u128::from(u64::from_le_bytes(*number)) * u128::from(below) >> 64;
+        let scaled = (u128::from(u64::from_le_bytes(*number)) * u128::from(below)) >> 64;
         u64::try_from(scaled).unwrap_or(below) // below `below`
     }
 }
