@@ -198,10 +198,10 @@ def after(head, seq, round_, event, release):
     return (seq, digest("fedbo ledger entry, version 1", *parts))
 
 
-def token(secret, coordinator):
-    content = secret + coordinator
+def token(secret, coordinator, config):
+    content = secret + coordinator + config
     check = hashlib.sha256(content).digest()[:4]
-    return "fbt1_" + base64.urlsafe_b64encode(content + check).decode().rstrip("=")
+    return "fbt2_" + base64.urlsafe_b64encode(content + check).decode().rstrip("=")
 
 
 # The examples. Every byte that is free is derived from a name.
@@ -255,18 +255,19 @@ def good():
         ("GET", "/v1/studies/wine/config", b"", 1_700_000_000_000),
         ("GET", "/v1/studies/wine/handouts?after=3&entries=2&wait=60&delivered=3", b"", 1_700_000_000_001),
         ("PUT", "/v1/studies/w%C3%A4in/rounds/3/slots/1", upload(1, 3, CONFIG, MAP, weights(0.5, -2.0)), 0),
-        ("POST", "/v1/enrol", b'{"token":"fbt1_"}', U64_MAX),
+        ("POST", "/v1/enrol", b'{"token":""}', U64_MAX),
     ]:
-        parts = (method.encode(), target.encode(), str(time).encode(), hashlib.sha256(body).digest())
+        parts = (COORDINATOR_KEY, method.encode(), target.encode(), str(time).encode(), hashlib.sha256(body).digest())
         requests.append(
             {
                 "seed": AGENT.hex(),
+                "coordinator": COORDINATOR_KEY.hex(),
                 "method": method,
                 "target": target,
                 "body": body.hex(),
                 "fedbo-key": public(AGENT).hex(),
                 "fedbo-time": str(time),
-                "fedbo-signature": sign(AGENT, "fedbo request, version 1", *parts).hex(),
+                "fedbo-signature": sign(AGENT, "fedbo request, version 2", *parts).hex(),
             }
         )
     yield "requests", requests
@@ -285,10 +286,28 @@ def good():
         {
             "secret": secret.hex(),
             "coordinator": COORDINATOR_KEY.hex(),
-            "text": token(secret, COORDINATOR_KEY),
-            "secret_digest": digest("fedbo enrolment token, version 1", secret).hex(),
+            "config": CONFIG.hex(),
+            "text": token(secret, COORDINATOR_KEY, CONFIG),
+            "key": public(digest("fedbo enrolment token, version 2", secret)).hex(),
+            "agent_seed": AGENT.hex(),
+            "proof": sign(
+                digest("fedbo enrolment token, version 2", secret),
+                "fedbo enrolment, version 2",
+                public(AGENT),
+                COORDINATOR_KEY,
+                CONFIG,
+            ).hex(),
         }
         for secret in (some("token", 20), bytes(20), b"\xff" * 20)
+    ]
+
+    yield "coordinators", [
+        {
+            "seed": COORDINATOR.hex(),
+            "challenge": challenge.hex(),
+            "proof": sign(COORDINATOR, "fedbo coordinator, version 1", challenge).hex(),
+        }
+        for challenge in (some("challenge", 32), bytes(32))
     ]
 
     rotations = []
@@ -430,17 +449,18 @@ def bad():
     ]
 
     target, time, body = "/v1/studies/wine", 1_700_000_000_000, b"{}"
-    parts = (b"GET", target.encode(), str(time).encode(), hashlib.sha256(body).digest())
-    signature = sign(AGENT, "fedbo request, version 1", *parts)
-    right = {"method": "GET", "target": target, "body": body.hex(), "fedbo-key": public(AGENT).hex()}
+    parts = (COORDINATOR_KEY, b"GET", target.encode(), str(time).encode(), hashlib.sha256(body).digest())
+    signature = sign(AGENT, "fedbo request, version 2", *parts)
+    right = {"coordinator": COORDINATOR_KEY.hex(), "method": "GET", "target": target, "body": body.hex(), "fedbo-key": public(AGENT).hex()}
     right |= {"fedbo-time": str(time), "fedbo-signature": signature.hex()}
-    assert ed25519_verify(public(AGENT), framed("fedbo request, version 1", parts), signature)
+    assert ed25519_verify(public(AGENT), framed("fedbo request, version 2", parts), signature)
     s_plus_order = int.from_bytes(signature[32:], "little") + L
     malleable = signature[:32] + s_plus_order.to_bytes(32, "little")
-    other_purpose = sign(AGENT, "fedbo request, version 2", *parts)
+    other_purpose = sign(AGENT, "fedbo request, version 3", *parts)
     yield "requests", [
         {**right, **change, "error": error}
         for change, error in [
+            ({"coordinator": public(NEW_AGENT).hex()}, "signature"),
             ({"method": "PUT"}, "signature"),
             ({"target": target + "?wait=60"}, "signature"),
             ({"body": b"{} ".hex()}, "signature"),
@@ -463,21 +483,23 @@ def bad():
         ]
     ]
 
-    text = token(some("token", 20), COORDINATOR_KEY)
+    text = token(some("token", 20), COORDINATOR_KEY, CONFIG)
     other = "A" if text[40] != "A" else "B"
     swapped = text[:40] + text[41] + text[40] + text[42:]
     assert swapped != text
-    # 56 bytes leave two bits of the last character unused: they are zero.
+    # 88 bytes leave four bits of the last character unused: they are zero.
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     unused = text[:-1] + alphabet[alphabet.index(text[-1]) + 1]
     yield "tokens", [
         {"text": t, "error": error}
         for t, error in [
             ("", "other-kind"),
-            ("fbt2_" + text[5:], "other-kind"),
+            ("fbt3_" + text[5:], "other-kind"),
+            ("fbt1_" + text[5:], "earlier"),
+            ("fbt1_", "earlier"),
             (text[5:], "other-kind"),
             (COORDINATOR_KEY.hex(), "other-kind"),
-            ("fbt1_", "cut-off"),
+            ("fbt2_", "cut-off"),
             ("fbt", "cut-off"),
             (text[:-1], "cut-off"),
             (text + "=", "too-long"),
@@ -616,7 +638,7 @@ ABOUT = (
     "what is under 'bad' is refused, for the reason that 'error' names."
 )
 
-vectors = {"about": ABOUT, "protocol": 1, "good": dict(good()), "bad": dict(bad())}
+vectors = {"about": ABOUT, "protocol": 2, "good": dict(good()), "bad": dict(bad())}
 text = json.dumps(vectors, indent=1, ensure_ascii=False) + "\n"
 path = pathlib.Path(__file__).with_suffix(".json")
 if sys.argv[1:] == ["--check"]:

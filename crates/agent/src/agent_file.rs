@@ -42,6 +42,7 @@ struct AgentTable {
 struct PrivacyTable {
     epsilon_max: Option<f64>,
     delta: Option<f64>,
+    allow_unprotected: Vec<String>,
 }
 
 /// An agent's file, checked but for its command, which needs the study's space.
@@ -59,6 +60,8 @@ pub struct AgentFile {
     pub cap: Option<Budget>,
     /// After how many failed trials in a row a run ends, `agent.failures_max`.
     pub failures_max: FailuresMax,
+    /// Studies that need not charge it, `privacy.allow_unprotected`.
+    pub allow_unprotected: Vec<String>,
     file: TomlFile,
     objective: Option<ObjectiveTable>,
     /// Choices that its owner has looked at, `[choices]`.
@@ -87,7 +90,8 @@ impl AgentFile {
             ca,
             failures_max,
         } = read.agent;
-        let cap = read.privacy.map(|table| table.cap(&file)).transpose()?;
+        let privacy = read.privacy.as_ref();
+        let cap = privacy.map(|table| table.cap(&file)).transpose()?;
         Ok(Self {
             home: file.folder().join(home.unwrap_or_else(|| HOME.into())),
             study,
@@ -95,6 +99,7 @@ impl AgentFile {
             authority: ca.map(|path| file.folder().join(path)),
             cap,
             failures_max: FailuresMax::from_key(failures_max),
+            allow_unprotected: read.privacy.unwrap_or_default().allow_unprotected,
             objective: read.objective,
             choices: read.choices,
             file,
@@ -147,6 +152,7 @@ timeout_s = 600
 [privacy]
 epsilon_max = 4.0
 delta = 1e-6
+allow_unprotected = [\"beer\"]
 ";
 
     fn load(text: &str) -> Result<(AgentFile, CommandSpec), FileError> {
@@ -167,6 +173,7 @@ delta = 1e-6
         let expected = Budget::new(4.0, Delta::new(1e-6).unwrap()).unwrap();
         assert_eq!(cap, expected);
         assert_eq!(file.failures_max, FailuresMax::Always(3));
+        assert_eq!(file.allow_unprotected, ["beer"]);
         assert_eq!(command.argv, ["true", "{C}"]);
         assert_eq!(command.directory.as_deref(), Some(Path::new("/tmp")));
     }

@@ -1,11 +1,15 @@
 //! Time and chance, as a session needs them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What a session knows of time, and the chance by which retries are spread.
 pub trait Clock {
     /// Milliseconds since 1970 UTC.
     fn now_ms(&self) -> u64;
+
+    /// Milliseconds since some fixed moment; unlike the time of day it is never set.
+    fn elapsed_ms(&self) -> u64;
 
     /// Waits.
     fn sleep(&self, time: Duration);
@@ -24,6 +28,12 @@ impl Clock for SystemClock {
         since.map_or(0, |since| {
             u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
         })
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        static BEGAN: OnceLock<Instant> = OnceLock::new();
+        let elapsed = BEGAN.get_or_init(Instant::now).elapsed();
+        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn sleep(&self, time: Duration) {
@@ -91,6 +101,9 @@ mod tests {
 
     impl Clock for Fixed {
         fn now_ms(&self) -> u64 {
+            0
+        }
+        fn elapsed_ms(&self) -> u64 {
             0
         }
         fn sleep(&self, _: Duration) {}

@@ -30,6 +30,9 @@ impl Database {
         let (file, _) = File::locate(path, mode, format).map_err(|fault| in_words(path, fault))?;
         let refused = |failure: Failure| in_words(path, failure.into_fault(format));
         let connection = file.open_to_write(mode).map_err(refused)?;
+        // What is overwritten is not to be found in free space (INV-26).
+        let overwrites = connection.pragma_update(None, "secure_delete", true);
+        overwrites.map_err(|error| refused(error.into()))?;
         verify(&connection, format).map_err(refused)?;
         Ok(Self {
             file,
@@ -76,6 +79,12 @@ impl Database {
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, HomeError> {
         self.within(TransactionBehavior::Immediate, act)
+    }
+
+    /// Leaves nothing in the log of pages of what was overwritten, if nobody reads at the moment; else the next time.
+    pub fn shrink_log(&self) {
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let _: Result<i64, _> = self.connection.query_row(sql, [], |row| row.get(0));
     }
 
     fn within<R>(

@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
-use fedbo_wire::{Enrolled, EnrolmentToken, config_digest, verify_config};
+use fedbo_wire::{Digest, EnrolRequest, Enrolled, EnrolmentToken, config_digest, verify_config};
 
 use crate::address::checked_url;
 use crate::clock::{Clock as _, SystemClock};
 use crate::identity::Identity;
 use crate::link::SignedConfig;
-use crate::{EnrolError, Home, HttpLink, Link, LinkError, Membership};
+use crate::{EnrolError, Home, HttpLink, KeyError, Link, LinkError, Membership};
 
 /// What an agent is enrolled with.
 #[derive(Clone, Debug)]
@@ -42,7 +42,12 @@ pub fn enrol(
 ) -> Result<Membership, EnrolError> {
     let url = url_of(options)?;
     let never = Arc::new(AtomicBool::new(false));
-    let link = HttpLink::new(&url, options.ca.as_deref(), never);
+    let link = HttpLink::new(
+        &url,
+        options.ca.as_deref(),
+        options.token.coordinator,
+        never,
+    );
     let link = link.map_err(|source| EnrolError::Link { url, source })?;
     enrol_showing(options, &link, show)
 }
@@ -78,7 +83,11 @@ pub fn enrol_showing(
         url: url.clone(),
         source,
     };
-    let enrolled = link.enrol(&key, &options.token).map_err(asked)?;
+    // Nothing is signed, and nothing of the token sent, before it is known who answers.
+    meet(&options.token, &url, link)?;
+    pass("agent: the coordinator has shown its key");
+    let request = EnrolRequest::new(&options.token, &key.public());
+    let enrolled = link.enrol(&key, &request).map_err(asked)?;
     pass("agent: the coordinator knows it");
     let config = link.config(&key, &enrolled.study).map_err(asked)?;
     let text =
@@ -111,6 +120,33 @@ pub fn enrol_showing(
     let membership = store(&home, fresh)?;
     pass("agent: its membership is stored");
     Ok(membership)
+}
+
+/// That whoever answers holds the key that the token names.
+fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolError> {
+    let mut challenge = Digest([0; 32]);
+    getrandom::fill(&mut challenge.0).map_err(|error| {
+        EnrolError::Key(KeyError::NoRandomness {
+            cause: error.to_string(),
+        })
+    })?;
+    let proof = link.prove(&challenge).map_err(|source| EnrolError::Link {
+        url: url.to_owned(),
+        source,
+    })?;
+    let impostor = |message: String| EnrolError::Impostor {
+        url: url.to_owned(),
+        message,
+    };
+    if proof.coordinator != token.coordinator {
+        return Err(impostor(format!(
+            "the coordinator there has the key {}, the token names {}",
+            proof.coordinator, token.coordinator
+        )));
+    }
+    proof.verify(&challenge).map_err(|_| {
+        impostor("whoever answers there does not hold the key that the token names".to_owned())
+    })
 }
 
 fn url_of(options: &EnrolOptions) -> Result<String, EnrolError> {
@@ -173,11 +209,12 @@ fn believed(
             "the configuration is not signed by the coordinator that the token names".to_owned(),
         );
     }
+    // The token says to what the party agreed (INV-11).
     let digest = config_digest(&config.text);
-    if digest != enrolled.config || digest != config.digest {
+    if [digest, enrolled.config, config.digest] != [token.config; 3] {
         return Err(format!(
-            "the configuration is not the one of the enrolment ({digest}, not {})",
-            enrolled.config
+            "the configuration there ({digest}) is not the one for which the token was made ({})",
+            token.config
         ));
     }
     String::from_utf8(config.text.clone())

@@ -8,10 +8,10 @@ use fedbo_gp::GpError;
 use fedbo_protocol::AgentError;
 use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
-use fedbo_wire::ProblemCode;
+use fedbo_wire::{ClockDiffers, ProblemCode};
 
 use crate::play::PlayError;
-use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced};
+use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced, Unprotected};
 
 /// Why an agent's home cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,27 @@ pub enum HomeError {
         path: PathBuf,
         /// What the system says.
         cause: String,
+    },
+    /// Others can put files of theirs into the folder.
+    #[error(
+        "{}: others can write in this folder (mode {mode:o}), and so replace the agent's key; `chmod go-w {}`, or name a folder of \
+         your own", path.display(), path.display()
+    )]
+    OpenFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The folder belongs to somebody else.
+    #[error(
+        "{}: this folder belongs to user {owner}, who can replace the agent's key; run as that user, or name a folder of your own", path.display()
+    )]
+    OtherOwner {
+        /// The folder.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
     },
     /// The agent's memory cannot be used.
     #[error("{}: {message}", path.display())]
@@ -168,6 +189,17 @@ pub enum RunError {
         /// The study's own δ.
         delta: f64,
     },
+    /// The agent has a budget, and the study does not charge it (INV-25).
+    #[error(
+        "study {study:?} {what}, and the agent's file says in [privacy] what may be spent, so nothing is sent to it; to take part \
+         all the same, write allow_unprotected = [{study:?}] under [privacy]"
+    )]
+    Unprotected {
+        /// The study.
+        study: String,
+        /// What it is.
+        what: Unprotected,
+    },
     /// What its uploads cost is not known.
     #[error(transparent)]
     Unpriced(#[from] Unpriced),
@@ -276,6 +308,9 @@ pub enum RunError {
         /// The same in words, with the way out.
         message: String,
     },
+    /// The clocks differ too much: requests would be refused, so nothing is evaluated for them.
+    #[error(transparent)]
+    Clock(#[from] ClockDiffers),
     /// There is no usable answer, and none is to be expected.
     #[error("{0}")]
     Link(LinkError),

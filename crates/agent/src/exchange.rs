@@ -5,13 +5,15 @@ use std::time::Duration;
 use fedbo_failpoints::pass;
 use fedbo_ledger::{Head, HeadUnreadable};
 use fedbo_protocol::{AgentEffect, AgentUpdate};
-use fedbo_wire::{ProblemCode, StudyState, Upload};
+use fedbo_wire::{CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, StudyState, Upload};
 
+use crate::evidence;
 use crate::link::{LinkError, Place, Poll, Polled, Standing};
-use crate::log::{TakenHandout, UploadState};
+use crate::log::{MadeUpload, TakenHandout, UploadState};
+use crate::pace::Instant;
 use crate::purse::{Charge, Charged};
 use crate::session::{Ended, Session, Step};
-use crate::{HomeError, Misconduct, RunError};
+use crate::{Misconduct, RunError};
 
 /// Seconds that a coordinator may take to answer when there is nothing new: less than proxies are known to wait.
 const POLL_S: u64 = 25;
@@ -38,24 +40,59 @@ enum Sent {
 }
 
 impl Session<'_> {
-    /// Delivers an upload: makes it, keeps it, charges it, sends it until it is acknowledged or refused for good; or sees that
-    /// this was done before.
+    /// Delivers an upload: makes it, keeps it, charges it, sends it from its set instant on until it is acknowledged or refused for good;
+    /// or sees that this was done before. One that is made after its instant is not sent (INV-12).
     pub(crate) fn deliver(&mut self, update: AgentUpdate) -> Result<Step, RunError> {
         let round = update.round;
         let bytes = self.upload_bytes(&update);
-        let state = match self.log().upload(round)? {
-            Some(made) if made.bytes != bytes => return Err(RunError::UploadDiffers { round }),
-            Some(made) => made.state,
-            None => self.keep(round, &bytes)?,
-        };
-        if state != UploadState::Pending {
-            return Ok(Step::Went);
+        let made = self.log().upload(round)?;
+        match &made {
+            Some(made) if !made.is_of(&bytes) => return Err(RunError::UploadDiffers { round }),
+            Some(made) if made.state != UploadState::Pending => return Ok(Step::Went),
+            _ => {}
         }
-        if let Some(step) = self.look_at_history()? {
+        // After a start of its own the agent does not know when the round began.
+        if !self.is_met
+            && let Some(step) = self.look_at_history()?
+        {
             self.queue.push_front(AgentEffect::Upload(update));
             return Ok(step);
         }
-        match self.send(round, &bytes)? {
+        let now_ms = self.clock.elapsed_ms();
+        let is_too_late = !self.pace.is_waiting()
+            && match self.pace.upload_at(round) {
+                Instant::Free => false,
+                Instant::At(at) => made.is_none() && now_ms > at,
+                Instant::Over => true,
+            };
+        if is_too_late {
+            return self.miss(round, made.is_none().then_some(&bytes));
+        }
+        if made.is_none() && self.keep(round, &bytes)? == UploadState::Withheld {
+            return Ok(Step::Went);
+        }
+        let send_at = match self.pace.is_waiting() {
+            true => self.quiet_until.unwrap_or(now_ms),
+            false => {
+                let due = self.pace.due(round, self.n_attempts, now_ms);
+                self.n_attempts = due.0;
+                match due.1 {
+                    Instant::At(at) => at,
+                    Instant::Free | Instant::Over => now_ms,
+                }
+            }
+        };
+        if now_ms < send_at {
+            self.queue.push_front(AgentEffect::Upload(update));
+            return Ok(Step::Waits(Duration::from_millis(send_at - now_ms)));
+        }
+        self.attempting = Some(round);
+        let sent = match self.look_at_history()? {
+            Some(step) => Sent::Undecided(step),
+            None => self.send(round, &bytes)?,
+        };
+        self.attempting = None;
+        match sent {
             Sent::Acknowledged => {
                 pass("agent: an upload is answered");
                 self.log()
@@ -78,10 +115,27 @@ impl Session<'_> {
         }
     }
 
+    /// The agent is a straggler of this round: nothing is sent for it, and nothing charged that was not before.
+    fn miss(&mut self, round: u64, new: Option<&Vec<u8>>) -> Result<Step, RunError> {
+        let now_ms = self.clock.now_ms();
+        match new {
+            Some(bytes) => self.log().make(round, bytes, UploadState::Missed, now_ms)?,
+            None => self.log().end(round, UploadState::Missed, now_ms)?,
+        }
+        let why = Problem {
+            code: ProblemCode::Late,
+            message: "the time at which this agent sends had passed before its trial was done; network.round_s of the study is to \
+                      be longer than a trial takes"
+                .to_owned(),
+        };
+        self.observer.upload_missed(round, &why);
+        Ok(Step::Went)
+    }
+
     /// Makes sure that the coordinator goes on from what this agent has followed, where that is not known. One that was restored
-    /// from a backup plays rounds again, and must not get vectors that have been released (INV-2). What to do instead of
-    /// sending, if that is not so or cannot be known.
-    fn look_at_history(&mut self) -> Result<Option<Step>, RunError> {
+    /// from a backup plays rounds again, and must not get vectors that have been released (INV-2). The first time, the clocks are
+    /// compared too. What to do instead of sending, if that is not so or cannot be known.
+    pub(crate) fn look_at_history(&mut self) -> Result<Option<Step>, RunError> {
         if !self.is_unsure {
             return Ok(None);
         }
@@ -89,6 +143,21 @@ impl Session<'_> {
             Ok(status) => status,
             Err(error) => return self.failed("where the study stands", error).map(Some),
         };
+        if !self.is_met {
+            let agent_ms = self.clock.now_ms();
+            if agent_ms.abs_diff(status.time_ms) > CLOCK_TOLERANCE_MS {
+                return Err(RunError::Clock(ClockDiffers {
+                    agent_ms,
+                    coordinator_ms: status.time_ms,
+                }));
+            }
+        }
+        let has_begun = match status.state {
+            StudyState::Waiting => false,
+            StudyState::Paused => status.elapsed_ms > 0,
+            StudyState::Running | StudyState::Finished => true,
+        };
+        self.heard(status.round, has_begun.then_some(status.elapsed_ms));
         // Where messages are relayed there is no ledger.
         if !status.head.is_empty() {
             let unusable = |error: HeadUnreadable| {
@@ -106,7 +175,16 @@ impl Session<'_> {
             }
         }
         self.is_unsure = false;
+        self.is_met = true;
         Ok(None)
+    }
+
+    /// Notes for how long a round has been played, as the coordinator says.
+    fn heard(&mut self, round: u64, elapsed_ms: Option<u64>) {
+        let now_ms = self.clock.elapsed_ms();
+        if self.pace.heard(round, elapsed_ms, now_ms) {
+            self.n_attempts = 0;
+        }
     }
 
     fn upload_bytes(&self, update: &AgentUpdate) -> Vec<u8> {
@@ -124,8 +202,9 @@ impl Session<'_> {
     fn keep(&mut self, round: u64, bytes: &[u8]) -> Result<UploadState, RunError> {
         let now_ms = self.clock.now_ms();
         let Some(purse) = &self.purse else {
-            self.log().make(round, bytes, now_ms)?;
-            return Ok(UploadState::Pending);
+            let state = UploadState::Pending;
+            self.log().make(round, bytes, state, now_ms)?;
+            return Ok(state);
         };
         let charge = Charge {
             membership: &self.membership,
@@ -190,9 +269,12 @@ impl Session<'_> {
         let key = &self.keys[0];
         match self.link.handouts(key, &self.membership.study, poll) {
             // A round that began before the study was paused: it is taken when this upload is decided.
-            Ok(Polled::Handout(_)) => Ok(Step::Waits(self.backoff.next(self.clock).min(MOMENT))),
+            Ok(Polled::Handout { .. }) => {
+                Ok(Step::Waits(self.backoff.next(self.clock).min(MOMENT)))
+            }
             Ok(Polled::Nothing(standing)) => {
                 self.answered()?;
+                self.heard(standing.round, standing.elapsed_ms);
                 match standing.state {
                     StudyState::Running => {
                         let took = self.clock.now_ms().saturating_sub(asked_ms);
@@ -210,7 +292,9 @@ impl Session<'_> {
     /// Sends an acknowledged upload once more, byte for byte: the coordinator lost it before its round was over.
     pub(crate) fn send_again(&mut self, round: u64) -> Result<Step, RunError> {
         let made = self.log().upload(round)?;
-        let Some(made) = made.filter(|made| made.state == UploadState::Acknowledged) else {
+        let is_here =
+            |made: &MadeUpload| made.state == UploadState::Acknowledged && !made.bytes.is_empty();
+        let Some(made) = made.filter(is_here) else {
             self.resend = None; // nothing of this agent is due there
             return Ok(Step::Went);
         };
@@ -239,6 +323,15 @@ impl Session<'_> {
         if let Some(taken) = self.log().handout_after(last)? {
             return self.begin_again(&taken);
         }
+        if !self.is_met
+            && let Some(step) = self.look_at_history()?
+        {
+            return Ok(step);
+        }
+        let now_ms = self.clock.elapsed_ms();
+        if let Some(until) = self.quiet_until.filter(|until| now_ms < *until) {
+            return Ok(Step::Waits(Duration::from_millis(until - now_ms)));
+        }
         let poll = Poll {
             after: last,
             entries: self.follower.head().seq,
@@ -252,9 +345,9 @@ impl Session<'_> {
             .link
             .handouts(&self.keys[0], &self.membership.study, poll);
         match polled {
-            Ok(Polled::Handout(bytes)) => {
+            Ok(Polled::Handout { bytes, elapsed_ms }) => {
                 self.answered()?;
-                self.take(bytes)
+                self.take(bytes, elapsed_ms)
             }
             Ok(Polled::Nothing(standing)) => {
                 self.answered()?;
@@ -277,7 +370,7 @@ impl Session<'_> {
         self.begin_round(believed)
     }
 
-    fn take(&mut self, bytes: Vec<u8>) -> Result<Step, RunError> {
+    fn take(&mut self, bytes: Vec<u8>, elapsed_ms: Option<u64>) -> Result<Step, RunError> {
         let believed = match self.follower.read(&bytes) {
             Ok(believed) => believed,
             Err(misconduct) => {
@@ -294,6 +387,11 @@ impl Session<'_> {
         self.log()
             .take(round, &taken, &believed.head, self.clock.now_ms())?;
         pass("agent: a handout is stored");
+        self.heard(round, Some(elapsed_ms.unwrap_or(0)));
+        self.quiet_until = match self.pace.upload_at(round) {
+            Instant::At(at) => Some(at),
+            Instant::Free | Instant::Over => None,
+        };
         self.said_state = None;
         self.observer.round_began(round, collects);
         let went = self.begin_round(believed)?;
@@ -303,16 +401,7 @@ impl Session<'_> {
 
     /// Keeps what was refused: the coordinator's signature on it shows who made it.
     fn keep_evidence(&self, bytes: &[u8]) -> Result<(), RunError> {
-        let name = format!("refused-{}.handout", self.clock.now_ms());
-        let path = self.home.folder().join(name);
-        std::fs::write(&path, bytes).map_err(|cause| {
-            let path = path.clone();
-            HomeError::Folder {
-                path,
-                cause: cause.to_string(),
-            }
-            .into()
-        })
+        evidence::keep(self.home.folder(), bytes, self.clock.now_ms()).map_err(RunError::Home)
     }
 
     /// Nothing is sent to this coordinator any more.
@@ -330,6 +419,7 @@ impl Session<'_> {
             self.is_unsure = true;
             return Ok(Step::Went);
         }
+        self.heard(standing.round, standing.elapsed_ms);
         self.check_forward(standing.round)?;
         if standing.state == StudyState::Finished {
             return self.finish(Ended::StudyOver);
@@ -382,6 +472,22 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// How long until the next attempt to send an upload, if one has just failed that has set instants.
+    fn next_attempt(&mut self) -> Option<Duration> {
+        let round = self.attempting.take()?;
+        let now_ms = self.clock.elapsed_ms();
+        let (n, instant) = self
+            .pace
+            .due(round, self.n_attempts.saturating_add(1), now_ms);
+        match instant {
+            Instant::At(at) if !self.pace.is_waiting() => {
+                self.n_attempts = n;
+                Some(Duration::from_millis(at.saturating_sub(now_ms)))
+            }
+            _ => None,
+        }
+    }
+
     /// There was none: what to do now.
     fn failed(&mut self, what: &'static str, error: LinkError) -> Result<Step, RunError> {
         if matches!(error, LinkError::Stopped) {
@@ -395,10 +501,16 @@ impl Session<'_> {
             return Ok(Step::Went);
         }
         if error.may_pass() {
-            let mut next = self.backoff.next(self.clock);
-            if error.code().is_some_and(is_of_the_moment) {
-                next = next.min(MOMENT);
-            }
+            let next = match self.next_attempt() {
+                Some(next) => next,
+                None => {
+                    let next = self.backoff.next(self.clock);
+                    match error.code().is_some_and(is_of_the_moment) {
+                        true => next.min(MOMENT),
+                        false => next,
+                    }
+                }
+            };
             let asked = error.retry_after().unwrap_or_default();
             let next = next.max(asked.min(RETRY_AFTER_MAX));
             self.observer.retrying(&error.to_string(), next);

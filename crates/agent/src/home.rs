@@ -1,6 +1,6 @@
 //! An agent's folder: its key, its memory, its trials.
 
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use fedbo_database::Mode;
@@ -8,6 +8,7 @@ use fedbo_database::Mode;
 use crate::database::Database;
 use crate::lock::Lock;
 use crate::schema::FORMAT;
+use crate::trials::TRIALS_FILE;
 use crate::{HomeError, Membership};
 
 /// Name of the agent's memory in its folder.
@@ -57,6 +58,12 @@ impl Home {
     }
 
     fn with(folder: &Path, mode: Mode) -> Result<Self, HomeError> {
+        check_folder(folder)?;
+        for name in [DATABASE_FILE, TRIALS_FILE] {
+            for suffix in ["", "-wal", "-shm"] {
+                keep_private(&folder.join(format!("{name}{suffix}")))?;
+            }
+        }
         Ok(Self {
             database: Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?,
             folder: folder.to_owned(),
@@ -120,5 +127,64 @@ impl Home {
     pub(crate) fn hold_key(&self) -> Result<Lock, HomeError> {
         let path = self.folder.join("identity.lock");
         Lock::take(&path, "is changing the agent's key or enrolling it")
+    }
+}
+
+/// That nobody but its owner, who is who runs this or the system's administrator, can put other files into a folder (INV-26).
+fn check_folder(folder: &Path) -> Result<(), HomeError> {
+    let Ok(metadata) = std::fs::metadata(folder) else {
+        return Ok(()); // there is none, as whoever opens it says
+    };
+    let path = folder.to_owned();
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o022 != 0 {
+        return Err(HomeError::OpenFolder { path, mode });
+    }
+    let (owner, us) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    if owner != us && owner != 0 && us != 0 {
+        return Err(HomeError::OtherOwner { path, owner });
+    }
+    Ok(())
+}
+
+/// Takes a file that an earlier version left readable to others back from them; one that is not there is made private by who makes it.
+fn keep_private(path: &Path) -> Result<(), HomeError> {
+    let Ok(metadata) = std::fs::metadata(path) else {
+        return Ok(());
+    };
+    let mut permissions = metadata.permissions();
+    if permissions.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    permissions.set_mode(0o600);
+    std::fs::set_permissions(path, permissions).map_err(|error| HomeError::Folder {
+        path: path.to_owned(),
+        cause: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_could_read_is_taken_back_and_where_they_can_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        drop(Home::open_or_make(&home).unwrap());
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let set = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let file = home.join(DATABASE_FILE);
+        assert_eq!((mode(&home), mode(&file)), (0o700, 0o600));
+        set(&file, 0o644);
+        drop(Home::open(&home).unwrap());
+        assert_eq!(mode(&file), 0o600);
+        for open in [0o720, 0o702, 0o777] {
+            set(&home, open);
+            let error = Home::open(&home).unwrap_err().to_string();
+            assert!(error.contains("chmod go-w"), "{error}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fedbo_wire::{
     HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Problem,
-    SigningKey, sign_request,
+    PublicKey, SigningKey, sign_request,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -31,7 +31,7 @@ const SEND_BODY: Duration = Duration::from_secs(120);
 const ANSWER: Duration = Duration::from_secs(30);
 const READ_BODY: Duration = Duration::from_secs(300);
 
-/// Signed requests to one address by HTTPS, or by HTTP where that was allowed. Proxies are those of the environment
+/// Requests to one address, signed or not, by HTTPS, or by HTTP where that was allowed. Proxies are those of the environment
 /// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`). A request is given up as soon as the stop flag is set.
 #[derive(Debug)]
 pub struct HttpClient {
@@ -43,6 +43,15 @@ pub struct HttpClient {
     /// The file of certificates that are believed besides those of the system.
     authority: Option<PathBuf>,
     stop: Arc<AtomicBool>,
+}
+
+/// Who signs a request, and for whom: to anybody else the signature says nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Signer<'a> {
+    /// Who.
+    pub key: &'a SigningKey,
+    /// The receiver's key.
+    pub to: PublicKey,
 }
 
 /// A request before it is signed.
@@ -101,7 +110,7 @@ impl HttpClient {
     }
 
     /// Sends a request and waits for its answer, or for the stop flag: then the request is left to itself.
-    fn ask(&self, key: &SigningKey, ask: Ask<'_>) -> Result<Answer, LinkError> {
+    fn ask(&self, signer: Option<Signer<'_>>, ask: Ask<'_>) -> Result<Answer, LinkError> {
         let Ask {
             method,
             target,
@@ -110,14 +119,18 @@ impl HttpClient {
             wait,
             bytes_max,
         } = ask;
-        let signed = sign_request(key, method.as_str(), target, &body, SystemClock.now_ms());
         let mut request = Request::builder()
             .method(&method)
             .uri(format!("{}{target}", self.url))
-            .header(HEADER_PROTOCOL, PROTOCOL_VERSION.to_string())
-            .header(HEADER_KEY, signed.key.to_string())
-            .header(HEADER_TIME, signed.time_ms.to_string())
-            .header(HEADER_SIGNATURE, signed.signature.to_string());
+            .header(HEADER_PROTOCOL, PROTOCOL_VERSION.to_string());
+        if let Some(Signer { key, to }) = signer {
+            let now_ms = SystemClock.now_ms();
+            let signed = sign_request(key, &to, method.as_str(), target, &body, now_ms);
+            request = request
+                .header(HEADER_KEY, signed.key.to_string())
+                .header(HEADER_TIME, signed.time_ms.to_string())
+                .header(HEADER_SIGNATURE, signed.signature.to_string());
+        }
         if method != Method::GET {
             request = request.header("content-type", kind);
         }
@@ -179,13 +192,13 @@ impl HttpClient {
         }
     }
 
-    /// Asks for something that may take `wait` and has at most so many bytes.
+    /// Asks for something that may take `wait` and has at most so many bytes; without a signer what anybody may ask for.
     ///
     /// # Errors
     /// If it is refused, or there is no usable answer.
     pub fn get(
         &self,
-        key: &SigningKey,
+        signer: Option<Signer<'_>>,
         target: &str,
         wait: Duration,
         bytes_max: u64,
@@ -198,14 +211,14 @@ impl HttpClient {
             wait,
             bytes_max,
         };
-        self.ask(key, ask)
+        self.ask(signer, ask)
     }
 
     /// Puts bytes somewhere; the answer is in JSON.
     ///
     /// # Errors
     /// As for [`HttpClient::get`].
-    pub fn put(&self, key: &SigningKey, target: &str, body: &[u8]) -> Result<Answer, LinkError> {
+    pub fn put(&self, signer: Signer<'_>, target: &str, body: &[u8]) -> Result<Answer, LinkError> {
         let ask = Ask {
             method: Method::PUT,
             target,
@@ -214,7 +227,7 @@ impl HttpClient {
             wait: Duration::ZERO,
             bytes_max: JSON_BYTES_MAX,
         };
-        self.ask(key, ask)
+        self.ask(Some(signer), ask)
     }
 
     /// Asks for something to be done, in JSON.
@@ -223,7 +236,7 @@ impl HttpClient {
     /// As for [`HttpClient::get`].
     pub(crate) fn post(
         &self,
-        key: &SigningKey,
+        signer: Signer<'_>,
         target: &str,
         body: &impl Serialize,
     ) -> Result<Answer, LinkError> {
@@ -237,7 +250,7 @@ impl HttpClient {
             wait: Duration::ZERO,
             bytes_max: JSON_BYTES_MAX,
         };
-        self.ask(key, ask)
+        self.ask(Some(signer), ask)
     }
 }
 
@@ -264,6 +277,17 @@ impl Answer {
         serde_json::from_slice(&self.body).map_err(|error| LinkError::Unusable {
             reason: format!("the answer has another form than expected ({error})"),
         })
+    }
+
+    /// A header that may be missing.
+    pub(crate) fn optional<T: std::str::FromStr>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, LinkError> {
+        match self.headers.contains_key(name) {
+            true => self.header(name).map(Some),
+            false => Ok(None),
+        }
     }
 
     pub(crate) fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
@@ -313,11 +337,12 @@ impl Asked {
             },
             error => unreachable_by(whom, &format!("the answer was cut off: {error}")),
         })?;
-        let version = PROTOCOL_VERSION.to_string();
-        let is_ours = head
-            .headers
-            .get(HEADER_PROTOCOL)
-            .is_some_and(|found| found.as_bytes() == version.as_bytes());
+        let spoken = head.headers.get(HEADER_PROTOCOL);
+        let spoken = spoken.and_then(|found| found.to_str().ok()?.parse::<u16>().ok());
+        if let Some(theirs) = spoken.filter(|theirs| *theirs != PROTOCOL_VERSION) {
+            return Err(LinkError::OtherVersion { whom, theirs });
+        }
+        let is_ours = spoken.is_some();
         match (is_success, is_ours) {
             (true, true) => Ok(Answer {
                 status,

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fedbo_wire::{
-    Accepted, EnrolRequest, Enrolled, EnrolmentToken, HEADER_CONFIG, HEADER_RESEND, HEADER_ROUND,
-    HEADER_SIGNATURE, HEADER_STATE, RotateRequest, SigningKey, StudyState, StudyStatus,
+    Accepted, CoordinatorProof, Digest, EnrolRequest, Enrolled, HEADER_CONFIG, HEADER_ELAPSED,
+    HEADER_RESEND, HEADER_ROUND, HEADER_SIGNATURE, HEADER_STATE, PublicKey, RotateRequest,
+    SigningKey, StudyState, StudyStatus,
 };
 
-use crate::http_client::{HttpClient, JSON_BYTES_MAX};
+use crate::http_client::{HttpClient, JSON_BYTES_MAX, Signer};
 use crate::link::{Link, LinkError, Place, Poll, Polled, SignedConfig, Standing};
 
 /// Bytes of a frozen configuration at most.
@@ -18,10 +19,13 @@ const CONFIG_BYTES_MAX: u64 = 16 << 20;
 
 /// The way to a coordinator, by HTTP.
 #[derive(Debug)]
-pub struct HttpLink(HttpClient);
+pub struct HttpLink {
+    client: HttpClient,
+    coordinator: PublicKey,
+}
 
 impl HttpLink {
-    /// The way to the coordinator at `url`. Its certificate is checked against the system's authorities and those in the PEM
+    /// The way to the coordinator at `url`, whose key is `coordinator`: requests are signed for it. Its certificate is checked against the system's authorities and those in the PEM
     /// file `authority`.
     ///
     /// # Errors
@@ -29,23 +33,41 @@ impl HttpLink {
     pub fn new(
         url: &str,
         authority: Option<&Path>,
+        coordinator: PublicKey,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, LinkError> {
-        HttpClient::new(url, authority, stop, "the coordinator").map(Self)
+        Ok(Self {
+            client: HttpClient::new(url, authority, stop, "the coordinator")?,
+            coordinator,
+        })
+    }
+
+    fn by<'a>(&self, key: &'a SigningKey) -> Signer<'a> {
+        let to = self.coordinator;
+        Signer { key, to }
     }
 }
 
 impl Link for HttpLink {
-    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError> {
-        let token = token.clone();
-        self.0
-            .post(key, "/v1/enrol", &EnrolRequest { token })?
+    fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
+        let target = format!("/v1/coordinator?challenge={challenge}");
+        self.client
+            .get(None, &target, Duration::ZERO, JSON_BYTES_MAX)?
             .json()
+    }
+
+    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
+        self.client.post(self.by(key), "/v1/enrol", request)?.json()
     }
 
     fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError> {
         let target = format!("{}/config", study_target(study));
-        let answer = self.0.get(key, &target, Duration::ZERO, CONFIG_BYTES_MAX)?;
+        let answer = self.client.get(
+            Some(self.by(key)),
+            &target,
+            Duration::ZERO,
+            CONFIG_BYTES_MAX,
+        )?;
         answer.has_status(200)?;
         Ok(SignedConfig {
             digest: answer.header(HEADER_CONFIG)?,
@@ -57,8 +79,8 @@ impl Link for HttpLink {
     fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
         let study = study_target(to.study);
         let target = format!("{study}/rounds/{}/slots/{}", to.round, to.slot);
-        self.0
-            .put(key, &target, body)?
+        self.client
+            .put(self.by(key), &target, body)?
             .json::<Accepted>()
             .map(|_| ())
     }
@@ -80,25 +102,28 @@ impl Link for HttpLink {
             target += &format!("&state={state}");
         }
         let wait = Duration::from_secs(poll.wait_s);
-        let answer = self.0.get(key, &target, wait, poll.bytes_max)?;
+        let answer = self
+            .client
+            .get(Some(self.by(key)), &target, wait, poll.bytes_max)?;
+        let elapsed_ms = answer.optional(HEADER_ELAPSED)?;
         if answer.status == 200 {
-            return Ok(Polled::Handout(answer.body));
+            let bytes = answer.body;
+            return Ok(Polled::Handout { bytes, elapsed_ms });
         }
         answer.has_status(204)?;
-        let resend = match answer.headers.contains_key(HEADER_RESEND) {
-            true => Some(answer.header(HEADER_RESEND)?),
-            false => None,
-        };
+        let resend = answer.optional(HEADER_RESEND)?;
         Ok(Polled::Nothing(Standing {
             round: answer.header(HEADER_ROUND)?,
             state: answer.header::<StudyState>(HEADER_STATE)?,
             resend,
+            elapsed_ms,
         }))
     }
 
     fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError> {
-        self.0
-            .get(key, &study_target(study), Duration::ZERO, JSON_BYTES_MAX)?
+        let target = study_target(study);
+        self.client
+            .get(Some(self.by(key)), &target, Duration::ZERO, JSON_BYTES_MAX)?
             .json()
     }
 
@@ -109,8 +134,8 @@ impl Link for HttpLink {
         request: &RotateRequest,
     ) -> Result<(), LinkError> {
         let target = format!("{}/key", study_target(study));
-        self.0
-            .post(key, &target, request)?
+        self.client
+            .post(self.by(key), &target, request)?
             .json::<Accepted>()
             .map(|_| ())
     }

@@ -3,19 +3,25 @@
 use std::time::Duration;
 
 use fedbo_wire::{
-    Digest, Enrolled, EnrolmentToken, Problem, ProblemCode, RotateRequest, Signature, SigningKey,
-    StudyState, StudyStatus,
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, PROTOCOL_VERSION, Problem, ProblemCode,
+    RotateRequest, Signature, SigningKey, StudyState, StudyStatus,
 };
 
 /// A way to a coordinator. Every request may be repeated: the coordinator answers it as the first time.
 ///
-/// Requests are signed with the given key. A call blocks until there is an answer, or until the way itself gives up.
+/// Requests are signed with the given key, for the coordinator's. A call blocks until there is an answer, or until the way itself gives up.
 pub trait Link {
+    /// Asks who answers, without saying anything of the asker; not yet verified.
+    ///
+    /// # Errors
+    /// If there is no usable answer.
+    fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError>;
+
     /// Takes a slot for the key.
     ///
     /// # Errors
     /// If the token is refused, or there is no usable answer.
-    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError>;
+    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError>;
 
     /// The frozen configuration of a study.
     ///
@@ -85,7 +91,12 @@ pub struct Poll {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Polled {
     /// A handout, signed; not yet looked at.
-    Handout(Vec<u8>),
+    Handout {
+        /// As it was signed.
+        bytes: Vec<u8>,
+        /// For how many milliseconds its round has been played, as the coordinator says.
+        elapsed_ms: Option<u64>,
+    },
     /// There is nothing new.
     Nothing(Standing),
 }
@@ -99,6 +110,8 @@ pub struct Standing {
     pub state: StudyState,
     /// The coordinator has lost the agent's upload of this round and still collects it: the same bytes are to be sent again.
     pub resend: Option<u64>,
+    /// For how many milliseconds the round has been played; none while the study waits.
+    pub elapsed_ms: Option<u64>,
 }
 
 /// A configuration with its coordinator's signature; not yet looked at.
@@ -138,6 +151,17 @@ pub enum LinkError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Who answers speaks another version of the protocol.
+    #[error(
+        "{whom} speaks version {theirs} of the protocol, this program version {PROTOCOL_VERSION}: use the same version of fedbo on \
+         both sides"
+    )]
+    OtherVersion {
+        /// Who, in words.
+        whom: &'static str,
+        /// What it speaks.
+        theirs: u16,
+    },
     /// The way cannot even be tried: a setting is wrong.
     #[error("{0}")]
     Setting(String),
@@ -153,7 +177,10 @@ impl LinkError {
         match self {
             Self::Refused { problem, .. } => problem.code.may_pass(),
             Self::Unreachable { .. } => true,
-            Self::Unusable { .. } | Self::Setting(_) | Self::Stopped => false,
+            Self::Unusable { .. }
+            | Self::OtherVersion { .. }
+            | Self::Setting(_)
+            | Self::Stopped => false,
         }
     }
 

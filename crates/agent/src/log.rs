@@ -2,9 +2,10 @@
 
 use fedbo_database::Failure;
 use fedbo_ledger::Head;
+use fedbo_wire::{Digest, digest};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use crate::database::Database;
+use crate::database::{Database, fixed};
 use crate::{HomeError, Membership};
 
 /// A handout as it was taken.
@@ -19,8 +20,26 @@ pub(crate) struct TakenHandout {
 /// An upload as it was made.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct MadeUpload {
+    /// Empty once a later round has begun: a vector does not outlive its use (INV-26).
     pub(crate) bytes: Vec<u8>,
+    /// What stands for the bytes from then on.
+    hash: Option<Digest>,
     pub(crate) state: UploadState,
+}
+
+impl MadeUpload {
+    /// Whether these bytes are what was made.
+    pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
+        match self.hash {
+            Some(hash) => hash == hash_of(bytes),
+            None => self.bytes == bytes,
+        }
+    }
+}
+
+/// What stands for the bytes of an upload that are gone.
+fn hash_of(bytes: &[u8]) -> Digest {
+    digest("fedbo kept upload, version 1", &[bytes])
 }
 
 /// What became of an upload.
@@ -115,17 +134,31 @@ impl Log<'_> {
                 sql,
                 params![id, round, taken.n_told, taken.bytes, head, now_ms],
             )?;
+            forget_before(tx, id, Some(round))?;
             self.membership.touch(tx, now_ms)
-        })
+        })?;
+        self.database.shrink_log();
+        Ok(())
     }
 
-    /// The head of the study's ledger that the newest handout was signed with; none before the first.
-    pub(crate) fn head(&self) -> Result<Option<String>, HomeError> {
-        let sql = "SELECT head FROM handouts WHERE membership = ? ORDER BY round DESC LIMIT 1";
-        self.database.read(|tx| {
-            let found = tx.query_row(sql, params![self.membership.id], |row| row.get(0));
-            Ok(found.optional()?)
-        })
+    /// Forgets the vectors whose use is over: those of rounds before the newest one that was taken, and all of a study that is over.
+    pub(crate) fn forget(&self) -> Result<(), HomeError> {
+        let id = self.membership.id;
+        let n_forgotten = self.database.write(|tx| {
+            let sql = "SELECT (SELECT finished FROM memberships WHERE id = ?1),
+                              (SELECT max(round) FROM handouts WHERE membership = ?1)";
+            let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, bool>(0)?, row.get(1)?));
+            let (is_over, newest): (bool, Option<u64>) = tx.query_row(sql, [id], read)?;
+            match (is_over, newest) {
+                (true, _) => forget_before(tx, id, None),
+                (false, Some(round)) => forget_before(tx, id, Some(round)),
+                (false, None) => Ok(0),
+            }
+        })?;
+        if n_forgotten > 0 {
+            self.database.shrink_log();
+        }
+        Ok(())
     }
 
     /// What was made for a round.
@@ -135,11 +168,15 @@ impl Log<'_> {
     }
 
     /// Keeps what was made for a round.
-    pub(crate) fn make(&self, round: u64, bytes: &[u8], now_ms: u64) -> Result<(), HomeError> {
-        self.database.write(|tx| {
-            let state = UploadState::Pending;
-            insert_upload(tx, self.membership.id, round, bytes, state, now_ms)
-        })
+    pub(crate) fn make(
+        &self,
+        round: u64,
+        bytes: &[u8],
+        state: UploadState,
+        now_ms: u64,
+    ) -> Result<(), HomeError> {
+        self.database
+            .write(|tx| insert_upload(tx, self.membership.id, round, bytes, state, now_ms))
     }
 
     /// Keeps what became of an upload.
@@ -156,6 +193,21 @@ impl Log<'_> {
         let sql = "SELECT max(round) FROM uploads WHERE membership = ? AND state = 'acknowledged'";
         self.database
             .read(|tx| Ok(tx.query_row(sql, [self.membership.id], |row| row.get(0))?))
+    }
+
+    /// Where the ledger ended in the newest handout that was taken.
+    pub(crate) fn head(&self) -> Result<Option<Head>, HomeError> {
+        let sql = "SELECT head FROM handouts WHERE membership = ? ORDER BY round DESC LIMIT 1";
+        self.database.read(|tx| {
+            let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+            let found = tx.query_row(sql, [self.membership.id], read).optional()?;
+            let parse = |text: String| {
+                text.parse().map_err(|error| {
+                    Failure::Contradiction(format!("a handout ends at {text:?}: {error}"))
+                })
+            };
+            found.map(parse).transpose()
+        })
     }
 
     /// The newest round that has begun, and what became of uploads.
@@ -179,15 +231,40 @@ impl Log<'_> {
 }
 
 fn upload(tx: &Transaction<'_>, id: i64, round: u64) -> Result<Option<MadeUpload>, Failure> {
-    let sql = "SELECT bytes, state FROM uploads WHERE membership = ? AND round = ?";
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, String>(1)?));
+    let sql = "SELECT bytes, hash, state FROM uploads WHERE membership = ? AND round = ?";
+    let read = |row: &rusqlite::Row<'_>| {
+        let hash: Option<Vec<u8>> = row.get(1)?;
+        Ok((row.get(0)?, hash, row.get::<_, String>(2)?))
+    };
     let found = tx.query_row(sql, params![id, round], read).optional()?;
     found
-        .map(|(bytes, state)| {
-            let state = UploadState::by_name(&state)?;
-            Ok(MadeUpload { bytes, state })
+        .map(|(bytes, hash, state)| {
+            let hash = hash
+                .map(|hash| fixed(&hash, "an upload's hash"))
+                .transpose()?;
+            Ok(MadeUpload {
+                bytes,
+                hash: hash.map(Digest),
+                state: UploadState::by_name(&state)?,
+            })
         })
         .transpose()
+}
+
+/// Puts the hash in the place of each vector of a round before this one, or of any round. Returns of how many.
+fn forget_before(tx: &Transaction<'_>, id: i64, round: Option<u64>) -> Result<usize, Failure> {
+    let before = round.map_or(i64::MAX, |round| i64::try_from(round).unwrap_or(i64::MAX));
+    let sql =
+        "SELECT round, bytes FROM uploads WHERE membership = ? AND round < ? AND hash IS NULL";
+    let mut statement = tx.prepare(sql)?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, u64>(0)?, row.get::<_, Vec<u8>>(1)?));
+    let found = statement.query_map(params![id, before], read)?;
+    let found: Vec<(u64, Vec<u8>)> = found.collect::<Result<_, _>>()?;
+    let sql = "UPDATE uploads SET hash = ?, bytes = x'' WHERE membership = ? AND round = ?";
+    for (round, bytes) in &found {
+        tx.execute(sql, params![hash_of(bytes).0, id, round])?;
+    }
+    Ok(found.len())
 }
 
 pub(crate) fn insert_upload(
@@ -198,8 +275,12 @@ pub(crate) fn insert_upload(
     state: UploadState,
     now_ms: u64,
 ) -> Result<(), Failure> {
-    let sql =
-        "INSERT INTO uploads (membership, round, bytes, state, made_at_ms) VALUES (?, ?, ?, ?, ?)";
-    tx.execute(sql, params![id, round, bytes, state.name(), now_ms])?;
+    // One that never leaves is not kept.
+    let (bytes, hash) = match state {
+        UploadState::Missed | UploadState::Withheld => (&[][..], Some(hash_of(bytes).0)),
+        UploadState::Pending | UploadState::Acknowledged => (bytes, None),
+    };
+    let sql = "INSERT INTO uploads (membership, round, bytes, hash, state, made_at_ms) VALUES (?, ?, ?, ?, ?, ?)";
+    tx.execute(sql, params![id, round, bytes, hash, state.name(), now_ms])?;
     Ok(())
 }

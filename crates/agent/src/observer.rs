@@ -11,6 +11,11 @@ use crate::{BudgetReached, Misconduct};
 
 /// Hears what an agent does. What it hears is durable already.
 pub trait Observer {
+    /// The run begins; `promise` is what the study promises of what is sent, in one sentence.
+    fn study_opened(&self, promise: &str) {
+        let _ = promise;
+    }
+
     /// A round began.
     fn round_began(&self, round: u64, collects: bool) {
         let (_, _) = (round, collects);

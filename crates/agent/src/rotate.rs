@@ -20,7 +20,12 @@ use crate::{Home, HttpLink, Link, LinkError, Membership, RotateError};
 pub fn rotate(home: &Path) -> Result<PublicKey, RotateError> {
     rotate_with(home, &|membership| {
         let never = Arc::new(AtomicBool::new(false));
-        let link = HttpLink::new(&membership.url, membership.authority.as_deref(), never)?;
+        let link = HttpLink::new(
+            &membership.url,
+            membership.authority.as_deref(),
+            membership.coordinator,
+            never,
+        )?;
         Ok(Box::new(link))
     })
 }

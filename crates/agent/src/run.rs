@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use fedbo_objective::{CommandObjective, Failure};
 
 use crate::clock::SystemClock;
-use crate::{AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session};
+use crate::{AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session, protection};
 
 /// What a run is made of.
 pub struct RunOptions<'a> {
@@ -46,7 +46,12 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         .authority
         .as_deref()
         .or(membership.authority.as_deref());
-    let link = HttpLink::new(&membership.url, authority, Arc::clone(stop));
+    let link = HttpLink::new(
+        &membership.url,
+        authority,
+        membership.coordinator,
+        Arc::clone(stop),
+    );
     let link = link.map_err(RunError::Link)?;
     let parts = Parts {
         home,
@@ -56,10 +61,14 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         seed: file.seed,
         cap: file.cap,
         failures_max: file.failures_max,
+        allow_unprotected: file.allow_unprotected.clone(),
         link: &link,
         clock: &SystemClock,
         observer: *observer,
         stop: Arc::clone(stop),
     };
-    Session::open(parts)?.run()
+    let promise = protection(&parts.federation);
+    let mut session = Session::open(parts)?;
+    observer.study_opened(&promise);
+    session.run()
 }

@@ -5,7 +5,7 @@ use fedbo_database::Format;
 /// What an agent's file is; its mark says "feda".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6461,
-    steps: &[STEP_1],
+    steps: &[STEP_1, STEP_2],
     what: "agent's memory",
     never: "no membership was ever stored in it",
     verify: None,
@@ -98,6 +98,16 @@ CREATE TRIGGER uploads_are_not_deleted BEFORE DELETE ON uploads
 BEGIN SELECT RAISE(ABORT, 'what was made for a round stays'); END;
 ";
 
+/// A vector makes room for its hash, once and for good.
+const STEP_2: &str = "
+ALTER TABLE uploads ADD COLUMN hash BLOB CHECK (length(hash) = 32);
+DROP TRIGGER uploads_are_fixed;
+CREATE TRIGGER uploads_are_fixed BEFORE UPDATE OF membership, round, bytes, hash, made_at_ms ON uploads
+WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made_at_ms = OLD.made_at_ms
+          AND OLD.hash IS NULL AND NEW.hash IS NOT NULL AND NEW.bytes = x'')
+BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
+";
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
@@ -115,8 +125,8 @@ mod tests {
                      zeroblob(32), zeroblob(8), 0, 0, 0);
                  INSERT INTO charges VALUES (zeroblob(32), 0, x'01', 'default', 0);
                  INSERT INTO handouts VALUES (1, 2, 0, x'01', '0:00', 0);
-                 INSERT INTO uploads VALUES (1, 0, x'01', 'acknowledged', 0);
-                 INSERT INTO uploads VALUES (1, 1, x'01', 'pending', 0);",
+                 INSERT INTO uploads VALUES (1, 0, x'01', 'acknowledged', 0, NULL);
+                 INSERT INTO uploads VALUES (1, 1, x'01', 'pending', 0, NULL);",
             )
             .unwrap();
         for (sql, part) in [
@@ -144,13 +154,15 @@ mod tests {
                 "only appended",
             ),
             ("UPDATE uploads SET bytes = x'02'", "does not change"),
+            ("UPDATE uploads SET bytes = x''", "does not change"),
+            ("UPDATE uploads SET hash = zeroblob(32)", "does not change"),
             (
                 "UPDATE uploads SET state = 'pending' WHERE round = 0",
                 "ended",
             ),
             ("DELETE FROM uploads", "stays"),
             (
-                "INSERT OR REPLACE INTO uploads VALUES (1, 1, x'02', 'pending', 0)",
+                "INSERT OR REPLACE INTO uploads VALUES (1, 1, x'02', 'pending', 0, NULL)",
                 "one upload",
             ),
         ] {
@@ -160,8 +172,11 @@ mod tests {
         connection
             .execute_batch(
                 "UPDATE uploads SET state = 'missed' WHERE round = 1; UPDATE memberships SET url = 'v', finished = 1;
-                 INSERT INTO handouts VALUES (1, 3, 0, x'02', '0:00', 0);",
+                 INSERT INTO handouts VALUES (1, 3, 0, x'02', '0:00', 0);
+                 UPDATE uploads SET bytes = x'', hash = zeroblob(32) WHERE round = 0;",
             )
             .unwrap();
+        let again = connection.execute_batch("UPDATE uploads SET hash = x'01' WHERE round = 0");
+        assert!(again.unwrap_err().to_string().contains("does not change"));
     }
 }

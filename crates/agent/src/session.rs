@@ -22,7 +22,9 @@ use crate::identity::Identity;
 use crate::lock::Lock;
 use crate::log::Log;
 use crate::machine::{Machine, machine};
+use crate::pace::Pace;
 use crate::play::{Played, play};
+use crate::protection;
 use crate::purse::Purse;
 use crate::trials::Trials;
 use crate::{Clock, Home, HomeError, Link, Membership, Misconduct, Observer, RunError};
@@ -43,6 +45,8 @@ pub struct Parts<'a> {
     pub cap: Option<Budget>,
     /// After how many failed trials in a row the run ends; those of earlier runs do not count.
     pub failures_max: FailuresMax,
+    /// Studies that the agent's owner has named as ones that need not charge this budget.
+    pub allow_unprotected: Vec<String>,
     /// The way to the coordinator.
     pub link: &'a dyn Link,
     /// Time and chance.
@@ -113,6 +117,16 @@ pub struct Session<'a> {
     pub(crate) said_state: Option<StudyState>,
     /// Since when the coordinator has said that it plays an earlier round than it handed out.
     pub(crate) behind_since_ms: Option<u64>,
+    /// When this agent speaks.
+    pub(crate) pace: Pace,
+    /// Nothing is asked before this time, by the clock that is never set.
+    pub(crate) quiet_until: Option<u64>,
+    /// Attempts to send the upload of the round that were made.
+    pub(crate) n_attempts: u32,
+    /// An attempt to send the upload of this round is being made.
+    pub(crate) attempting: Option<u64>,
+    /// The coordinator has said where the study stands since this session was opened.
+    pub(crate) is_met: bool,
     /// It is not known that the coordinator goes on from what was followed: it may have been restored since it last answered.
     pub(crate) is_unsure: bool,
     /// What the coordinator did: nothing is sent any more.
@@ -131,8 +145,8 @@ impl<'a> Session<'a> {
     /// Opens everything that a run needs; asks nobody.
     ///
     /// # Errors
-    /// If the home or the configuration cannot be used, another process runs the study, or the study charges and the agent has
-    /// no budget.
+    /// If the home or the configuration cannot be used, another process runs the study, the study charges and the agent has
+    /// no budget, or the agent has one and the study does not charge it ([`RunError::Unprotected`]).
     pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
         let Parts {
             home,
@@ -148,6 +162,12 @@ impl<'a> Session<'a> {
             return Err(RunError::NoSlot { slot, n_agents });
         }
         let keys = Identity::load(home.folder())?.in_order(membership.key);
+        protection::check(
+            &membership.study,
+            &federation,
+            parts.cap,
+            &parts.allow_unprotected,
+        )?;
         let purse = purse(&home, &membership, &federation, parts.cap)?;
         let root = root(&home, &membership, parts.seed)?;
         let trials = Trials::open(home.folder(), &federation)?;
@@ -157,6 +177,7 @@ impl<'a> Session<'a> {
             database: &home.database,
             membership: &membership,
         };
+        log.forget()?;
         let delivered = log.last_delivered()?;
         let queue = machine.start()?.into();
         Ok(Self {
@@ -174,6 +195,11 @@ impl<'a> Session<'a> {
             said_budget: false,
             said_state: None,
             behind_since_ms: None,
+            pace: Pace::new(membership.digest, membership.slot, federation.network),
+            quiet_until: None,
+            n_attempts: 0,
+            attempting: None,
+            is_met: false,
             is_unsure: true,
             accused: None,
             _lock: lock,
@@ -257,10 +283,19 @@ impl<'a> Session<'a> {
     pub(crate) fn finish(&self, ended: Ended) -> Result<Step, RunError> {
         let database = &self.home.database;
         database.write(|tx| self.membership.finish(tx))?;
+        self.log().forget()?;
         Ok(Step::Ended(ended))
     }
 
     fn evaluate(&mut self, trial: Trial) -> Result<Step, RunError> {
+        // Before anything expensive is done: whether the clocks agree, and when the round began.
+        if !self.is_met && !self.trials.had_ended(trial.index) {
+            let looked = self.look_at_history()?;
+            if let Some(step) = looked {
+                self.queue.push_front(AgentEffect::Evaluate(trial));
+                return Ok(step);
+            }
+        }
         let point = self.federation.space.decode(&trial.unit);
         let (objective, slot) = (self.objective.as_ref(), self.membership.slot);
         let started = || self.observer.trial_started(&trial, &point);
@@ -276,6 +311,9 @@ impl<'a> Session<'a> {
         let told = match played? {
             Played::Before(told) => told,
             Played::Now(told) => {
+                // INV-12: when it ended is nobody's business.
+                let (round, now_ms) = (self.follower.round(), self.clock.elapsed_ms());
+                self.quiet_until = Some(self.pace.asks_from(round.unwrap_or(0), now_ms));
                 self.observer.trial_ended(&trial, &point, &told);
                 if let Told::Failed { .. } = told {
                     self.brake.failed();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fedbo_ledger::Head;
 use fedbo_space::Direction;
 
 use crate::log::{Log, UploadCounts};
@@ -30,6 +31,9 @@ pub struct MembershipStatus {
     pub url: String,
     /// The newest round that began; none before the first.
     pub round: Option<u64>,
+    /// Where the study's ledger ends, as far as the agent has followed it: agents of one study that name the same number name the same
+    /// hash, or the coordinator tells them different histories. None before the first round, and where nothing is released.
+    pub head: Option<Head>,
     /// Rounds of the agent's plan.
     pub rounds: u64,
     /// Trials that have ended.
@@ -42,8 +46,6 @@ pub struct MembershipStatus {
     pub uploads: UploadCounts,
     /// Whether its plan is done, or the study over.
     pub finished: bool,
-    /// The head of the study's ledger that the agent has followed; none before the first round.
-    pub head: Option<String>,
     /// When the coordinator last answered, milliseconds since 1970.
     pub contact_at_ms: u64,
 }
@@ -73,11 +75,11 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
         memberships.push(MembershipStatus {
             rounds: federation.rounds,
             round,
+            head: log.head()?.filter(|head| head.seq > 0),
             n_trials,
             best,
             direction,
             uploads,
-            head: log.head()?,
             slot: membership.slot,
             finished: membership.finished,
             contact_at_ms: membership.contact_at_ms,

@@ -68,6 +68,13 @@ impl Trials {
         })
     }
 
+    /// Whether a trial had ended when the trials were opened.
+    pub(crate) fn had_ended(&self, number: u64) -> bool {
+        let at = usize::try_from(number).unwrap_or(usize::MAX);
+        let stored = self.stored.get(at);
+        stored.is_some_and(|trial| trial.told().is_some())
+    }
+
     /// Stores a trial as running, unless it is stored already; one that ran when its process ended runs again.
     pub(crate) fn begin(
         &self,

@@ -182,7 +182,7 @@ fn the_tutorial_does_what_it_says() {
     // Its terminal has shown no token.
     let tokens = std::fs::read_to_string(folder.join("tokens.txt")).unwrap();
     assert_eq!(tokens.lines().count(), N_LABS);
-    assert!(!service.stdout.contains("fbt1_") && !service.stderr.contains("fbt1_"));
+    assert!(!service.stdout.contains("fbt2_") && !service.stderr.contains("fbt2_"));
 }
 
 /// Every fence with commands is run here, but for those that need another machine.

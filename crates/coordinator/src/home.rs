@@ -10,7 +10,7 @@ use fedbo_database::{Mode, private};
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_postgres::PostgresAddress;
-use fedbo_wire::{EnrolmentToken, KeyUnreadable, SigningKey};
+use fedbo_wire::{EnrolmentToken, KeyUnreadable, SigningKey, config_digest};
 
 use crate::store::{PostgresStore, SqliteStore, Store, StoreError, StudyRecord};
 use crate::study::{Study, StudyUnusable};
@@ -330,10 +330,11 @@ impl Home {
         let token = EnrolmentToken {
             secret,
             coordinator: self.key.public(),
+            config: config_digest(study.config.as_bytes()),
         };
         let expires_ms = self.store.now_ms()? + TOKEN_DAYS * 86_400_000;
-        let digest = token.secret_digest();
-        self.store.add_token(study.key, slot, &digest, expires_ms)?;
+        let public = token.key().public();
+        self.store.add_token(study.key, slot, &public, expires_ms)?;
         Ok(token)
     }
 }

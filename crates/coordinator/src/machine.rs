@@ -215,7 +215,10 @@ where
     PaperRounds<S, Weights>: fedbo_protocol::RoundMechanism<Round: Send>,
 {
     let network = study.federation.network;
-    let instants = Instants::new(network.collect_ms, network.round_ms)?;
+    let instants = Instants::new(
+        network.collect_ms.unwrap_or(network.round_ms),
+        network.round_ms,
+    )?;
     let schedule = distributed.schedule();
     let arm: Arm = study.federation.own_arm();
     Ok(match distributed.mechanism(arm) {

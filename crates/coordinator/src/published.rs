@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use fedbo_ledger::Head;
 use fedbo_protocol::Broadcast;
@@ -21,6 +22,8 @@ pub(crate) struct Published {
     pub(crate) is_ready: bool,
     /// The round that is being played.
     pub(crate) round: u64,
+    /// When it began; none before the first.
+    pub(crate) began_at: Option<Instant>,
     pub(crate) collects: bool,
     /// Where the chain of releases ends.
     pub(crate) head: Head,
@@ -43,6 +46,7 @@ impl Published {
             state,
             is_ready: false,
             round,
+            began_at: None,
             collects: false,
             head: study.genesis(),
             entries: Vec::new(),
@@ -59,6 +63,7 @@ impl Published {
             state: self.state,
             is_ready: self.is_ready,
             round: self.round,
+            began_at: self.began_at,
             collects: self.collects,
             head: self.head,
             entries: self.entries.clone(),
@@ -67,6 +72,17 @@ impl Published {
             closes: self.closes,
             encoded: Mutex::default(),
         }
+    }
+
+    /// Notes that the round has been played for so long.
+    pub(crate) fn begun(&mut self, elapsed_ms: u64) {
+        self.began_at = Instant::now().checked_sub(Duration::from_millis(elapsed_ms));
+    }
+
+    /// For how many milliseconds the round has been played.
+    pub(crate) fn elapsed_ms(&self) -> Option<u64> {
+        let elapsed = self.began_at?.elapsed();
+        Some(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The handout for an agent that has `known` releases: equal for all such agents, so it is signed once. Who says to have more

@@ -19,7 +19,7 @@ use fedbo_coordinator::store::{
 };
 use fedbo_database::Mode;
 use fedbo_testkit::postgres::Server;
-use fedbo_wire::{Digest, PublicKey};
+use fedbo_wire::{Digest, PublicKey, config_digest};
 use proxy::{Cut, Proxy};
 
 /// One server for all tests that leave it as it is.
@@ -83,8 +83,13 @@ fn create(store: &dyn Store) -> StudyRecord {
         .unwrap()
 }
 
-fn secret(n: u8) -> Digest {
-    Digest([n; 32])
+fn secret(n: u8) -> PublicKey {
+    PublicKey([n; 32])
+}
+
+/// The configuration of the study that [`create`] makes.
+fn agreed() -> Digest {
+    config_digest(b"config = 1\n")
 }
 
 fn key(n: u8) -> PublicKey {
@@ -183,7 +188,7 @@ fn tokens_are_used_once(store: &dyn Store) {
     assert_eq!(add(9, 2), Err(StoreError::NoSlot { slot: 9 }));
     let enrol = |n, agent| {
         store
-            .enrol(&secret(n), &key(agent))
+            .enrol(&secret(n), &agreed(), &key(agent))
             .map(|enrolment| enrolment.slot)
     };
     assert_eq!(enrol(7, 1), Err(StoreError::TokenUnknown));
@@ -192,6 +197,14 @@ fn tokens_are_used_once(store: &dyn Store) {
     assert_eq!(enrol(3, 1), Ok(0));
     assert_eq!(enrol(3, 1), Ok(0));
     assert_eq!(enrol(3, 2), Err(StoreError::TokenUsed));
+    let other = Digest([9; 32]);
+    add(1, 8).unwrap();
+    let changed = store.enrol(&secret(8), &other, &key(2)).unwrap_err();
+    assert_eq!(changed, StoreError::OtherConfig);
+    // A slot that is revoked takes its tokens along.
+    store.revoke(study, 1).unwrap();
+    assert_eq!(enrol(8, 2), Err(StoreError::TokenUnknown));
+    assert!(store.slots(study).unwrap()[1].key.is_none());
     store.add_token(study, 1, &secret(4), 5).unwrap();
     assert_eq!(enrol(4, 2), Err(StoreError::TokenExpired));
     // A new token of a slot that is taken is for another key, which takes it.
@@ -210,7 +223,7 @@ fn a_study_begins(store: &dyn Store) {
             .add_token(study, slot.into(), &secret(slot), hour)
             .unwrap();
         let before = store.generation().unwrap();
-        let enrolment = store.enrol(&secret(slot), &key(slot)).unwrap();
+        let enrolment = store.enrol(&secret(slot), &agreed(), &key(slot)).unwrap();
         assert!(store.generation().unwrap() > before);
         assert_eq!(enrolment.agent, format!("lab {slot}"));
         assert_eq!(enrolment.study, store.study("labs").unwrap());
@@ -226,23 +239,25 @@ fn one_agent_has_one_slot(store: &dyn Store) {
             .add_token(study, slot.into(), &secret(slot), hour)
             .unwrap();
     }
-    store.enrol(&secret(0), &key(7)).unwrap();
-    let taken = store.enrol(&secret(1), &key(7)).unwrap_err();
+    store.enrol(&secret(0), &agreed(), &key(7)).unwrap();
+    let taken = store.enrol(&secret(1), &agreed(), &key(7)).unwrap_err();
     assert_eq!(taken, StoreError::KeyTaken { slot: 0 });
-    store.enrol(&secret(1), &key(8)).unwrap();
+    store.enrol(&secret(1), &agreed(), &key(8)).unwrap();
     let taken = store.rotate(study, 1, &key(8), &key(7)).unwrap_err();
     assert_eq!(taken, StoreError::KeyTaken { slot: 0 });
     // Of another study it may have a slot.
     let other = store.create_study("other", "", &roster(1)).unwrap().key;
     store.add_token(other, 0, &secret(9), hour).unwrap();
-    store.enrol(&secret(9), &key(7)).unwrap();
+    store
+        .enrol(&secret(9), &config_digest(b""), &key(7))
+        .unwrap();
 }
 
 fn keys_are_replaced(store: &dyn Store) {
     let study = create(store).key;
     let hour = hour(store);
     store.add_token(study, 2, &secret(0), hour).unwrap();
-    store.enrol(&secret(0), &key(1)).unwrap();
+    store.enrol(&secret(0), &agreed(), &key(1)).unwrap();
     let of = |n| store.slot_of(study, &key(n)).unwrap();
     for _ in 0..2 {
         store.rotate(study, 2, &key(1), &key(2)).unwrap();
@@ -401,7 +416,10 @@ fn races(store: &dyn Store) {
     let study = store.study("race").unwrap();
     let hour = hour(store);
     store.add_token(study.key, 0, &secret(101), hour).unwrap();
-    let enrol = |n: u8| store.enrol(&secret(101), &key(100 + n)).is_ok();
+    let enrol = |n: u8| {
+        let config = config_digest(b"");
+        store.enrol(&secret(101), &config, &key(100 + n)).is_ok()
+    };
     assert_eq!(won(&enrol), 1);
     let take = |n: u8| {
         store
@@ -564,7 +582,7 @@ fn an_answer_that_is_lost_changes_nothing() {
         due();
         store.add_token(study.key, 0, &secret(1), hour).unwrap();
         due();
-        store.enrol(&secret(1), &key(1)).unwrap();
+        store.enrol(&secret(1), &agreed(), &key(1)).unwrap();
         due();
         store.rotate(study.key, 0, &key(1), &key(2)).unwrap();
         due();

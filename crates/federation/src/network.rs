@@ -19,7 +19,8 @@ pub struct NetworkTable {
     /// Seconds from release to release of `dp-fts-de`; in `fts` as long as a round waits for stragglers. Default 60. It should
     /// be longer than a trial takes.
     pub round_s: Option<f64>,
-    /// Seconds of a round in which vectors are taken, of `dp-fts-de`; default nine tenths of the round.
+    /// Seconds of a round in which vectors are taken; in `dp-fts-de` nine tenths of the round by default. In `fts`, where a round ends as
+    /// soon as all have delivered, it gives uploads a set instant, and without it they leave when trials end.
     pub collect_s: Option<f64>,
     /// The coordinator's public key. Written when the study is frozen: what agents sign for one coordinator is then of no use
     /// to another.
@@ -31,8 +32,8 @@ pub struct NetworkTable {
 pub struct Network {
     /// Milliseconds from release to release, or that a relayed round waits for stragglers.
     pub round_ms: u64,
-    /// Milliseconds in which vectors are taken.
-    pub collect_ms: u64,
+    /// Milliseconds in which vectors are taken; none in a relayed study that names none: its uploads have no set instant.
+    pub collect_ms: Option<u64>,
 }
 
 impl Network {
@@ -43,8 +44,8 @@ impl Network {
     ) -> Result<Self, FileError> {
         let file = check.file;
         let path = ["network", "collect_s"];
-        if given.collect_s.is_some() && algorithm != Algorithm::DpFtsDe {
-            let message = "network.collect_s has no effect unless federation.algorithm is \"dp-fts-de\"; remove it";
+        if given.collect_s.is_some() && !matches!(algorithm, Algorithm::DpFtsDe | Algorithm::Fts) {
+            let message = "network.collect_s has no effect unless federation.algorithm is \"dp-fts-de\" or \"fts\"; remove it";
             return Err(file.error(&path, message));
         }
         let round_s = given.round_s.unwrap_or(ROUND_S);
@@ -59,7 +60,8 @@ impl Network {
         }
         Ok(Self {
             round_ms: milliseconds(round_s),
-            collect_ms: milliseconds(collect_s),
+            collect_ms: (given.collect_s.is_some() || algorithm == Algorithm::DpFtsDe)
+                .then(|| milliseconds(collect_s)),
         })
     }
 }

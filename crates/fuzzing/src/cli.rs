@@ -14,7 +14,8 @@ use fedbo_space::{ParameterSpec, Point, Space, Value};
 use fedbo_storage::Address;
 use fedbo_study::StudyFile;
 use fedbo_wire::{
-    Digest, Enrolled, EnrolmentToken, PublicKey, RotateRequest, Signature, SigningKey, StudyStatus,
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, PublicKey, RotateRequest,
+    Signature, SigningKey, StudyStatus,
 };
 
 use crate::config::{check_refusal, thaw};
@@ -207,6 +208,7 @@ fn coordinator_url(url: &str) {
             token: EnrolmentToken {
                 secret: [5; 20],
                 coordinator: coordinator().public(),
+                config: Digest([3; 32]),
             },
             ca: None,
             allow_plain_http,
@@ -253,7 +255,11 @@ impl Nobody {
 }
 
 impl Link for Nobody {
-    fn enrol(&self, _: &SigningKey, _: &EnrolmentToken) -> Result<Enrolled, LinkError> {
+    fn prove(&self, _: &Digest) -> Result<CoordinatorProof, LinkError> {
+        Self::answers()
+    }
+
+    fn enrol(&self, _: &SigningKey, _: &EnrolRequest) -> Result<Enrolled, LinkError> {
         Self::answers()
     }
 
@@ -331,6 +337,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let token = EnrolmentToken {
         secret: [5; 20],
         coordinator: coordinator().public(),
+        config: Digest([3; 32]),
     };
     let mut seeds = vec![
         of(0, STUDY),

@@ -27,7 +27,7 @@ pub(crate) fn begun(name: &str) -> Home {
         let created = home.create_study(federation, text);
         let study = created.expect("a study of its own name");
         let token = home.token(&study, 0).expect("a slot of the study");
-        let enrolled = store.enrol(&token.secret_digest(), &agent().public());
+        let enrolled = store.enrol(&token.key().public(), &token.config, &agent().public());
         enrolled.expect("a token that was just made");
         let running = store.set_state(study.key, StudyState::Running);
         running.expect("a study that waits");

@@ -15,7 +15,7 @@ use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::keys::agent;
+use crate::keys::{agent, coordinator};
 use crate::pieces::{Pieces, text};
 use crate::served::{begun, runtime, started};
 
@@ -130,7 +130,14 @@ fn signed(method: &str, target: &str, body: &[u8]) -> Vec<u8> {
     let now_ms = since.map_or(0, |since| {
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     });
-    let signature = sign_request(agent(), method, target, body, now_ms);
+    let signature = sign_request(
+        agent(),
+        &coordinator().public(),
+        method,
+        target,
+        body,
+        now_ms,
+    );
     let head = format!(
         "{method} {target} HTTP/1.1\r\nhost: fuzz\r\nconnection: close\r\ncontent-length: {}\r\n\
          {HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
@@ -154,7 +161,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             "GET /v1/openapi.json HTTP/1.1\r\nhost: x\r\n\r\nGET /readyz HTTP/1.1\r\nhost: x\r\n\r\n",
         ),
         raw(
-            "PUT /v1/studies/relayed/rounds/0/slots/0 HTTP/1.1\r\nhost: x\r\nfedbo-protocol: 1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+            "PUT /v1/studies/relayed/rounds/0/slots/0 HTTP/1.1\r\nhost: x\r\nfedbo-protocol: 2\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
         ),
         signed(0, "/v1/studies/relayed\n"),
         signed(0, "/v1/studies/charged/config\n"),

@@ -11,8 +11,8 @@ use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_privacy::mechanism::{ReleaseShape, SimNoise};
 use fedbo_space::Point;
 use fedbo_wire::{
-    Content, Enrolled, EnrolmentToken, Handout, LedgerEntry, LedgerHead, RelayedMessage,
-    RotateRequest, SigningKey, StudyState, StudyStatus, config_digest, sign_config,
+    Content, CoordinatorProof, Digest, EnrolRequest, Enrolled, Handout, LedgerEntry, LedgerHead,
+    RelayedMessage, RotateRequest, SigningKey, StudyState, StudyStatus, config_digest, sign_config,
 };
 
 use crate::keys::coordinator;
@@ -172,7 +172,11 @@ pub(crate) struct Desk<'a> {
 pub(crate) const SECRET: [u8; 20] = [5; 20];
 
 impl Link for Desk<'_> {
-    fn enrol(&self, _: &SigningKey, _: &EnrolmentToken) -> Result<Enrolled, LinkError> {
+    fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
+        Ok(CoordinatorProof::new(coordinator(), challenge))
+    }
+
+    fn enrol(&self, _: &SigningKey, _: &EnrolRequest) -> Result<Enrolled, LinkError> {
         Ok(Enrolled {
             study: self.study.federation.name.clone(),
             slot: 0,
@@ -198,12 +202,16 @@ impl Link for Desk<'_> {
     fn handouts(&self, _: &SigningKey, _: &str, poll: Poll) -> Result<Polled, LinkError> {
         let next = poll.after.unwrap_or(0).saturating_add(1);
         if next <= self.n_rounds {
-            return Ok(Polled::Handout(self.study.handout(next)));
+            return Ok(Polled::Handout {
+                bytes: self.study.handout(next),
+                elapsed_ms: Some(0),
+            });
         }
         Ok(Polled::Nothing(Standing {
             round: self.n_rounds,
             state: StudyState::Running,
             resend: None,
+            elapsed_ms: Some(0),
         }))
     }
 
@@ -215,6 +223,8 @@ impl Link for Desk<'_> {
             rounds: self.study.federation.rounds,
             collects: true,
             head: self.study.head_after(self.n_rounds),
+            time_ms: Still.now_ms(),
+            elapsed_ms: 0,
         })
     }
 
@@ -229,6 +239,10 @@ pub(crate) struct Still;
 impl Clock for Still {
     fn now_ms(&self) -> u64 {
         1_700_000_000_000
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        0
     }
 
     fn sleep(&self, _: Duration) {}

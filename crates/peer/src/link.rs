@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fedbo_agent::parts::{Backoff, HttpClient, SystemClock};
+use fedbo_agent::parts::{Backoff, HttpClient, Signer, SystemClock};
 use fedbo_agent::{HomeError, LinkError};
 use fedbo_wire::{Digest, PeerIdentity, ProblemCode, Receipt};
 
@@ -96,10 +96,10 @@ impl Link {
         getrandom::fill(&mut challenge.0)
             .map_err(|error| PeerError::NoRandomness(error.to_string()))?;
         let target = format!("/v1/peer?challenge={challenge}");
-        let key = &self.shared.key;
+        // Signed by nobody: for whom it would be is what is asked.
         let answer = self
             .client
-            .get(key, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
+            .get(None, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
         let identity: PeerIdentity = answer
             .and_then(|answer| answer.json())
             .map_err(|error| self.trouble(error, "to say who it is"))?;
@@ -191,9 +191,12 @@ impl Link {
         if farewell {
             target += "&farewell=true";
         }
-        let answer = self
-            .client
-            .get(&shared.key, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
+        let answer = self.client.get(
+            Some(self.signer(slot)?),
+            &target,
+            Duration::ZERO,
+            IDENTITY_BYTES_MAX,
+        );
         let receipt = answer
             .and_then(|answer| answer.json())
             .map_err(|error| self.trouble(error, "to say what it has"))?;
@@ -213,7 +216,7 @@ impl Link {
             return Err(Trouble::Fatal(PeerError::Log(what)));
         };
         let target = format!("/v1/peers/{}/reports/{round}", shared.member.slot);
-        let answer = self.client.put(&shared.key, &target, &bytes);
+        let answer = self.client.put(self.signer(slot)?, &target, &bytes);
         let receipt: Receipt = answer
             .and_then(|answer| answer.json())
             .map_err(|error| self.trouble(error, &format!("the report of round {round}")))?;
@@ -227,6 +230,14 @@ impl Link {
             return Err(Trouble::Passing(why));
         }
         Ok(())
+    }
+
+    /// Signs for a neighbour that has said who it is.
+    fn signer(&self, slot: u32) -> Result<Signer<'_>, Trouble> {
+        let to = self.shared.hub.link(slot).key;
+        let to = to.ok_or_else(|| Trouble::Passing("its key is not known yet".to_owned()))?;
+        let key = &self.shared.key;
+        Ok(Signer { key, to })
     }
 
     /// That the neighbour gave this receipt, and that it can be true.

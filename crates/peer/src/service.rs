@@ -87,6 +87,7 @@ async fn standing(
     let Path(sender) = sender.map_err(|error| unreadable(&error.to_string()))?;
     let Query(said) = said.map_err(|error| unreadable(&error.to_string()))?;
     let (signature, _) = of_neighbour(&shared, sender, &request)?;
+    let signature = (signature, shared.key.public());
     read_known(request, signature, Length::Empty, BODY_PATIENCE).await?;
     blocking(move || {
         let n_outgoing = shared.hub.n_outgoing();
@@ -134,6 +135,7 @@ async fn report(
         return Err(Refusal::new(ProblemCode::BadRequest, message));
     }
     let length = Length::AtMost(shared.member.report_bytes_max(round));
+    let signature = (signature, shared.key.public());
     let body = read_known(request, signature, length, BODY_PATIENCE)
         .await?
         .body;

@@ -7,15 +7,73 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{BadSignature, Digest, EnrolmentToken, PublicKey, Signature, SigningKey};
 
-/// Bytes of a JSON request at most; those of version 1 have fewer than 400.
+/// Bytes of a JSON request at most; those of version 2 have fewer than 400.
 pub const JSON_REQUEST_BYTES_MAX: usize = 1024;
 
-/// Takes a slot, for the key that signs the request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Who answers: that it holds the coordinator's key, to somebody who sent 32 bytes of their own as a challenge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoordinatorProof {
+    /// The coordinator's key.
+    pub coordinator: PublicKey,
+    /// Its signature under the challenge.
+    pub proof: Signature,
+}
+
+const COORDINATOR: &str = "fedbo coordinator, version 1";
+
+impl CoordinatorProof {
+    /// The owner of `key`, to somebody who sent this challenge.
+    pub fn new(key: &SigningKey, challenge: &Digest) -> Self {
+        Self {
+            coordinator: key.public(),
+            proof: key.sign(COORDINATOR, &[&challenge.0]),
+        }
+    }
+
+    /// That who answered the challenge holds the key that it names.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn verify(&self, challenge: &Digest) -> Result<(), BadSignature> {
+        self.coordinator
+            .verify(COORDINATOR, &[&challenge.0], &self.proof)
+    }
+}
+
+/// Takes a slot, for the key that signs the request. It shows that its sender has the token, and does not hold the secret: whoever
+/// reads it can take no slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnrolRequest {
-    /// What the operator handed over.
-    pub token: EnrolmentToken,
+    /// Which token: the public half of [`EnrolmentToken::key`].
+    pub token: PublicKey,
+    /// The configuration that the sender agrees to.
+    pub config: Digest,
+    /// Signature by the token's key: that the slot is for this key, at this coordinator, under this configuration.
+    pub proof: Signature,
+}
+
+const ENROLMENT: &str = "fedbo enrolment, version 2";
+
+impl EnrolRequest {
+    /// A request to take the token's slot for `agent`.
+    pub fn new(token: &EnrolmentToken, agent: &PublicKey) -> Self {
+        let (key, config) = (token.key(), token.config);
+        Self {
+            token: key.public(),
+            config,
+            proof: key.sign(ENROLMENT, &[&agent.0, &token.coordinator.0, &config.0]),
+        }
+    }
+
+    /// That the holder of the token asks for its slot for `agent`, at this coordinator.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn verify(&self, agent: &PublicKey, coordinator: &PublicKey) -> Result<(), BadSignature> {
+        let parts: [&[u8]; 3] = [&agent.0, &coordinator.0, &self.config.0];
+        self.token.verify(ENROLMENT, &parts, &self.proof)
+    }
 }
 
 /// The slot that was taken.
@@ -95,6 +153,10 @@ pub struct StudyStatus {
     pub collects: bool,
     /// Where its ledger ends, `SEQ:HASH`; empty without a ledger.
     pub head: String,
+    /// The coordinator's clock, milliseconds since 1970 UTC: an agent compares it with its own before it evaluates anything.
+    pub time_ms: u64,
+    /// For how many milliseconds the round has been played; 0 while the study waits.
+    pub elapsed_ms: u64,
 }
 
 /// Whether a study's rounds go on.

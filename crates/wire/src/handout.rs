@@ -3,7 +3,7 @@
 use crate::content::{ENTRY_HEADER_SIZE, EVENT_BYTES_MAX, MESSAGE_HEADER_SIZE};
 use crate::fields::Fields;
 use crate::{
-    BadSignature, Content, Digest, LedgerHead, PROTOCOL_VERSION, PublicKey, Signature, SigningKey,
+    BadSignature, Content, Digest, LAYOUT_VERSION, LedgerHead, PublicKey, Signature, SigningKey,
 };
 
 /// Header of an answer without a handout: the round that is being played.
@@ -14,6 +14,9 @@ pub const HEADER_STATE: &str = "fedbo-state";
 
 /// Header of an answer without a handout: a round whose upload the agent is to send again, byte for byte.
 pub const HEADER_RESEND: &str = "fedbo-resend";
+
+/// Header of an answer with a handout: for how many milliseconds the round that it begins has been played.
+pub const HEADER_ELAPSED: &str = "fedbo-elapsed";
 
 /// Everything that happened since the round for which an agent asked.
 ///
@@ -56,7 +59,7 @@ pub enum HandoutUnreadable {
     #[error("not a handout: it does not begin with the bytes FBHO")]
     OtherKind,
     /// It is of another version.
-    #[error("a handout of version {found}, supported: [{PROTOCOL_VERSION}]")]
+    #[error("a handout of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
         /// Its version.
         found: u16,
@@ -169,7 +172,7 @@ impl Handout {
         }
         let _: [u8; 4] = fields.take().ok_or_else(cut_off("version"))?;
         let version = fields.u16().ok_or_else(cut_off("version"))?;
-        if version != PROTOCOL_VERSION {
+        if version != LAYOUT_VERSION {
             return Err(HandoutUnreadable::Version { found: version });
         }
         let (signed, signature) = bytes
@@ -182,7 +185,7 @@ impl Handout {
     fn unsigned_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(MAGIC);
-        bytes.extend(PROTOCOL_VERSION.to_le_bytes());
+        bytes.extend(LAYOUT_VERSION.to_le_bytes());
         bytes.push(match self.content {
             Content::Messages { .. } => MESSAGES,
             Content::Releases(_) => RELEASES,

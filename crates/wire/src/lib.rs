@@ -26,12 +26,14 @@ mod token;
 mod upload;
 
 pub use body::{
-    Accepted, AcceptedStatus, EnrolRequest, Enrolled, JSON_REQUEST_BYTES_MAX, Problem, ProblemCode,
-    RotateRequest, StateUnknown, StudyState, StudyStatus,
+    Accepted, AcceptedStatus, CoordinatorProof, EnrolRequest, Enrolled, JSON_REQUEST_BYTES_MAX,
+    Problem, ProblemCode, RotateRequest, StateUnknown, StudyState, StudyStatus,
 };
 pub use config::{HEADER_CONFIG, config_digest, sign_config, verify_config};
 pub use content::{Content, EVENT_BYTES_MAX, LedgerEntry, RelayedMessage};
-pub use handout::{HEADER_RESEND, HEADER_ROUND, HEADER_STATE, Handout, HandoutUnreadable, Limits};
+pub use handout::{
+    HEADER_ELAPSED, HEADER_RESEND, HEADER_ROUND, HEADER_STATE, Handout, HandoutUnreadable, Limits,
+};
 pub use hex::HexUnreadable;
 pub use keys::{BadSignature, Digest, KeyUnreadable, PublicKey, Signature, SigningKey, digest};
 pub use ledger_head::{ChainBroken, CharterParts, LedgerHead};
@@ -43,5 +45,8 @@ pub use request::{
 pub use token::{EnrolmentToken, TokenUnreadable};
 pub use upload::{Upload, UploadUnreadable};
 
-/// The version of the protocol that this crate speaks: the one in headers and in every binary message.
-pub const PROTOCOL_VERSION: u16 = 1;
+/// The version of the protocol that this crate speaks: the one in headers.
+pub const PROTOCOL_VERSION: u16 = 2;
+
+/// The version of the layouts of binary messages, which did not change with the protocol: what is stored stays readable.
+pub const LAYOUT_VERSION: u16 = 1;

@@ -5,9 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::Fields;
-use crate::{
-    BadSignature, Digest, PROTOCOL_VERSION, ProblemCode, PublicKey, Signature, SigningKey,
-};
+use crate::{BadSignature, Digest, LAYOUT_VERSION, ProblemCode, PublicKey, Signature, SigningKey};
 
 /// What a peer observed in a round, raw: nothing in it is private.
 ///
@@ -48,7 +46,7 @@ pub enum ReportUnreadable {
     #[error("not a report: it does not begin with the bytes FBRP")]
     OtherKind,
     /// It is of another version.
-    #[error("a report of version {found}, supported: [{PROTOCOL_VERSION}]")]
+    #[error("a report of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
         /// Its version.
         found: u16,
@@ -110,7 +108,7 @@ impl PeerReport {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
         let mut bytes = Vec::with_capacity(Self::n_bytes(dim, self.observations.len()));
         bytes.extend(MAGIC);
-        bytes.extend(PROTOCOL_VERSION.to_le_bytes());
+        bytes.extend(LAYOUT_VERSION.to_le_bytes());
         bytes.extend(u16::from(self.is_last).to_le_bytes());
         bytes.extend(self.sender.to_le_bytes());
         bytes.extend(count(dim));
@@ -145,7 +143,7 @@ impl PeerReport {
         let mut fields = Fields(bytes);
         let _: [u8; 4] = fields.take().ok_or_else(cut_off)?;
         let version = fields.u16().ok_or_else(cut_off)?;
-        if version != PROTOCOL_VERSION {
+        if version != LAYOUT_VERSION {
             return Err(ReportUnreadable::Version { found: version });
         }
         let is_last = match fields.u16().ok_or_else(cut_off)? {

@@ -20,7 +20,7 @@ pub const HEADER_PROTOCOL: &str = "fedbo-protocol";
 /// By how many milliseconds the clocks of an agent and its coordinator may differ, either way.
 pub const CLOCK_TOLERANCE_MS: u64 = 300_000;
 
-const PURPOSE: &str = "fedbo request, version 1";
+const PURPOSE: &str = "fedbo request, version 2";
 
 /// Who signed a request, and when by its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct RequestSignature {
     pub key: PublicKey,
     /// When: milliseconds since 1970 UTC.
     pub time_ms: u64,
-    /// Over method, target, time and body.
+    /// Over the receiver's key, method, target, time and body.
     pub signature: Signature,
 }
 
@@ -69,12 +69,13 @@ pub struct ClockDiffers {
     pub coordinator_ms: u64,
 }
 
-/// Signs a request.
+/// Signs a request to the owner of the key `to`: to anybody else it says nothing.
 ///
 /// The target is path and query as they are sent, from `/v1/` on: what a proxy puts before it is not signed. `time_ms` is the
 /// sender's clock, milliseconds since 1970 UTC.
 pub fn sign_request(
     key: &SigningKey,
+    to: &PublicKey,
     method: &str,
     target: &str,
     body: &[u8],
@@ -85,7 +86,7 @@ pub fn sign_request(
     RequestSignature {
         key: key.public(),
         time_ms,
-        signature: key.sign(PURPOSE, &parts(method, target, &time, &hash)),
+        signature: key.sign(PURPOSE, &parts(to, method, target, &time, &hash)),
     }
 }
 
@@ -111,14 +112,20 @@ impl RequestSignature {
         })
     }
 
-    /// That the key signed this request. Whether the key may send it, and whether the time is near, is for others to say.
+    /// That the key signed this request to the owner of the key `to`. Whether the key may send it, and whether the time is near, is for others to say.
     ///
     /// # Errors
     /// If it did not.
-    pub fn verify(&self, method: &str, target: &str, body: &[u8]) -> Result<(), BadSignature> {
+    pub fn verify(
+        &self,
+        to: &PublicKey,
+        method: &str,
+        target: &str,
+        body: &[u8],
+    ) -> Result<(), BadSignature> {
         let hash = sha256(body);
         let time = self.time_ms.to_string();
-        let parts = parts(method, target, &time, &hash);
+        let parts = parts(to, method, target, &time, &hash);
         self.key.verify(PURPOSE, &parts, &self.signature)
     }
 
@@ -160,8 +167,20 @@ impl fmt::Display for ClockDiffers {
 
 impl std::error::Error for ClockDiffers {}
 
-fn parts<'a>(method: &'a str, target: &'a str, time: &'a str, hash: &'a [u8]) -> [&'a [u8]; 4] {
-    [method.as_bytes(), target.as_bytes(), time.as_bytes(), hash]
+fn parts<'a>(
+    to: &'a PublicKey,
+    method: &'a str,
+    target: &'a str,
+    time: &'a str,
+    hash: &'a [u8],
+) -> [&'a [u8]; 5] {
+    [
+        &to.0,
+        method.as_bytes(),
+        target.as_bytes(),
+        time.as_bytes(),
+        hash,
+    ]
 }
 
 /// A number in its shortest decimal form.

@@ -5,22 +5,24 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::keys::sha256;
-use crate::{Digest, PublicKey, digest};
+use crate::{Digest, PublicKey, SigningKey, digest};
 
-/// A secret that takes a slot once, and the key of the coordinator that gave it: who holds a token knows whom to believe.
+/// A secret that takes a slot once, the key of the coordinator that gave it, and the digest of the study's configuration: who holds
+/// a token knows whom to believe, and what is agreed to (INV-11).
 ///
-/// Its text is `fbt1_` and, in base64 for URLs without padding, the secret, the key and the first four bytes of the SHA-256 of
-/// both. Nothing shows the secret but this text.
+/// Its text is `fbt2_` and, in base64 for URLs without padding, the three in this order and the first four bytes of their SHA-256.
+/// Nothing shows the secret but this text, and it never travels: [`EnrolmentToken::key`] signs in its place.
 #[derive(Clone)]
 pub struct EnrolmentToken {
     /// 20 bytes from the system's generator.
     pub secret: [u8; 20],
     /// Who accepts it, and signs what the agent will be given.
     pub coordinator: PublicKey,
+    /// [`config_digest`](crate::config_digest) of the study: another configuration is none that the party agreed to.
+    pub config: Digest,
 }
 
 /// A text that is no token. It says nothing of the text.
@@ -28,9 +30,15 @@ pub struct EnrolmentToken {
 pub enum TokenUnreadable {
     /// It does not begin as a token does.
     #[error(
-        "this is another kind of text: an enrolment token begins with \"fbt1_\"; ask the study's operator for it"
+        "this is another kind of text: an enrolment token begins with \"fbt2_\"; ask the study's operator for it"
     )]
     OtherKind,
+    /// It is a token of version 1 of the protocol.
+    #[error(
+        "this enrolment token was made by an earlier version of fedbo and does not say to which configuration you agree; ask the \
+         study's operator for a new one, made by a coordinator of this version"
+    )]
+    Earlier,
     /// Characters are missing.
     #[error(
         "the enrolment token was cut off: it has {found} of {TEXT_LENGTH} characters; copy it again, all of it"
@@ -54,18 +62,22 @@ pub enum TokenUnreadable {
     Mistyped,
 }
 
-const PREFIX: &str = "fbt1_";
+const PREFIX: &str = "fbt2_";
+/// How tokens of version 1 of the protocol began.
+const EARLIER_PREFIX: &str = "fbt1_";
 
 const CHECK_SIZE: usize = 4;
-const SIZE: usize = 20 + 32 + CHECK_SIZE;
+const SIZE: usize = 20 + 32 + 32 + CHECK_SIZE;
 
-/// Characters of the text: the prefix, and four for every three bytes.
+/// Characters of the text: the prefix, and four for every three bytes, the last piece as short as it may be.
 const TEXT_LENGTH: usize = PREFIX.len() + (4 * SIZE).div_ceil(3);
 
 impl EnrolmentToken {
-    /// What a coordinator stores to recognise the token: it does not give the secret away.
-    pub fn secret_digest(&self) -> Digest {
-        digest("fedbo enrolment token, version 1", &[&self.secret])
+    /// The key that the secret stands for. It signs that a slot is taken ([`EnrolRequest`](crate::EnrolRequest)); of it a coordinator
+    /// stores the public half, which takes no slot.
+    pub fn key(&self) -> SigningKey {
+        let seed = digest("fedbo enrolment token, version 2", &[&self.secret]);
+        SigningKey::from_seed(seed.0)
     }
 
     /// The token as it is handed over.
@@ -73,7 +85,8 @@ impl EnrolmentToken {
         let mut bytes = Zeroizing::new([0; SIZE]);
         let (content, check) = bytes.split_at_mut(SIZE - CHECK_SIZE);
         content[..20].copy_from_slice(&self.secret);
-        content[20..].copy_from_slice(&self.coordinator.0);
+        content[20..52].copy_from_slice(&self.coordinator.0);
+        content[52..].copy_from_slice(&self.config.0);
         check.copy_from_slice(&sha256(content)[..CHECK_SIZE]);
         let mut text = Zeroizing::new(String::with_capacity(TEXT_LENGTH));
         text.push_str(PREFIX);
@@ -88,6 +101,9 @@ impl FromStr for EnrolmentToken {
     /// White space around it is ignored.
     fn from_str(text: &str) -> Result<Self, TokenUnreadable> {
         let text = text.trim();
+        if text.starts_with(EARLIER_PREFIX) {
+            return Err(TokenUnreadable::Earlier);
+        }
         let Some(encoded) = text.strip_prefix(PREFIX) else {
             // The beginning of a prefix is a token of which little is left.
             let is_rest = !text.is_empty() && PREFIX.starts_with(text);
@@ -114,9 +130,11 @@ impl FromStr for EnrolmentToken {
         let mut token = Self {
             secret: [0; 20],
             coordinator: PublicKey([0; 32]),
+            config: Digest([0; 32]),
         };
         token.secret.copy_from_slice(&content[..20]);
-        token.coordinator.0.copy_from_slice(&content[20..]);
+        token.coordinator.0.copy_from_slice(&content[20..52]);
+        token.config.0.copy_from_slice(&content[52..]);
         Ok(token)
     }
 }
@@ -130,19 +148,10 @@ impl Drop for EnrolmentToken {
 impl fmt::Debug for EnrolmentToken {
     /// Prints nothing of the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EnrolmentToken {{ coordinator: {} }}", self.coordinator)
-    }
-}
-
-impl Serialize for EnrolmentToken {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.to_text())
-    }
-}
-
-impl<'de> Deserialize<'de> for EnrolmentToken {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Zeroizing::new(String::deserialize(deserializer)?);
-        text.parse().map_err(serde::de::Error::custom)
+        write!(
+            f,
+            "EnrolmentToken {{ coordinator: {}, config: {} }}",
+            self.coordinator, self.config
+        )
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use zeroize::Zeroize as _;
 
 use crate::fields::Fields;
-use crate::{Digest, PROTOCOL_VERSION, ProblemCode};
+use crate::{Digest, LAYOUT_VERSION, ProblemCode};
 
 /// A weight sample ω_n on its way to the coordinator.
 ///
@@ -35,7 +35,7 @@ pub enum UploadUnreadable {
     #[error("not an upload: it does not begin with the bytes FBUP")]
     OtherKind,
     /// It is of another version.
-    #[error("an upload of version {found}, supported: [{PROTOCOL_VERSION}]")]
+    #[error("an upload of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
         /// Its version.
         found: u16,
@@ -91,7 +91,7 @@ impl Upload {
         let n_features = u32::try_from(self.weights.len()).unwrap_or(u32::MAX);
         let mut bytes = Vec::with_capacity(Self::n_bytes(self.weights.len()));
         bytes.extend(MAGIC);
-        bytes.extend(PROTOCOL_VERSION.to_le_bytes());
+        bytes.extend(LAYOUT_VERSION.to_le_bytes());
         bytes.extend([0; 2]);
         bytes.extend(self.slot.to_le_bytes());
         bytes.extend(n_features.to_le_bytes());
@@ -121,7 +121,7 @@ impl Upload {
         }
         let _: [u8; 4] = fields.take().ok_or_else(wrong_size)?;
         let version = fields.u16().ok_or_else(wrong_size)?;
-        if version != PROTOCOL_VERSION {
+        if version != LAYOUT_VERSION {
             return Err(UploadUnreadable::Version { found: version });
         }
         let reserved = fields.u16().ok_or_else(wrong_size)?;

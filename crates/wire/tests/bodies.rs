@@ -13,22 +13,25 @@ fn requests_have_exactly_their_keys() {
     let token = EnrolmentToken {
         secret: [1; 20],
         coordinator: PublicKey([2; 32]),
+        config: Digest([3; 32]),
     };
-    let text = to_string(&EnrolRequest {
-        token: token.clone(),
-    })
-    .unwrap();
-    assert_eq!(text, format!("{{\"token\":\"{}\"}}", *token.to_text()));
-    assert!(text.len() <= JSON_REQUEST_BYTES_MAX);
+    let request = EnrolRequest::new(&token, &PublicKey([4; 32]));
+    let text = to_string(&request).unwrap();
+    let (key, threes) = (token.key().public(), "03".repeat(32));
     assert_eq!(
-        from_str::<EnrolRequest>(&text).unwrap().token.secret,
-        [1; 20]
+        text,
+        format!(
+            "{{\"token\":\"{key}\",\"config\":\"{threes}\",\"proof\":\"{}\"}}",
+            request.proof
+        )
     );
+    assert!(text.len() <= JSON_REQUEST_BYTES_MAX);
+    assert_eq!(from_str::<EnrolRequest>(&text).unwrap(), request);
     for bad in [
         text.replace("{", "{\"slot\":1,"),
         text.replace("{", "{\"token\":\"\","),
         text.replace("token", "tokens"),
-        text.replace("fbt1_A", "fbt1_B"),
+        text.replace("\"03", "\"3"),
         format!("{text} 1"),
         "{}".to_owned(),
         "{\"token\":7}".to_owned(),
@@ -82,11 +85,13 @@ fn answers_may_gain_keys() {
         rounds: 40,
         collects: true,
         head: "2:00".to_owned(),
+        time_ms: 5,
+        elapsed_ms: 7,
     };
     let text = to_string(&status).unwrap();
     assert_eq!(
         text,
-        "{\"study\":\"wine\",\"state\":\"running\",\"round\":4,\"rounds\":40,\"collects\":true,\"head\":\"2:00\"}"
+        "{\"study\":\"wine\",\"state\":\"running\",\"round\":4,\"rounds\":40,\"collects\":true,\"head\":\"2:00\",\"time_ms\":5,\"elapsed_ms\":7}"
     );
     assert_eq!(from_str::<StudyStatus>(&newer(&text)).unwrap(), status);
 }

@@ -289,7 +289,7 @@ fn unsigned_broadcasts_and_texts_of_any_bytes() {
         assert!(!check_upload(&bytes, 3));
         let text = String::from_utf8_lossy(&bytes);
         assert!(text.parse::<EnrolmentToken>().is_err());
-        assert!(format!("fbt1_{text}").parse::<EnrolmentToken>().is_err());
+        assert!(format!("fbt2_{text}").parse::<EnrolmentToken>().is_err());
         assert!(text.parse::<PublicKey>().is_err());
         assert!(SigningKey::from_file_text(&text).is_err());
     }

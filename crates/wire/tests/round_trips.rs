@@ -189,7 +189,7 @@ proptest! {
         prop_assert_eq!(Digest(hash).to_string().parse(), Ok(Digest(hash)));
         let signature = Signature(halves.concat().try_into().unwrap());
         prop_assert_eq!(signature.to_string().parse(), Ok(signature));
-        let token = EnrolmentToken { secret, coordinator: PublicKey(hash) };
+        let token = EnrolmentToken { secret, coordinator: PublicKey(hash), config: Digest(hash) };
         let read: EnrolmentToken = token.to_text().parse().unwrap();
         prop_assert_eq!((read.secret, read.coordinator), (secret, PublicKey(hash)));
     }

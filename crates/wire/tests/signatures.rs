@@ -36,8 +36,9 @@ fn nothing_moves_between_parts() {
 
 #[test]
 fn a_request_is_signed_with_all_that_matters() {
-    let signed = sign_request(&key(), "PUT", "/v1/a?b=c", b"body", 12);
-    assert_eq!(signed.verify("PUT", "/v1/a?b=c", b"body"), Ok(()));
+    let to = SigningKey::from_seed([2; 32]).public();
+    let signed = sign_request(&key(), &to, "PUT", "/v1/a?b=c", b"body", 12);
+    assert_eq!(signed.verify(&to, "PUT", "/v1/a?b=c", b"body"), Ok(()));
     for (method, target, body) in [
         ("PU", "T/v1/a?b=c", &b"body"[..]),
         ("put", "/v1/a?b=c", b"body"),
@@ -46,19 +47,29 @@ fn a_request_is_signed_with_all_that_matters() {
         ("PUT", "/v1/a?b=c", b""),
         ("PUT", "/v1/a?b=c", b"bodz"),
     ] {
-        assert_eq!(signed.verify(method, target, body), Err(BadSignature));
+        assert_eq!(signed.verify(&to, method, target, body), Err(BadSignature));
     }
+    // A request to one coordinator is none to another.
+    let elsewhere = SigningKey::from_seed([4; 32]).public();
+    let moved = signed.verify(&elsewhere, "PUT", "/v1/a?b=c", b"body");
+    assert_eq!(moved, Err(BadSignature));
     let mut other = signed;
     other.time_ms += 1;
-    assert_eq!(other.verify("PUT", "/v1/a?b=c", b"body"), Err(BadSignature));
+    assert_eq!(
+        other.verify(&to, "PUT", "/v1/a?b=c", b"body"),
+        Err(BadSignature)
+    );
     let mut other = signed;
     other.key = SigningKey::from_seed([1; 32]).public();
-    assert_eq!(other.verify("PUT", "/v1/a?b=c", b"body"), Err(BadSignature));
+    assert_eq!(
+        other.verify(&to, "PUT", "/v1/a?b=c", b"body"),
+        Err(BadSignature)
+    );
 }
 
 #[test]
 fn clocks_may_differ_by_five_minutes() {
-    let signed = |time| sign_request(&key(), "GET", "/v1/", b"", time);
+    let signed = |time| sign_request(&key(), &key().public(), "GET", "/v1/", b"", time);
     let now = 1_700_000_000_000;
     for time in [now, now - CLOCK_TOLERANCE_MS, now + CLOCK_TOLERANCE_MS] {
         assert_eq!(signed(time).check_time(now), Ok(()));
@@ -95,6 +106,37 @@ fn a_new_key_proves_itself_for_one_slot_and_one_old_key() {
         ..request
     };
     assert_eq!(stolen.verify("wine", 3, &old), Err(BadSignature));
+}
+
+#[test]
+fn a_slot_is_asked_for_one_key_at_one_coordinator_under_one_configuration() {
+    let token = EnrolmentToken {
+        secret: [5; 20],
+        coordinator: PublicKey([1; 32]),
+        config: Digest([3; 32]),
+    };
+    let agent = key().public();
+    let request = EnrolRequest::new(&token, &agent);
+    assert_eq!(request.verify(&agent, &token.coordinator), Ok(()));
+    let other = SigningKey::from_seed([1; 32]).public();
+    assert_eq!(
+        request.verify(&other, &token.coordinator),
+        Err(BadSignature)
+    );
+    assert_eq!(request.verify(&agent, &other), Err(BadSignature));
+    for changed in [
+        EnrolRequest {
+            config: Digest([4; 32]),
+            ..request.clone()
+        },
+        EnrolRequest {
+            token: agent,
+            ..request
+        },
+    ] {
+        let verified = changed.verify(&agent, &token.coordinator);
+        assert_eq!(verified, Err(BadSignature));
+    }
 }
 
 #[test]
@@ -160,6 +202,7 @@ fn canary_grep() {
     let token = EnrolmentToken {
         secret: [0xA5; 20],
         coordinator: PublicKey([1; 32]),
+        config: Digest([3; 32]),
     };
     let weights = vec![165.165; 3];
     let upload = Upload {
@@ -184,13 +227,10 @@ fn canary_grep() {
     let (damaged_token, damaged_key) =
         (secret_text.replace('p', "q"), key_text.replace("a5", "A5"));
     let in_place_of_a_key = key_text.trim().parse::<PublicKey>().unwrap_err();
-    let request = EnrolRequest {
-        token: token.clone(),
-    };
-    let mut body = serde_json::to_string(&request).unwrap();
-    body = body.replace("pa", "ap");
+    let request = EnrolRequest::new(&token, &key().public());
+    let body = serde_json::to_string(&request).unwrap();
     let outputs = [
-        format!("{token:?} {request:?} {:?}", token.secret_digest()),
+        format!("{token:?} {request:?} {body} {:?}", token.key()),
         format!("{:?} {:?}", key(), key().public()),
         format!("{upload:?} {message:?} {entry:?}"),
         format!(
@@ -202,15 +242,11 @@ fn canary_grep() {
             SigningKey::from_file_text(&damaged_key).unwrap_err()
         ),
         format!("{in_place_of_a_key:?} {in_place_of_a_key}"),
-        format!(
-            "{0:?} {0}",
-            serde_json::from_str::<EnrolRequest>(&body).unwrap_err()
-        ),
     ];
     let secret_words = [
         "a5a5",
         "A5A5",
-        "165",
+        "165.165",
         "paWl",
         "qaWl",
         "apWl",
@@ -230,6 +266,7 @@ fn no_token_with_one_other_character_is_accepted() {
     let token = EnrolmentToken {
         secret: [0x5C; 20],
         coordinator: key().public(),
+        config: Digest([0xC5; 32]),
     };
     let text = token.to_text();
     let alphabet = ('A'..='Z')
@@ -237,7 +274,7 @@ fn no_token_with_one_other_character_is_accepted() {
         .chain('0'..='9')
         .chain(['-', '_']);
     for other in alphabet.chain(['+', '/', '=', ' ', '\0']) {
-        for at in "fbt1_".len()..text.len() {
+        for at in "fbt2_".len()..text.len() {
             let mut changed = text.to_string();
             changed.replace_range(at..=at, &other.to_string());
             assert_eq!(changed.parse::<EnrolmentToken>().is_ok(), changed == *text);

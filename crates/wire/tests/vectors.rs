@@ -6,11 +6,11 @@
 )]
 
 use fedbo_wire::{
-    CharterParts, Content, Digest, EnrolmentToken, Handout, HandoutUnreadable, HeadersUnreadable,
-    KeyUnreadable, LedgerEntry, LedgerHead, Limits, PeerIdentity, PeerReport, PublicKey, Receipt,
-    RelayedMessage, ReportUnreadable, RequestSignature, RotateRequest, SharedObservation,
-    SigningKey, TokenUnreadable, Upload, UploadUnreadable, config_digest, digest, sign_config,
-    sign_request, verify_config,
+    CharterParts, Content, CoordinatorProof, Digest, EnrolRequest, EnrolmentToken, Handout,
+    HandoutUnreadable, HeadersUnreadable, KeyUnreadable, LedgerEntry, LedgerHead, Limits,
+    PeerIdentity, PeerReport, PublicKey, Receipt, RelayedMessage, ReportUnreadable,
+    RequestSignature, RotateRequest, SharedObservation, SigningKey, TokenUnreadable, Upload,
+    UploadUnreadable, config_digest, digest, sign_config, sign_request, verify_config,
 };
 use serde_json::Value;
 
@@ -130,12 +130,12 @@ fn requests() {
         let (method, target) = (text(&case, "method"), text(&case, "target"));
         let body = bytes(&case, "body");
         let time = long(&case, "fedbo-time");
-        let made = sign_request(&key(&case, "seed"), method, target, &body, time);
+        let made = sign_request(&key(&case, "seed"), &to(&case), method, target, &body, time);
         assert_eq!(made.key.to_string(), text(&case, "fedbo-key"));
         assert_eq!(made.signature.to_string(), text(&case, "fedbo-signature"));
         let read = headers(&case).unwrap();
         assert_eq!(read, made);
-        assert_eq!(read.verify(method, target, &body), Ok(()));
+        assert_eq!(read.verify(&to(&case), method, target, &body), Ok(()));
     }
     for case in cases("bad", "requests") {
         let error = match headers(&case) {
@@ -144,12 +144,21 @@ fn requests() {
             Err(HeadersUnreadable::Time) => "time",
             Ok(read) => {
                 let body = bytes(&case, "body");
-                let verified = read.verify(text(&case, "method"), text(&case, "target"), &body);
+                let verified = read.verify(
+                    &to(&case),
+                    text(&case, "method"),
+                    text(&case, "target"),
+                    &body,
+                );
                 verified.map_or("signature", |()| "accepted")
             }
         };
         assert_eq!(error, text(&case, "error"), "{case}");
     }
+}
+
+fn to(case: &Value) -> PublicKey {
+    text(case, "coordinator").parse().unwrap()
 }
 
 fn headers(case: &Value) -> Result<RequestSignature, HeadersUnreadable> {
@@ -180,24 +189,38 @@ fn tokens() {
         let token = EnrolmentToken {
             secret: array(&case, "secret"),
             coordinator: PublicKey(array(&case, "coordinator")),
+            config: Digest(array(&case, "config")),
         };
         assert_eq!(*token.to_text(), text(&case, "text"));
-        assert_eq!(
-            token.secret_digest().to_string(),
-            text(&case, "secret_digest")
-        );
+        assert_eq!(token.key().public().to_string(), text(&case, "key"));
+        let agent = key(&case, "agent_seed").public();
+        let request = EnrolRequest::new(&token, &agent);
+        assert_eq!(request.proof.to_string(), text(&case, "proof"));
+        assert_eq!(request.verify(&agent, &token.coordinator), Ok(()));
         let read: EnrolmentToken = text(&case, "text").parse().unwrap();
         assert_eq!(read.secret, token.secret);
         assert_eq!(read.coordinator, token.coordinator);
+        assert_eq!(read.config, token.config);
     }
     for case in cases("bad", "tokens") {
         let error = match text(&case, "text").parse::<EnrolmentToken>().unwrap_err() {
             TokenUnreadable::OtherKind => "other-kind",
+            TokenUnreadable::Earlier => "earlier",
             TokenUnreadable::CutOff { .. } => "cut-off",
             TokenUnreadable::TooLong { .. } => "too-long",
             TokenUnreadable::Mistyped => "mistyped",
         };
         assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+#[test]
+fn coordinators() {
+    for case in cases("good", "coordinators") {
+        let challenge = Digest(array(&case, "challenge"));
+        let proof = CoordinatorProof::new(&key(&case, "seed"), &challenge);
+        assert_eq!(proof.proof.to_string(), text(&case, "proof"));
+        assert_eq!(proof.verify(&challenge), Ok(()));
     }
 }
 

@@ -5,6 +5,7 @@ use fedbo_ledger::Head;
 use fedbo_wire::{Content, Digest, Handout, LedgerEntry, LedgerHead, SigningKey};
 
 use crate::coordinator::{Desk, Mangle};
+use crate::ways::note;
 use crate::world::{CHARGED, desk, members};
 
 /// The round in whose handout it misbehaves: agents know two rounds and two releases by then.
@@ -45,7 +46,7 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
         assert!(n_steps < 10_000, "{words}: nobody minds");
         for (session, error) in sessions.iter_mut().zip(&mut errors) {
             if error.is_none() {
-                *error = session.advance().err();
+                *error = session.advance().map(|step| note(step, 3)).err();
             }
         }
     }
@@ -68,9 +69,10 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
     {
         let mut session = members[0].session().unwrap();
         let again = loop {
-            if let Err(error) = session.advance() {
-                break error;
-            }
+            match session.advance() {
+                Ok(step) => note(step, 1),
+                Err(error) => break error,
+            };
         };
         assert!(matches!(again, RunError::Misconduct(_)), "{words}: {again}");
     }
@@ -324,16 +326,17 @@ fn bad_coordinators_that_are_others() {
     let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
     while desk.borrow().arrived.len() < 3 {
         for session in &mut sessions {
-            session.advance().unwrap();
+            note(session.advance().unwrap(), 3);
         }
     }
     desk.borrow_mut().key = SigningKey::from_seed([1; 32]);
     let n_arrived = desk.borrow().arrived.len();
     for session in &mut sessions {
         let error = loop {
-            if let Err(error) = session.advance() {
-                break error;
-            }
+            match session.advance() {
+                Ok(step) => note(step, 1),
+                Err(error) => break error,
+            };
         };
         let text = error.to_string();
         assert!(matches!(
@@ -358,7 +361,7 @@ fn bad_coordinators_that_were_set_back_are_seen_while_they_hand_out_nothing() {
     let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
     while desk.borrow().round < Some(ROUND) {
         for session in &mut sessions {
-            session.advance().unwrap();
+            note(session.advance().unwrap(), 3);
         }
     }
     // Only the first waits for more.

@@ -11,11 +11,15 @@ use fedbo_agent::{
     status,
 };
 use fedbo_privacy::accounting::Claim;
-use fedbo_wire::{Enrolled, EnrolmentToken, RotateRequest, SigningKey, StudyStatus};
+use fedbo_wire::{
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, SigningKey, StudyStatus,
+};
 
 use crate::coordinator::Desk;
-use crate::ways::DeskLink;
-use crate::world::{CHARGED, Member, budget, desk, frozen, take_turns, three_agents};
+use crate::ways::{DeskLink, note};
+use crate::world::{
+    CHARGED, Member, SIMULATED, budget, desk, finish, frozen, members, take_turns, three_agents,
+};
 
 /// More than one study costs (2.0), less than two.
 const CAP: f64 = 2.7;
@@ -53,10 +57,11 @@ fn n_arrived(desk: &RefCell<Desk>) -> usize {
 }
 
 /// One step of each session that has not ended.
-fn turn(sessions: &mut [Session<'_>], ended: &mut [bool]) {
+fn turn(sessions: &mut [Session<'_>], ended: &mut [bool], n_idle: usize) {
     for (session, ended) in sessions.iter_mut().zip(ended.iter_mut()) {
         if !*ended {
-            *ended = session.advance().unwrap() == Step::Ended(Ended::Complete);
+            let step = note(session.advance().unwrap(), n_idle);
+            *ended = step == Step::Ended(Ended::Complete);
         }
     }
 }
@@ -73,10 +78,12 @@ fn two_studies_one_agent() {
         let mut a: Vec<_> = members_a.iter().map(|m| m.session().unwrap()).collect();
         let mut b: Vec<_> = members_b.iter().map(|m| m.session().unwrap()).collect();
         let (mut ended_a, mut ended_b) = ([false; 3], [false; 3]);
+        // Both studies have had their turns when nobody has anything to do.
+        let n_idle = 3 * (of_a + of_b);
         let mut n_before = 0;
         while ended_a != [true; 3] || ended_b != [true; 3] {
-            (0..of_a).for_each(|_| turn(&mut a, &mut ended_a));
-            (0..of_b).for_each(|_| turn(&mut b, &mut ended_b));
+            (0..of_a).for_each(|_| turn(&mut a, &mut ended_a, n_idle));
+            (0..of_b).for_each(|_| turn(&mut b, &mut ended_b, n_idle));
             let n_sent = n_arrived(&desk_a) + n_arrived(&desk_b);
             if n_sent > n_before {
                 n_before = n_sent;
@@ -159,6 +166,52 @@ fn a_study_that_charges_needs_a_budget_and_says_which() {
     }
 }
 
+/// INV-25: to an agent with a budget a study without a price is closed, whatever of it is the reason, until its owner names it.
+#[test]
+fn a_cap_refuses_what_has_no_price() {
+    const PAPER: &str = "[privacy]\nmode = \"paper\"\nsampling_rate = 0.5\nnoise_multiplier = 1.0\nmax_norm = 5.0\n\
+                         epsilon = 100.0\ndelta = 1e-3\nreleases = 3\n";
+    let cases = [
+        ("fts", "", "its algorithm is \"fts\""),
+        (
+            "dp-fts-de",
+            "[privacy]\nmode = \"off\"\nreleases = 3\n",
+            "privacy.mode = \"off\"",
+        ),
+        ("dp-fts-de", SIMULATED, "privacy.simulate = true"),
+        ("dp-fts-de", PAPER, "privacy.mode = \"paper\""),
+    ];
+    for (algorithm, more, what) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = desk("open", algorithm, more);
+        let mut members = members(folder.path(), &desk);
+        for member in &mut members {
+            member.cap = Some(budget(0.1));
+            member.allow_unprotected = vec!["another".to_owned()];
+        }
+        for member in &members {
+            let error = member.session().unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error, RunError::Unprotected { .. }), "{text}");
+            assert!(text.contains(what), "{text}");
+            assert!(text.contains("allow_unprotected = [\"open\"]"), "{text}");
+        }
+        assert!(desk.borrow().arrived.is_empty(), "{what}");
+        assert!(!members[0].home.join("trials.db").exists());
+        // Its owner may name the study. Then the cap holds where there is a price.
+        members[0].allow_unprotected = vec!["open".to_owned()];
+        finish(&mut members[0].session().unwrap(), 20).unwrap();
+        let n_sent = n_arrived(&desk);
+        match what.contains("paper") {
+            true => assert_eq!(n_sent, 0, "{what}"),
+            false => assert!(n_sent > 0, "{what}"),
+        }
+        // Without a budget nothing is promised to anybody, and paper mode asks for one.
+        members[1].cap = None;
+        assert_eq!(members[1].session().is_ok(), !what.contains("paper"));
+    }
+}
+
 /// A budget that pays for nothing lets nothing out, and the agent still profits from others.
 #[test]
 fn without_a_budget_left_nothing_leaves() {
@@ -198,8 +251,12 @@ impl Link for Auditor<'_> {
         self.link.handouts(key, study, poll)
     }
 
-    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError> {
-        self.link.enrol(key, token)
+    fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
+        self.link.prove(challenge)
+    }
+
+    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
+        self.link.enrol(key, request)
     }
 
     fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError> {

@@ -8,12 +8,14 @@ use fedbo_ledger::{Head, event_to_bytes};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{
     AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Handout as _,
-    LatticeRounds, Relay, UpdateRejected,
+    LatticeRounds, PaperRounds, Relay, UpdateRejected,
 };
 use fedbo_wire::{
     Content, Digest, Handout, LedgerEntry, LedgerHead, Problem, ProblemCode, PublicKey,
     RelayedMessage, Signature, SigningKey, StudyState, Upload, config_digest, sign_config,
 };
+
+use crate::ways::now_ms;
 
 /// What plays the rounds.
 enum Play {
@@ -51,6 +53,14 @@ pub(crate) struct Desk {
     pub(crate) state: StudyState,
     /// Asks for this upload once more.
     pub(crate) resend: Option<u64>,
+    /// When the round began.
+    pub(crate) began_ms: u64,
+    /// When each upload came, by slot and round: milliseconds of the round.
+    pub(crate) came_ms: BTreeMap<(u32, u64), Vec<u64>>,
+    /// When each slot asked for what is next: milliseconds of the round.
+    pub(crate) asked_ms: Vec<(u32, u64)>,
+    /// How often somebody asked for a slot.
+    pub(crate) n_enrolments: u32,
 }
 
 impl Desk {
@@ -108,6 +118,10 @@ impl Desk {
             refuses: VecDeque::new(),
             state: StudyState::Running,
             resend: None,
+            began_ms: now_ms(),
+            came_ms: BTreeMap::new(),
+            asked_ms: Vec::new(),
+            n_enrolments: 0,
         };
         if let Play::Aggregator(aggregator) = &mut desk.play {
             let effects = aggregator.start(0);
@@ -148,6 +162,10 @@ impl Desk {
         if let Some(code) = self.refuses.pop_front() {
             return Err(problem(code));
         }
+        self.came_ms
+            .entry((slot, round))
+            .or_default()
+            .push(now_ms() - self.began_ms);
         let n_features = u32::try_from(self.federation.features.n_features).unwrap();
         let mut upload = Upload::from_bytes(body, n_features).unwrap();
         assert_eq!((upload.slot, upload.round), (slot, round));
@@ -183,6 +201,7 @@ impl Desk {
             .slot_of(key)
             .ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
         if poll.after == self.round {
+            self.asked_ms.push((slot, now_ms() - self.began_ms));
             self.waiting.insert(slot);
             self.end_idle_round();
         }
@@ -192,12 +211,16 @@ impl Desk {
                 if let Some(mangle) = &self.mangle {
                     mangle(&mut handout, self);
                 }
-                Ok(Polled::Handout(handout.to_bytes(&self.key)))
+                Ok(Polled::Handout {
+                    bytes: handout.to_bytes(&self.key),
+                    elapsed_ms: self.elapsed_ms(),
+                })
             }
             _ => Ok(Polled::Nothing(Standing {
                 round: self.round.unwrap_or(0),
                 state: self.state,
                 resend: self.resend,
+                elapsed_ms: self.elapsed_ms(),
             })),
         }
     }
@@ -315,7 +338,13 @@ impl Desk {
     fn begin(&mut self, round: u64, collects: bool) {
         self.round = Some(round);
         self.collects = collects;
+        self.began_ms = now_ms();
         self.waiting.clear();
+    }
+
+    /// For how long the round has been played.
+    pub(crate) fn elapsed_ms(&self) -> Option<u64> {
+        Some(now_ms() - self.began_ms)
     }
 }
 
@@ -326,14 +355,21 @@ fn aggregator<S: NoiseSource + 'static>(
     let Collaboration::Distributed(distributed) = &federation.collaboration else {
         panic!("a federation without releases")
     };
-    let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(federation.own_arm()) else {
-        panic!("the tests use the mechanism on a lattice")
-    };
     let schedule = distributed.schedule();
     let map = federation.feature_map().unwrap().hash();
-    let rounds = LatticeRounds::new(mechanism, schedule, source)
-        .with_witnesses(distributed.releases.n_witnesses);
-    Box::new(Aggregator::new(rounds, schedule, map, None))
+    match distributed.mechanism(federation.own_arm()) {
+        ReleaseMechanism::Lattice(mechanism) => {
+            let rounds = LatticeRounds::new(mechanism, schedule, source)
+                .with_witnesses(distributed.releases.n_witnesses);
+            Box::new(Aggregator::new(rounds, schedule, map, None))
+        }
+        ReleaseMechanism::Paper(mechanism) => {
+            let exploration = distributed.exploration.clone();
+            let weights = move |round| exploration.agent_weights(round);
+            let rounds = PaperRounds::new(mechanism, weights, source);
+            Box::new(Aggregator::new(rounds, schedule, map, None))
+        }
+    }
 }
 
 /// The key of every coordinator here.

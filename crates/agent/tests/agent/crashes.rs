@@ -7,7 +7,7 @@ use fedbo_agent::{Ended, Session, Step, status};
 use fedbo_space::Point;
 use fedbo_storage::Told;
 
-use crate::ways::Cutter;
+use crate::ways::{Cutter, busy, note};
 use crate::world::{CHARGED, Member, SIMULATED, desk, members};
 
 /// What can be seen of a federation when it is over.
@@ -77,7 +77,10 @@ fn step<'a>(member: &'a Member, slot: &mut Option<Session<'a>>) -> bool {
         Some(session) => session,
         None => match Cutter::within(|| member.session().unwrap()) {
             Some(session) => session,
-            None => return false,
+            None => {
+                busy();
+                return false;
+            }
         },
     };
     let stepped = Cutter::within(|| {
@@ -85,8 +88,10 @@ fn step<'a>(member: &'a Member, slot: &mut Option<Session<'a>>) -> bool {
         (step, session)
     });
     let Some((step, session)) = stepped else {
+        busy();
         return false;
     };
+    note(step, 3);
     *slot = Some(session);
     step == Step::Ended(Ended::Complete)
 }

@@ -78,6 +78,25 @@ fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
     );
 }
 
+/// Before it is known who answers, nothing is signed and nothing of the token is sent.
+#[test]
+fn an_impostor_hears_of_no_key_and_of_no_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("enrol", "fts", "");
+    let token = token(&desk.borrow(), 1);
+    desk.borrow_mut().key = SigningKey::from_seed([1; 32]);
+    enrol_with(&options(folder.path(), token), &DeskLink::new(&desk)).unwrap_err();
+    assert_eq!(desk.borrow().n_enrolments, 0);
+    assert!(desk.borrow().keys.is_empty());
+}
+
+/// INV-11: what a party agreed to when it got its token is what it joins.
+#[test]
+fn a_configuration_that_was_changed_after_the_token_was_made_is_refused() {
+    let change = |desk: &mut Desk| desk.text = desk.text.replace("rounds = 4", "rounds = 5");
+    refused(change, "is not the one for which the token was made");
+}
+
 #[test]
 fn another_study_of_the_same_name_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use fedbo_agent::{HttpLink, Link as _, LinkError, Place, Poll, Polled, Standing};
 use fedbo_wire::{
-    EnrolRequest, EnrolmentToken, HEADER_KEY, HEADER_SIGNATURE, HEADER_TIME, ProblemCode,
-    RequestSignature, SigningKey, StudyState,
+    Digest, EnrolRequest, EnrolmentToken, HEADER_KEY, HEADER_SIGNATURE, HEADER_TIME, ProblemCode,
+    PublicKey, RequestSignature, SigningKey, StudyState,
 };
 
 /// A request as it came, its signature verified.
@@ -26,7 +26,11 @@ struct Server {
     came: Arc<Mutex<Vec<Came>>>,
 }
 
-const OURS: &str = "fedbo-protocol: 1\r\n";
+const OURS: &str = "fedbo-protocol: 2\r\n";
+
+fn coordinator() -> PublicKey {
+    SigningKey::from_seed([4; 32]).public()
+}
 
 fn answer(status: u16, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
@@ -55,7 +59,13 @@ impl Server {
     }
 
     fn link(&self) -> HttpLink {
-        HttpLink::new(&self.url, None, Arc::new(AtomicBool::new(false))).unwrap()
+        HttpLink::new(
+            &self.url,
+            None,
+            coordinator(),
+            Arc::new(AtomicBool::new(false)),
+        )
+        .unwrap()
     }
 }
 
@@ -85,7 +95,7 @@ fn read(stream: &TcpStream) -> Came {
         headers.insert(name.to_lowercase(), value.to_owned());
     }
     let header = |name: &str| headers.get(name).map(String::as_str);
-    assert_eq!(header("fedbo-protocol"), Some("1"));
+    assert_eq!(header("fedbo-protocol"), Some("2"));
     let length = header("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
@@ -94,7 +104,16 @@ fn read(stream: &TcpStream) -> Came {
         header(HEADER_TIME),
         header(HEADER_SIGNATURE),
     );
-    signed.unwrap().verify(&method, &target, &body).unwrap();
+    // Who answers is asked by nobody in particular.
+    match target.starts_with("/v1/coordinator?") {
+        true => assert!(signed.is_err()),
+        false => {
+            let verified = signed
+                .unwrap()
+                .verify(&coordinator(), &method, &target, &body);
+            verified.unwrap();
+        }
+    }
     Came {
         method,
         target,
@@ -114,14 +133,16 @@ const POLL: Poll = Poll {
 #[test]
 fn requests_are_signed_and_answers_read() {
     let key = SigningKey::from_seed([3; 32]);
-    let coordinator = SigningKey::from_seed([4; 32]).public();
+    let coordinator = coordinator();
     let digest = "ab".repeat(32);
     let enrolled = format!(
         "{{\"study\":\"a b\",\"slot\":2,\"agent\":\"north\",\"config\":\"{digest}\",\"coordinator\":\"{coordinator}\",\"new\":1}}"
     );
     let signature = "cd".repeat(64);
     let config = format!("{OURS}fedbo-config: {digest}\r\nfedbo-signature: {signature}\r\n");
-    let news = format!("{OURS}fedbo-round: 3\r\nfedbo-state: running\r\nfedbo-resend: 2\r\n");
+    let news = format!(
+        "{OURS}fedbo-round: 3\r\nfedbo-state: running\r\nfedbo-resend: 2\r\nfedbo-elapsed: 70\r\n"
+    );
     let server = Server::start(vec![
         answer(200, OURS, &enrolled),
         answer(200, &config, "[federation]"),
@@ -133,8 +154,10 @@ fn requests_are_signed_and_answers_read() {
     let token = EnrolmentToken {
         secret: [5; 20],
         coordinator,
+        config: Digest([7; 32]),
     };
-    let found = link.enrol(&key, &token).unwrap();
+    let request = EnrolRequest::new(&token, &key.public());
+    let found = link.enrol(&key, &request).unwrap();
     assert_eq!((found.study.as_str(), found.slot), ("a b", 2));
     let found = link.config(&key, "a b").unwrap();
     assert_eq!(
@@ -151,6 +174,7 @@ fn requests_are_signed_and_answers_read() {
         round: 3,
         state: StudyState::Running,
         resend: Some(2),
+        elapsed_ms: Some(70),
     };
     assert!(link.handouts(&key, "a b", POLL).unwrap() == Polled::Nothing(nothing));
     let first = Poll {
@@ -159,7 +183,11 @@ fn requests_are_signed_and_answers_read() {
         state: None,
         ..POLL
     };
-    assert!(link.handouts(&key, "a b", first).unwrap() == Polled::Handout(b"FBHO".to_vec()));
+    let handout = Polled::Handout {
+        bytes: b"FBHO".to_vec(),
+        elapsed_ms: None,
+    };
+    assert!(link.handouts(&key, "a b", first).unwrap() == handout);
     let came = server.came.lock().unwrap();
     let lines: Vec<String> = came
         .iter()
@@ -177,7 +205,8 @@ fn requests_are_signed_and_answers_read() {
     );
     assert_eq!(came[2].body, [1, 0, 255]);
     let sent: EnrolRequest = serde_json::from_slice(&came[0].body).unwrap();
-    assert_eq!(sent.token.secret, token.secret);
+    assert_eq!(sent, request);
+    assert!(sent.verify(&key.public(), &coordinator).is_ok());
 }
 
 #[test]
@@ -197,7 +226,7 @@ fn what_is_no_answer_is_told_from_a_refusal() {
         answer(200, "", "{\"status\":\"accepted\"}"),
         answer(200, OURS, &long),
         answer(204, OURS, ""),
-        b"HTTP/1.1 200 OK\r\nfedbo-protocol: 1\r\ncontent-length: 50\r\n\r\nshort".to_vec(),
+        b"HTTP/1.1 200 OK\r\nfedbo-protocol: 2\r\ncontent-length: 50\r\n\r\nshort".to_vec(),
     ]);
     let link = server.link();
     let ask = || match link.handouts(&key, "s", POLL) {
@@ -220,8 +249,13 @@ fn what_is_no_answer_is_told_from_a_refusal() {
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.may_pass(), may_pass, "{error}");
     }
-    let nobody =
-        HttpLink::new("http://127.0.0.1:1", None, Arc::new(AtomicBool::new(false))).unwrap();
+    let nobody = HttpLink::new(
+        "http://127.0.0.1:1",
+        None,
+        coordinator(),
+        Arc::new(AtomicBool::new(false)),
+    )
+    .unwrap();
     let error = nobody.status(&key, "s").unwrap_err();
     assert!(
         error.may_pass() && error.to_string().contains("cannot be reached"),
@@ -233,7 +267,7 @@ fn what_is_no_answer_is_told_from_a_refusal() {
 fn a_request_that_waits_ends_with_the_stop_flag() {
     let server = Server::start(Vec::new());
     let stop = Arc::new(AtomicBool::new(false));
-    let link = HttpLink::new(&server.url, None, Arc::clone(&stop)).unwrap();
+    let link = HttpLink::new(&server.url, None, coordinator(), Arc::clone(&stop)).unwrap();
     let key = SigningKey::from_seed([3; 32]);
     let setter = std::thread::spawn({
         let stop = Arc::clone(&stop);
@@ -252,4 +286,28 @@ fn a_request_that_waits_ends_with_the_stop_flag() {
     let set = setter.join().unwrap();
     assert!(stopped.duration_since(set) < Duration::from_millis(500));
     assert_eq!(server.came.lock().unwrap().len(), 1);
+}
+
+/// A coordinator of another version of the protocol is told from something that is none, whatever it answers.
+#[test]
+fn a_coordinator_of_another_version_is_named() {
+    let earlier = "fedbo-protocol: 1\r\n";
+    let refusal = "{\"code\":\"not-found\",\"message\":\"there is no such resource\"}";
+    let server = Server::start(vec![
+        answer(404, earlier, refusal),
+        answer(200, earlier, "{}"),
+    ]);
+    let link = server.link();
+    for _ in 0..2 {
+        let error = link.prove(&Digest([1; 32])).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, LinkError::OtherVersion { theirs: 1, .. }));
+        assert!(!error.may_pass());
+        for words in ["speaks version 1", "version 2", "same version of fedbo"] {
+            assert!(text.contains(words), "{text}");
+        }
+    }
+    // Who is asked learns nothing of who asks.
+    let came = server.came.lock().unwrap();
+    assert!(came[0].target.starts_with("/v1/coordinator?challenge=01"));
 }

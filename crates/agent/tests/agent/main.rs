@@ -16,5 +16,6 @@ mod equality;
 mod hostile_text;
 mod http;
 mod mishaps;
+mod pace;
 mod ways;
 mod world;

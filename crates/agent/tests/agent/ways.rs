@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use fedbo_agent::{Clock, Link, LinkError, Place, Poll, Polled, SignedConfig};
+use fedbo_agent::{Clock, Link, LinkError, Place, Poll, Polled, SignedConfig, Step};
 use fedbo_wire::{
-    Enrolled, EnrolmentToken, Problem, ProblemCode, RotateRequest, SigningKey, StudyStatus,
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, Problem, ProblemCode,
+    RotateRequest, SigningKey, StudyStatus,
 };
 
 use crate::coordinator::{Desk, problem};
@@ -51,22 +52,68 @@ impl Cutter {
     }
 }
 
-/// Time stands still but for what is slept; chance is always the same.
+thread_local! {
+    /// The time of a test, the same for all agents and coordinators in it.
+    static NOW_MS: Cell<u64> = const { Cell::new(1_700_000_000_000) };
+}
+
+/// The time of this test.
+pub(crate) fn now_ms() -> u64 {
+    NOW_MS.get()
+}
+
+/// Lets time pass.
+pub(crate) fn pass_time(time: Duration) {
+    let ms = u64::try_from(time.as_millis()).unwrap();
+    NOW_MS.set(NOW_MS.get() + ms);
+}
+
+thread_local! {
+    /// Steps in a row that waited, and the shortest wait of them.
+    static IDLE: Cell<(usize, Duration)> = const { Cell::new((0, Duration::MAX)) };
+}
+
+/// Notes what a step of one of `n` sessions came to: when all of them wait, time passes until the first has something to do.
+pub(crate) fn note(step: Step, n: usize) -> Step {
+    let (idle, shortest) = IDLE.get();
+    IDLE.set(match step {
+        Step::Waits(time) => (idle + 1, shortest.min(time)),
+        Step::Ended(_) => (idle, shortest),
+        Step::Went => (0, Duration::MAX),
+    });
+    let (idle, shortest) = IDLE.get();
+    if idle >= n {
+        pass_time(shortest);
+        busy();
+    }
+    step
+}
+
+/// Somebody has something to do: no time passes.
+pub(crate) fn busy() {
+    IDLE.set((0, Duration::MAX));
+}
+
+/// Time stands still but for what is slept and what tests let pass; chance is always the same.
 #[derive(Default)]
 pub(crate) struct TestClock {
-    pub(crate) now_ms: Cell<u64>,
+    /// By how much the clock of this agent is ahead.
+    pub(crate) ahead_ms: Cell<u64>,
     pub(crate) cutter: Rc<Cutter>,
 }
 
 impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
         self.cutter.step();
-        self.now_ms.get()
+        now_ms() + self.ahead_ms.get()
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        now_ms()
     }
 
     fn sleep(&self, time: Duration) {
-        let ms = u64::try_from(time.as_millis()).unwrap();
-        self.now_ms.set(self.now_ms.get() + ms);
+        pass_time(time);
     }
 
     fn chance(&self) -> f64 {
@@ -114,13 +161,21 @@ pub(crate) fn token(desk: &Desk, slot: u8) -> EnrolmentToken {
     EnrolmentToken {
         secret: [slot; 20],
         coordinator: desk.key.public(),
+        config: desk.digest(),
     }
 }
 
 impl Link for DeskLink {
-    fn enrol(&self, key: &SigningKey, token: &EnrolmentToken) -> Result<Enrolled, LinkError> {
+    fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
+        self.ask(|desk| Ok(CoordinatorProof::new(&desk.key, challenge)))
+    }
+
+    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
         self.ask(|desk| {
-            let slot = u32::from(token.secret[0]);
+            request.verify(&key.public(), &desk.key.public()).unwrap();
+            desk.n_enrolments += 1;
+            let is_its = |slot: &u8| token(desk, *slot).key().public() == request.token;
+            let slot = u32::from((0..=255).find(is_its).unwrap());
             desk.keys.insert(slot, key.public());
             Ok(Enrolled {
                 study: desk.federation.name.clone(),
@@ -166,6 +221,8 @@ impl Link for DeskLink {
             rounds: desk.federation.rounds,
             collects: true,
             head: desk.status_head(),
+            time_ms: now_ms(),
+            elapsed_ms: desk.elapsed_ms().unwrap(),
         })
     }
 

@@ -20,7 +20,7 @@ use fedbo_storage::{Mode, SqliteStorage, Storage as _, Told};
 use fedbo_wire::{EnrolmentToken, Problem};
 
 use crate::coordinator::{Desk, coordinator_key};
-use crate::ways::{Cutter, DeskLink, TestClock, token};
+use crate::ways::{Cutter, DeskLink, TestClock, note, pass_time, token};
 
 /// Hears everything, and remembers what tests ask for.
 #[derive(Default)]
@@ -95,6 +95,7 @@ pub(crate) struct Member {
     pub(crate) seed: Option<u64>,
     pub(crate) cap: Option<Budget>,
     pub(crate) failures_max: FailuresMax,
+    pub(crate) allow_unprotected: Vec<String>,
     pub(crate) study: String,
 }
 
@@ -128,6 +129,7 @@ impl Member {
             objective: Arc::new(Bump),
             seed: Some(desk.borrow().federation.seed),
             cap: Some(budget(1e6)),
+            allow_unprotected: vec![desk.borrow().federation.name.clone()],
             study: desk.borrow().federation.name.clone(),
         }
     }
@@ -155,6 +157,7 @@ impl Member {
             seed: self.seed,
             cap: self.cap,
             failures_max: self.failures_max,
+            allow_unprotected: self.allow_unprotected.clone(),
             link,
             clock: &self.clock,
             observer: &self.ears,
@@ -196,20 +199,24 @@ pub(crate) fn finish(session: &mut Session<'_>, patience: u32) -> Result<Option<
     while n_waits < patience {
         match session.advance()? {
             Step::Went => n_waits = 0,
-            Step::Waits(_) => n_waits += 1,
+            Step::Waits(time) => {
+                n_waits += 1;
+                pass_time(time);
+            }
             Step::Ended(ended) => return Ok(Some(ended)),
         }
     }
     Ok(None)
 }
 
-/// Lets sessions take turns until all have ended.
+/// Lets sessions take turns until all have ended. Time passes when all wait, until the first of them has something to do.
 pub(crate) fn take_turns(sessions: &mut [Session<'_>]) -> Vec<Ended> {
     let mut ended: Vec<Option<Ended>> = vec![None; sessions.len()];
     for _ in 0..100_000 {
+        let n = ended.iter().filter(|ended| ended.is_none()).count();
         for (session, ended) in sessions.iter_mut().zip(&mut ended) {
             if ended.is_none()
-                && let Step::Ended(now) = session.advance().unwrap()
+                && let Step::Ended(now) = note(session.advance().unwrap(), n)
             {
                 *ended = Some(now);
             }

@@ -54,7 +54,7 @@ impl Prepared {
             seed[..4].copy_from_slice(&slot.to_le_bytes());
             let key = SigningKey::from_seed(seed);
             let token = home.token(&record, slot)?;
-            store.enrol(&token.secret_digest(), &key.public())?;
+            store.enrol(&token.key().public(), &token.config, &key.public())?;
             keys.push(key);
         }
         store.set_state(record.key, StudyState::Paused)?;
@@ -94,7 +94,7 @@ impl Prepared {
     /// A request without a body, signed now.
     pub(super) fn get(&self, slot: u32, target: &str) -> Result<Vec<u8>> {
         let key = self.keys.get(slot as usize).context("no such slot")?;
-        let signed = sign_request(key, "GET", target, &[], now_ms()?);
+        let signed = sign_request(key, &self.coordinator, "GET", target, &[], now_ms()?);
         let request = format!(
             "GET {target} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n{HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n\
              {HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
@@ -137,7 +137,16 @@ impl Uploads {
         let of_round = |round: u64| {
             let of = |(slot, key): (u32, &SigningKey)| {
                 let body = uploads.body(slot, round);
-                sign_request(key, "PUT", &target(round, slot), &body, uploads.time_ms).signature
+                let target = target(round, slot);
+                sign_request(
+                    key,
+                    &prepared.coordinator,
+                    "PUT",
+                    &target,
+                    &body,
+                    uploads.time_ms,
+                )
+                .signature
             };
             (0..)
                 .zip(&prepared.keys)

@@ -112,6 +112,8 @@ struct Enrolled {
     config: String,
     /// What its commands will be given.
     space: Vec<ShownParameter>,
+    /// What the study promises of what is sent, in one sentence.
+    protection: String,
 }
 
 /// What a run amounts to.
@@ -142,13 +144,13 @@ struct StudyStatus {
     coordinator: String,
     round: Option<u64>,
     rounds: u64,
+    /// Where the ledger ends, as `SEQ:HASH`.
+    ledger_head: Option<String>,
     trials: u64,
     best: Option<f64>,
     uploads_acknowledged: u64,
     uploads_missed: u64,
     finished: bool,
-    /// As SEQ:HASH.
-    ledger_head: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -188,6 +190,7 @@ impl Enrol {
             }
         })?;
         let federation = membership.federation()?;
+        let protection = fedbo_agent::protection(&federation);
         if self.json {
             let enrolled = Enrolled {
                 study: membership.study,
@@ -195,13 +198,14 @@ impl Enrol {
                 agent: membership.agent,
                 config: membership.digest.to_string(),
                 space: space_display::parameters(&federation.space),
+                protection,
             };
             console::result(&serde_json::to_string_pretty(&enrolled)?)?;
             return Ok(Exit::Done);
         }
         let home = self.home.display();
         console::result(&format!(
-            "{:?} has slot {} of study {:?}; its key and its data are in {home}",
+            "{:?} has slot {} of study {:?}; its key and its data are in {home}\n{protection}",
             membership.agent, membership.slot, membership.study
         ))?;
         let parameters: Vec<&str> = federation
@@ -318,12 +322,12 @@ impl Status {
                         coordinator: study.url,
                         round: study.round,
                         rounds: study.rounds,
+                        ledger_head: study.head.map(|head| head.to_string()),
                         trials: study.n_trials,
                         best: study.best,
                         uploads_acknowledged: acknowledged,
                         uploads_missed: missed,
                         finished: study.finished,
-                        ledger_head: study.head,
                     }
                 })
                 .collect(),
@@ -360,7 +364,9 @@ impl Status {
                 study.uploads_missed
             );
             if let Some(head) = &study.ledger_head {
-                text += &format!("  ledger followed to head {head}\n");
+                text += &format!(
+                    "  its ledger ends at {head}: other agents of the study with that number have that hash\n"
+                );
             }
         }
         if document.studies.is_empty() {
@@ -401,6 +407,10 @@ struct Watcher {
 }
 
 impl Observer for Watcher {
+    fn study_opened(&self, promise: &str) {
+        console::note(promise);
+    }
+
     fn round_began(&self, round: u64, collects: bool) {
         let silent = if collects {
             ""

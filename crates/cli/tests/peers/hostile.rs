@@ -5,18 +5,18 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fedbo_agent::LinkError;
-use fedbo_agent::parts::{HttpClient, Identity};
-use fedbo_wire::{ProblemCode, Receipt, SigningKey};
+use fedbo_agent::parts::{HttpClient, Identity, Signer};
+use fedbo_wire::{ProblemCode, PublicKey, Receipt, SigningKey};
 
 use crate::circle::{Circle, Graph};
 
 /// Asks a peer as somebody else.
-struct Asker(HttpClient);
+struct Asker(HttpClient, PublicKey);
 
 impl Asker {
-    fn of(url: &str) -> Self {
+    fn of(url: &str, to: PublicKey) -> Self {
         let never = Arc::new(AtomicBool::new(false));
-        Self(HttpClient::new(url, None, never, "the peer").unwrap())
+        Self(HttpClient::new(url, None, never, "the peer").unwrap(), to)
     }
 
     fn put(
@@ -27,11 +27,24 @@ impl Asker {
         body: &[u8],
     ) -> Result<u64, ProblemCode> {
         let target = format!("/v1/peers/{sender}/reports/{round}");
-        received(|| self.0.put(key, &target, body)?.json())
+        received(|| {
+            self.0
+                .put(Signer { key, to: self.1 }, &target, body)?
+                .json()
+        })
     }
 
     fn get(&self, key: &SigningKey, target: &str) -> Result<u64, ProblemCode> {
-        received(|| self.0.get(key, target, Duration::ZERO, 1 << 16)?.json())
+        received(|| {
+            self.0
+                .get(
+                    Some(Signer { key, to: self.1 }),
+                    target,
+                    Duration::ZERO,
+                    1 << 16,
+                )?
+                .json()
+        })
     }
 }
 
@@ -58,7 +71,8 @@ fn what_is_not_a_neighbours_report_is_refused() {
     circle.wait_until("all reports have come", || {
         circle.status(0)["neighbours"][0]["received"] == 4
     });
-    let asker = Asker::of(&circle.url(1, 0));
+    let asked = Identity::load(&circle.world.path("home0")).unwrap();
+    let asker = Asker::of(&circle.url(1, 0), asked.key.public());
     let stranger = SigningKey::from_seed([9; 32]);
     let identity = Identity::load(&circle.world.path("home1")).unwrap();
     let reports = circle.made(1);

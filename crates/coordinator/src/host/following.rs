@@ -97,6 +97,9 @@ impl Worker {
         }
         let mut next = now.next();
         (next.is_ready, next.round, next.trouble) = (true, record.round, None);
+        if let Some(began_ms) = record.began_ms {
+            next.begun(self.store.now_ms()?.saturating_sub(began_ms));
+        }
         next.collects = self.study.collects(record.round) && record.state != StudyState::Finished;
         if self.study.is_relayed() {
             if record.round > 0 {
@@ -120,7 +123,7 @@ impl Worker {
         let is_begun = record.began_ms.is_some();
         if is_begun && let Some(lead) = self.lead()? {
             let book = self.open_book(lead, record)?;
-            self.publish_book(&*book, record.round)?;
+            self.publish_book(&*book, record.round, None)?;
             drop(book);
             self.store.resign(&lead)?;
         } else if !is_begun {
@@ -153,7 +156,13 @@ impl Worker {
             .collect())
     }
 
-    pub(super) fn publish_book(&self, book: &dyn Book, round: u64) -> Result<(), Trouble> {
+    /// Publishes a book and the round that is played with it, for so long already.
+    pub(super) fn publish_book(
+        &self,
+        book: &dyn Book,
+        round: u64,
+        elapsed_ms: Option<u64>,
+    ) -> Result<(), Trouble> {
         // A release that is stored for the round itself leaves when the round is over (INV-9).
         let mut entries = book.entries(0)?;
         entries.retain(|entry| entry.round < round);
@@ -175,6 +184,9 @@ impl Worker {
         self.publish(|published| {
             published.is_ready = true;
             (published.round, published.collects) = (round, collects);
+            if let Some(elapsed_ms) = elapsed_ms {
+                published.begun(elapsed_ms);
+            }
             (published.head, published.entries, published.broadcast) = (head, entries, last);
         });
         Ok(())

@@ -53,6 +53,7 @@ impl From<StoreError> for Refusal {
             StoreError::NoStudy { .. } => ProblemCode::UnknownStudy,
             StoreError::NoSlot { .. } => ProblemCode::UnknownAgent,
             StoreError::TokenUnknown => ProblemCode::TokenUnknown,
+            StoreError::OtherConfig => ProblemCode::WrongConfig,
             StoreError::TokenExpired => ProblemCode::TokenExpired,
             StoreError::TokenUsed => ProblemCode::TokenUsed,
             StoreError::KeyTaken { .. } => ProblemCode::Conflict,

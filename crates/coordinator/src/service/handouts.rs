@@ -6,7 +6,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
-use fedbo_wire::{HEADER_RESEND, HEADER_ROUND, HEADER_STATE, ProblemCode, StudyState};
+use fedbo_wire::{
+    HEADER_ELAPSED, HEADER_RESEND, HEADER_ROUND, HEADER_STATE, ProblemCode, StudyState,
+};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use tokio::time::Instant;
@@ -103,16 +105,18 @@ async fn handout(
     const KIND: &str = "application/octet-stream";
     let Some(last) = now.broadcast.clone() else {
         let bytes = now.releases_after(known.entries, &served.study, &shared.key);
-        return Ok(of_type(KIND, hyper::body::Bytes::from_owner(bytes)));
+        let response = of_type(KIND, hyper::body::Bytes::from_owner(bytes));
+        return Ok(timed(response, &now));
     };
     let (shared, served) = (Arc::clone(shared), Arc::clone(served));
     let after = known.after.unwrap_or(0);
     let encode = move || {
         let joined = broadcasts_since(&*shared.store, &served.study, &shared.key, after, &last)?;
-        Ok::<_, String>(now.messages(joined, &served.study, &shared.key))
+        let bytes = now.messages(joined, &served.study, &shared.key);
+        Ok::<_, String>((bytes, now))
     };
     match tokio::task::spawn_blocking(encode).await {
-        Ok(Ok(bytes)) => Ok(of_type(KIND, bytes)),
+        Ok(Ok((bytes, now))) => Ok(timed(of_type(KIND, bytes), &now)),
         Ok(Err(error)) => {
             tracing::error!("a handout cannot be read: {error}");
             let message = "the coordinator cannot use its store at present; try again later";
@@ -135,6 +139,15 @@ fn nothing(now: &Published, resend: Option<u64>) -> Response {
     headers.insert(HEADER_STATE, HeaderValue::from_static(now.state.name()));
     if let Some(round) = resend {
         headers.insert(HEADER_RESEND, HeaderValue::from(round));
+    }
+    timed(response, now)
+}
+
+/// Says for how long the round has been played: from that follows when its agents send (INV-12).
+fn timed(mut response: Response, now: &Published) -> Response {
+    if let Some(elapsed_ms) = now.elapsed_ms() {
+        let headers = response.headers_mut();
+        headers.insert(HEADER_ELAPSED, HeaderValue::from(elapsed_ms));
     }
     response
 }

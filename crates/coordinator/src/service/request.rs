@@ -47,14 +47,14 @@ pub enum Length {
 }
 
 /// That a request speaks our version.
-fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     let supported = format!("supported: [{PROTOCOL_VERSION}]");
     match headers.get(HEADER_PROTOCOL).map(|value| value.to_str()) {
         Some(Ok(version)) if version == PROTOCOL_VERSION.to_string() => Ok(()),
         Some(version) => Err(Refusal::new(
             ProblemCode::UnsupportedVersion,
             format!(
-                "version {:?} of the protocol is not spoken here, {supported}; use an agent of a version that is",
+                "version {:?} of the protocol is not spoken here, {supported}; use the same version of fedbo on both sides",
                 version.unwrap_or("?").chars().take(20).collect::<String>()
             ),
         )),
@@ -72,7 +72,8 @@ pub(crate) async fn signed(
     length: Length,
 ) -> Result<Signed, Refusal> {
     let signature = signature(request.headers())?;
-    read(request, signature, length, shared.body_patience).await
+    let to = shared.key.public();
+    read(request, (signature, to), length, shared.body_patience).await
 }
 
 /// Reads a request of an agent of this study. Who is not on the roster is refused before the body is read.
@@ -102,6 +103,7 @@ pub(crate) async fn of_agent(
         return Err(Refusal::new(ProblemCode::Revoked, message));
     }
     let length = length(&served);
+    let signature = (signature, shared.key.public());
     let Signed { body, .. } = read_known(request, signature, length, shared.body_patience).await?;
     Ok(OfAgent { served, slot, body })
 }
@@ -116,12 +118,16 @@ pub(crate) fn unknown_agent() -> Refusal {
 /// Who says to have signed a request of our version, at a time that is near.
 fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
     let signature = claimed(headers)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
     signature
-        .check_time(now_ms)
+        .check_time(now_ms())
         .map_err(|error| Refusal::new(ProblemCode::ClockDiffers, error.to_string()))?;
     Ok(signature)
+}
+
+/// This machine's clock, milliseconds since 1970 UTC.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Who says to have signed a request of our version; when is left to the caller. Nothing is verified before the body is read.
@@ -139,14 +145,14 @@ pub fn claimed(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
     .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
 }
 
-/// Reads the rest of a request whose key may use the service: once its signature is verified, its connection keeps its place when
+/// Reads the rest of a request whose key may use the service, and which is to be signed for the given receiver: once its signature is verified, its connection keeps its place when
 /// connections run out.
 ///
 /// # Errors
 /// If the body has another length than allowed or comes too slowly, or the signature does not fit.
 pub async fn read_known(
     request: Request,
-    signature: RequestSignature,
+    signature: (RequestSignature, PublicKey),
     length: Length,
     patience: Duration,
 ) -> Result<Signed, Refusal> {
@@ -160,7 +166,7 @@ pub async fn read_known(
 
 async fn read(
     request: Request,
-    signature: RequestSignature,
+    (signature, to): (RequestSignature, PublicKey),
     length: Length,
     patience: Duration,
 ) -> Result<Signed, Refusal> {
@@ -172,8 +178,12 @@ async fn read(
     let target = target.to_owned();
     let body = body_of(&head.headers, body, length, patience).await?;
     signature
-        .verify(head.method.as_str(), &target, &body)
-        .map_err(|error| Refusal::new(ProblemCode::BadSignature, error.to_string()))?;
+        .verify(&to, head.method.as_str(), &target, &body)
+        .map_err(|error| {
+            let message =
+                format!("{error}; it is to be made for the key {to}, which is the receiver's");
+            Refusal::new(ProblemCode::BadSignature, message)
+        })?;
     Ok(Signed {
         key: signature.key,
         body,

@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Path, Request, State};
+use axum::extract::{MatchedPath, Path, Query, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
 use fedbo_failpoints::pass;
 use fedbo_wire::{
-    Accepted, AcceptedStatus, EnrolRequest, Enrolled, EnrolmentToken, HEADER_CONFIG,
+    Accepted, AcceptedStatus, CoordinatorProof, Digest, EnrolRequest, Enrolled, HEADER_CONFIG,
     HEADER_SIGNATURE, JSON_REQUEST_BYTES_MAX, ProblemCode, RotateRequest, StudyStatus,
 };
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
 use super::answer::{Refusal, json, of_type};
-use super::request::{Length, of_agent, signed, unknown_agent};
+use super::request::{Length, check_version, now_ms, of_agent, signed, unknown_agent};
 use super::{OPENAPI, Shared, handouts, uploads};
 
 /// Whom an address is for.
@@ -57,6 +57,7 @@ fn for_the_operator() -> Router<Arc<Shared>> {
 fn for_agents() -> Router<Arc<Shared>> {
     Router::new()
         .route("/v1/openapi.json", get(openapi))
+        .route("/v1/coordinator", get(proof))
         .route("/v1/enrol", post(enrol))
         .route("/v1/studies/{study}", get(status))
         .route("/v1/studies/{study}/config", get(config))
@@ -69,11 +70,12 @@ fn for_agents() -> Router<Arc<Shared>> {
 }
 
 /// Routes as metrics name them; anything else is one.
-const ROUTES: [&str; 10] = [
+const ROUTES: [&str; 11] = [
     "/healthz",
     "/readyz",
     "/metrics",
     "/v1/openapi.json",
+    "/v1/coordinator",
     "/v1/enrol",
     "/v1/studies/{study}",
     "/v1/studies/{study}/config",
@@ -148,18 +150,31 @@ async fn openapi() -> Response {
     of_type("application/json", OPENAPI)
 }
 
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    /// 32 bytes that the asker has drawn.
+    challenge: Digest,
+}
+
+/// `GET /v1/coordinator`: who this is, for anybody who is about to send something.
+async fn proof(
+    State(shared): State<Arc<Shared>>,
+    Query(Asked { challenge }): Query<Asked>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    check_version(request.headers())?;
+    Ok(json(&CoordinatorProof::new(&shared.key, &challenge)))
+}
+
 /// `POST /v1/enrol`
 async fn enrol(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
     let asked = signed(&shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
     let body: EnrolRequest = parse(&asked.body)?;
-    let token: EnrolmentToken = body.token;
-    if token.coordinator != shared.key.public() {
-        let message = "the token is another coordinator's; check the address, or ask the operator for a new one";
-        return Err(Refusal::new(ProblemCode::TokenUnknown, message));
-    }
+    body.verify(&asked.key, &shared.key.public())
+        .map_err(|error| Refusal::new(ProblemCode::BadSignature, format!("proof: {error}")))?;
     let (store, key) = (Arc::clone(&shared.store), asked.key);
-    let secret = token.secret_digest();
-    let enrolment = blocking(move || store.enrol(&secret, &key)).await??;
+    let enrolment = blocking(move || store.enrol(&body.token, &body.config, &key)).await??;
     pass("coordinator: an agent is enrolled");
     // Known from now on, not from the next look at the store on.
     shared.refresh().await?;
@@ -212,6 +227,8 @@ async fn status(
             true => String::new(),
             false => now.head.to_string(),
         },
+        time_ms: now_ms(),
+        elapsed_ms: now.elapsed_ms().unwrap_or(0),
     }))
 }
 

@@ -80,9 +80,14 @@ pub enum StoreError {
     },
     /// The coordinator has given out no such token.
     #[error(
-        "the token is none of this coordinator's, or a newer one was made for its slot; ask the operator for a new one"
+        "the token is none of this coordinator's, or is void: a newer one was made for its slot, or the slot was revoked; ask the operator for a new one"
     )]
     TokenUnknown,
+    /// The agent agrees to another configuration than the study's.
+    #[error(
+        "the token was made for another configuration than the study's, so nobody takes a slot by it; ask the operator for a new one"
+    )]
+    OtherConfig,
     /// The token is too old.
     #[error("the token has expired; ask the operator for a new one")]
     TokenExpired,

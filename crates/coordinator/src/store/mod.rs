@@ -163,7 +163,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// If the store cannot be read.
     fn slots(&self, study: StudyKey) -> Result<Vec<SlotRecord>, StoreError>;
 
-    /// Keeps the hash of a token with which an agent may enrol for a slot until `expires_ms`; earlier tokens of the slot that
+    /// Keeps the public key of a token with which an agent may enrol for a slot until `expires_ms`; earlier tokens of the slot that
     /// were not used are void.
     ///
     /// # Errors
@@ -172,17 +172,22 @@ pub trait Store: Send + Sync + fmt::Debug {
         &self,
         study: StudyKey,
         slot: u32,
-        secret: &Digest,
+        token: &PublicKey,
         expires_ms: u64,
     ) -> Result<(), StoreError>;
 
-    /// Enrols the agent with this key by a token, once; the same key again gets the same answer. When the last slot of a waiting
-    /// study is filled, the study begins to run.
+    /// Enrols the agent with this key by a token, once; the same key again gets the same answer. The agent says to which
+    /// configuration it agrees. When the last slot of a waiting study is filled, the study begins to run.
     ///
     /// # Errors
-    /// [`StoreError::TokenUnknown`], [`StoreError::TokenExpired`], [`StoreError::TokenUsed`], [`StoreError::KeyTaken`]; or if the
+    /// [`StoreError::TokenUnknown`], [`StoreError::OtherConfig`], [`StoreError::TokenExpired`], [`StoreError::TokenUsed`], [`StoreError::KeyTaken`]; or if the
     /// store cannot be written.
-    fn enrol(&self, secret: &Digest, key: &PublicKey) -> Result<Enrolment, StoreError>;
+    fn enrol(
+        &self,
+        token: &PublicKey,
+        config: &Digest,
+        key: &PublicKey,
+    ) -> Result<Enrolment, StoreError>;
 
     /// The slot that a key has, or had until it was replaced by another.
     ///
@@ -202,7 +207,8 @@ pub trait Store: Send + Sync + fmt::Debug {
         new: &PublicKey,
     ) -> Result<(), StoreError>;
 
-    /// Lets a slot take part no more. It stays on the roster (INV-11): from now on it counts as zero.
+    /// Lets a slot take part no more, and voids its tokens that were not used. It stays on the roster (INV-11): from now on it counts as
+    /// zero.
     ///
     /// # Errors
     /// [`StoreError::NoSlot`]; or if the store cannot be written.
@@ -261,6 +267,14 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// If the store cannot be read.
     fn free_releases(&self, study: StudyKey) -> Result<Vec<FreeRelease>, StoreError>;
+}
+
+/// That who takes a slot agrees to the configuration that the study has (INV-11).
+fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
+    match fedbo_wire::config_digest(study.config.as_bytes()) == *config {
+        true => Ok(()),
+        false => Err(StoreError::OtherConfig),
+    }
 }
 
 /// Whether an operator may change a study's state like this.

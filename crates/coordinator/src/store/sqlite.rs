@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use super::schema::FORMAT;
 use super::{
     Enrolment, FreeRelease, Lead, NextRound, SlotRecord, Store, StoreError, StudyKey, StudyRecord,
-    StudyState,
+    StudyState, agreed,
 };
 
 const STUDY: &str = "SELECT id, name, config, state, round, began_ms, head FROM studies";
@@ -271,30 +271,32 @@ impl Store for SqliteStore {
         &self,
         study: StudyKey,
         slot: u32,
-        secret: &Digest,
+        token: &PublicKey,
         expires_ms: u64,
     ) -> Result<(), StoreError> {
         self.write(|tx| {
             check_slot(tx, study, slot)?;
-            tx.execute(
-                "DELETE FROM tokens WHERE study = ? AND slot = ? AND used_by IS NULL",
-                params![study.0, slot],
-            )?;
+            void_tokens(tx, study, slot)?;
             tx.execute(
                 "INSERT INTO tokens (secret, study, slot, expires_ms) VALUES (?, ?, ?, ?)",
-                params![secret.0, study.0, slot, signed(expires_ms)],
+                params![token.0, study.0, slot, signed(expires_ms)],
             )?;
             Ok(())
         })
     }
 
-    fn enrol(&self, secret: &Digest, key: &PublicKey) -> Result<Enrolment, StoreError> {
+    fn enrol(
+        &self,
+        token: &PublicKey,
+        config: &Digest,
+        key: &PublicKey,
+    ) -> Result<Enrolment, StoreError> {
         self.write(|tx| {
-            let token = tx
+            let found = tx
                 .prepare_cached(
                     "SELECT study, slot, expires_ms, used_by FROM tokens WHERE secret = ?",
                 )?
-                .query_row([secret.0], |row| {
+                .query_row([token.0], |row| {
                     Ok((
                         StudyKey(row.get(0)?),
                         row.get::<_, u32>(1)?,
@@ -303,9 +305,10 @@ impl Store for SqliteStore {
                     ))
                 })
                 .optional()?;
-            let Some((study, slot, expires_ms, used_by)) = token else {
+            let Some((study, slot, expires_ms, used_by)) = found else {
                 return Err(StoreError::TokenUnknown.into());
             };
+            agreed(&study_of(tx, study)?, config)?;
             let agent: String = tx
                 .prepare_cached("SELECT name FROM slots WHERE study = ? AND slot = ?")?
                 .query_row(params![study.0, slot], |row| row.get(0))?;
@@ -317,7 +320,7 @@ impl Store for SqliteStore {
                     check_free(tx, study, slot, key)?;
                     tx.execute(
                         "UPDATE tokens SET used_by = ? WHERE secret = ?",
-                        params![key.0, secret.0],
+                        params![key.0, token.0],
                     )?;
                     tx.execute(
                         "UPDATE slots SET key = ?, revoked = 0 WHERE study = ? AND slot = ?",
@@ -388,6 +391,7 @@ impl Store for SqliteStore {
                 "UPDATE slots SET revoked = 1 WHERE study = ? AND slot = ?",
                 params![study.0, slot],
             )?;
+            void_tokens(tx, study, slot)?;
             changed(tx)
         })
     }
@@ -578,6 +582,13 @@ fn check_slot(tx: &Transaction<'_>, study: StudyKey, slot: u32) -> Outcome<()> {
         true => Ok(()),
         false => Err(StoreError::NoSlot { slot }.into()),
     }
+}
+
+/// Tokens of a slot that nobody has used are void from now on.
+fn void_tokens(tx: &Transaction<'_>, study: StudyKey, slot: u32) -> Outcome<()> {
+    let sql = "DELETE FROM tokens WHERE study = ? AND slot = ? AND used_by IS NULL";
+    tx.execute(sql, params![study.0, slot])?;
+    Ok(())
 }
 
 /// One agent has one slot: or it would count twice.

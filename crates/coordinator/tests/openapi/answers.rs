@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use fedbo_coordinator::store::StudyState;
 use fedbo_wire::{
-    Digest, EnrolRequest, EnrolmentToken, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE,
-    HEADER_TIME, Problem, ProblemCode, PublicKey, RotateRequest, SigningKey, sign_request,
+    CoordinatorProof, Digest, EnrolRequest, EnrolmentToken, HEADER_KEY, HEADER_PROTOCOL,
+    HEADER_SIGNATURE, HEADER_TIME, Problem, ProblemCode, PublicKey, RotateRequest, SigningKey,
+    sign_request,
 };
 use serde_json::Value;
 
@@ -91,6 +92,7 @@ impl Checked {
     }
 }
 
+const COORDINATOR: &str = "GET /v1/coordinator";
 const ENROL: &str = "POST /v1/enrol";
 const CONFIG: &str = "GET /v1/studies/{study}/config";
 const HANDOUTS: &str = "GET /v1/studies/{study}/handouts";
@@ -120,28 +122,51 @@ fn what_is_answered_is_described() {
     let store = world.home.store();
     let record = |name: &str| store.study(name).unwrap();
 
+    // Who answers.
+    let challenge = format!("/v1/coordinator?challenge={}", Digest([7; 32]));
+    let version = format!("{HEADER_PROTOCOL}: 2\r\n");
+    let met = send(world.address, "GET", &challenge, &version, &[]);
+    check.check(COORDINATOR, &met);
+    let met: CoordinatorProof = serde_json::from_str(&met.text()).unwrap();
+    assert_eq!(met.coordinator, world.home.key().public());
+    assert!(met.verify(&Digest([7; 32])).is_ok() && met.verify(&Digest([8; 32])).is_err());
+    let unversioned = send(world.address, "GET", &challenge, "", &[]);
+    check.check(COORDINATOR, &unversioned);
+
     // Enrolment, right and wrong.
     let token = world.home.token(&record("summed"), 0).unwrap();
-    let enrol = |token: &EnrolmentToken| {
-        let token = token.clone();
-        serde_json::to_vec(&EnrolRequest { token }).unwrap()
+    let enrol = |token: &EnrolmentToken, agent: &TestAgent| {
+        serde_json::to_vec(&EnrolRequest::new(token, &agent.key.public())).unwrap()
     };
     let alone = agent(&world, "summed", 60, 0);
     let stranger = agent(&world, "relayed", 61, 0);
-    check.check(ENROL, &alone.ask("POST", "/v1/enrol", &enrol(&token)));
-    check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&token)));
+    check.check(
+        ENROL,
+        &alone.ask("POST", "/v1/enrol", &enrol(&token, &alone)),
+    );
+    check.check(
+        ENROL,
+        &stranger.ask("POST", "/v1/enrol", &enrol(&token, &stranger)),
+    );
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", b"{}"));
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &[b' '; 2000]));
     let second = world.home.token(&record("summed"), 1).unwrap();
-    check.check(ENROL, &alone.ask("POST", "/v1/enrol", &enrol(&second)));
+    check.check(
+        ENROL,
+        &alone.ask("POST", "/v1/enrol", &enrol(&second, &alone)),
+    );
     let mut unknown = second;
     unknown.secret[0] ^= 1;
-    check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&unknown)));
+    check.check(
+        ENROL,
+        &stranger.ask("POST", "/v1/enrol", &enrol(&unknown, &stranger)),
+    );
     let key = record("summed").key;
-    store
-        .add_token(key, 2, &unknown.secret_digest(), 1)
-        .unwrap();
-    check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&unknown)));
+    store.add_token(key, 2, &unknown.key().public(), 1).unwrap();
+    check.check(
+        ENROL,
+        &stranger.ask("POST", "/v1/enrol", &enrol(&unknown, &stranger)),
+    );
 
     // A study that has not begun, runs, pauses and ends.
     let upload =
@@ -179,7 +204,7 @@ fn what_is_answered_is_described() {
         check.check(UPLOAD, &agents[1].ask("PUT", &agents[1].target(0, 1), &bad));
     }
     check.check(UPLOAD, &send(world.address, "PUT", &target, "", &good));
-    let version = "fedbo-protocol: 1\r\n";
+    let version = "fedbo-protocol: 2\r\n";
     check.check(UPLOAD, &send(world.address, "PUT", &target, version, &good));
     check.check(UPLOAD, &signed_at(&world, &target, &good, 1_000));
     check.check(UPLOAD, &signed_at(&world, &target, &good, now_ms()));
@@ -265,15 +290,23 @@ fn agent(world: &World, study: &str, seed: u8, slot: u32) -> TestAgent {
         digest: served.digest,
         map: Digest(served.map.0),
         address: world.address,
+        coordinator: world.home.key().public(),
     }
 }
 
 /// A request of a key on the roster whose signature was made for another body, or at another time.
 fn signed_at(world: &World, target: &str, body: &[u8], time_ms: u64) -> Answer {
     let key = SigningKey::from_seed([1; 32]); // slot 0 of World::enrol
-    let signed = sign_request(&key, "PUT", target, b"another body", time_ms);
+    let signed = sign_request(
+        &key,
+        &world.home.key().public(),
+        "PUT",
+        target,
+        b"another body",
+        time_ms,
+    );
     let headers = format!(
-        "{HEADER_PROTOCOL}: 1\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
+        "{HEADER_PROTOCOL}: 2\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
         signed.key, signed.time_ms, signed.signature
     );
     send(world.address, "PUT", target, &headers, body)

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fedbo_wire::{Digest, SigningKey, Upload, sign_request};
+use fedbo_wire::{Digest, PublicKey, SigningKey, Upload, sign_request};
 use rustls::ClientConfig;
 
 use crate::service::{N_FEATURES, Pressed, STUDY};
@@ -18,6 +18,7 @@ pub(crate) struct Agent {
     config: Digest,
     map: Digest,
     address: SocketAddr,
+    coordinator: PublicKey,
     tls: Arc<ClientConfig>,
     connection: Option<Tls>,
 }
@@ -30,6 +31,7 @@ impl Agent {
             config: pressed.study.digest,
             map: Digest(pressed.study.map.0),
             address: pressed.address,
+            coordinator: pressed.coordinator,
             tls: Arc::clone(&pressed.tls),
             connection: None,
         }
@@ -54,9 +56,9 @@ impl Agent {
 
     /// A signed request.
     pub(crate) fn signed(&self, method: &str, target: &str, body: &[u8]) -> Vec<u8> {
-        let signed = sign_request(&self.key, method, target, body, now_ms());
+        let signed = sign_request(&self.key, &self.coordinator, method, target, body, now_ms());
         let mut request = format!(
-            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 1\r\nfedbo-key: {}\r\nfedbo-time: {}\r\n\
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 2\r\nfedbo-key: {}\r\nfedbo-time: {}\r\n\
              fedbo-signature: {}\r\ncontent-length: {}\r\n\r\n",
             signed.key,
             signed.time_ms,

@@ -243,7 +243,7 @@ fn huge_bodies(pressed: &Pressed, flooding: &Flooding) {
 
 /// Bodies without an announced length.
 fn chunks(pressed: &Pressed, flooding: &Flooding) {
-    let head = b"POST /v1/enrol HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 1\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = b"POST /v1/enrol HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 2\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut chunk = b"4000\r\n".to_vec();
     chunk.resize(chunk.len() + 0x4000, b'x');
     chunk.extend(b"\r\n");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, Study, TlsFiles};
 use fedbo_database::Mode;
 use fedbo_federation::Federation;
-use fedbo_wire::SigningKey;
+use fedbo_wire::{PublicKey, SigningKey};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -75,6 +75,7 @@ pub(crate) struct Pressed {
     child: Child,
     folder: TempDir,
     pub(crate) address: SocketAddr,
+    pub(crate) coordinator: PublicKey,
     pub(crate) tls: Arc<ClientConfig>,
     pub(crate) study: Study,
     pub(crate) limits: ConnectionLimits,
@@ -108,9 +109,12 @@ impl Pressed {
         for slot in 0..n_agents {
             let token = home.token(&record, slot).unwrap();
             let key = key_of(slot).public();
-            home.store().enrol(&token.secret_digest(), &key).unwrap();
+            home.store()
+                .enrol(&token.key().public(), &token.config, &key)
+                .unwrap();
         }
         let study = Study::of(&record, &home.key()).unwrap();
+        let coordinator = home.key().public();
         drop(home);
         let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         fs::write(folder.path().join("certificate.pem"), pair.cert.pem()).unwrap();
@@ -130,6 +134,7 @@ impl Pressed {
             child,
             folder,
             address,
+            coordinator,
             tls: Arc::new(tls),
             study,
             limits,

@@ -1,6 +1,6 @@
 //! Requests that are refused: why, in words that somebody can act on, and nothing more.
 
-use fedbo_wire::{HEADER_PROTOCOL, Problem, ProblemCode, SigningKey};
+use fedbo_wire::{EnrolRequest, EnrolmentToken, HEADER_PROTOCOL, Problem, ProblemCode, SigningKey};
 
 use crate::world::{TestAgent, World, one_hot, relayed, send, summed};
 
@@ -77,7 +77,7 @@ fn each_refusal_has_its_code() {
                 world.address,
                 "PUT",
                 &target,
-                "fedbo-protocol: 1\r\n",
+                "fedbo-protocol: 2\r\n",
                 &good,
             )),
             ProblemCode::NotSigned,
@@ -87,7 +87,7 @@ fn each_refusal_has_its_code() {
                 world.address,
                 "PUT",
                 &target,
-                "fedbo-protocol: 2\r\n",
+                "fedbo-protocol: 1\r\n",
                 &good,
             )),
             ProblemCode::UnsupportedVersion,
@@ -101,10 +101,17 @@ fn each_refusal_has_its_code() {
     }
     assert_eq!(put(agent, &target, &other_version).http_status(), 400);
     // A signature of another body.
-    let signed = fedbo_wire::sign_request(&agent.key, "PUT", &target, b"x", crate::world::now_ms());
+    let signed = fedbo_wire::sign_request(
+        &agent.key,
+        &agent.coordinator,
+        "PUT",
+        &target,
+        b"x",
+        crate::world::now_ms(),
+    );
     let headers = |time: u64| {
         format!(
-            "{HEADER_PROTOCOL}: 1\r\nfedbo-key: {}\r\nfedbo-time: {time}\r\nfedbo-signature: {}\r\n",
+            "{HEADER_PROTOCOL}: 2\r\nfedbo-key: {}\r\nfedbo-time: {time}\r\nfedbo-signature: {}\r\n",
             signed.key, signed.signature
         )
     };
@@ -118,6 +125,16 @@ fn each_refusal_has_its_code() {
     assert_eq!(code(&answer), ProblemCode::BadSignature);
     let answer = send(world.address, "PUT", &target, &headers(1_000), &good);
     assert_eq!(code(&answer), ProblemCode::ClockDiffers);
+    // What was signed for another coordinator says nothing to this one.
+    let elsewhere = TestAgent {
+        key: SigningKey::from_seed([1; 32]), // that of slot 0
+        study: agent.study.clone(),
+        coordinator: SigningKey::from_seed([77; 32]).public(),
+        ..*agent
+    };
+    assert_eq!(elsewhere.key.public(), agent.key.public());
+    let replayed = elsewhere.ask("PUT", &target, &good);
+    assert_eq!(code(&replayed), ProblemCode::BadSignature);
     // None of this was taken for an upload.
     assert_eq!(agent.ask("PUT", &target, &good).status, 200);
     assert_eq!(agent.ask("PUT", &target, &good).status, 200);
@@ -133,19 +150,31 @@ fn each_refusal_has_its_code() {
         map: fedbo_wire::Digest(world.study("summed").map.0),
         ..*agent
     };
-    let body = serde_json::to_vec(&fedbo_wire::EnrolRequest {
-        token: token.clone(),
-    })
-    .unwrap();
+    let enrol = |token: &EnrolmentToken, agent: &TestAgent| {
+        serde_json::to_vec(&EnrolRequest::new(token, &agent.key.public())).unwrap()
+    };
+    let body = enrol(&token, &waiting);
     assert_eq!(waiting.ask("POST", "/v1/enrol", &body).status, 200);
     assert_eq!(waiting.ask("POST", "/v1/enrol", &body).status, 200);
     assert_eq!(
         code(&waiting.upload(0, one_hot(0, 3))),
         ProblemCode::NotStarted
     );
+    // What one agent says to have a token with takes a slot for no other.
+    assert_eq!(
+        code(&stranger.ask("POST", "/v1/enrol", &body)),
+        ProblemCode::BadSignature
+    );
+    let body = enrol(&token, &stranger);
     assert_eq!(
         code(&stranger.ask("POST", "/v1/enrol", &body)),
         ProblemCode::TokenUsed
+    );
+    let mut changed = token.clone();
+    changed.config.0[0] ^= 1;
+    assert_eq!(
+        code(&waiting.ask("POST", "/v1/enrol", &enrol(&changed, &waiting))),
+        ProblemCode::WrongConfig
     );
     assert_eq!(
         code(&stranger.ask("POST", "/v1/enrol", b"{}")),
@@ -153,7 +182,7 @@ fn each_refusal_has_its_code() {
     );
     let mut other = token;
     other.secret[0] ^= 1;
-    let body = serde_json::to_vec(&fedbo_wire::EnrolRequest { token: other }).unwrap();
+    let body = enrol(&other, &stranger);
     assert_eq!(
         code(&stranger.ask("POST", "/v1/enrol", &body)),
         ProblemCode::TokenUnknown

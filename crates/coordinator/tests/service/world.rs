@@ -10,7 +10,7 @@ use fedbo_database::Mode;
 use fedbo_federation::Federation;
 use fedbo_wire::{
     Digest, EnrolRequest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, Handout,
-    Limits, SigningKey, Upload, sign_request,
+    Limits, PublicKey, SigningKey, Upload, sign_request,
 };
 use tokio::runtime::Runtime;
 
@@ -103,8 +103,10 @@ impl World {
                     digest: study.digest,
                     map: Digest(study.map.0),
                     address: self.address,
+                    coordinator: self.home.key().public(),
                 };
-                let body = serde_json::to_vec(&EnrolRequest { token }).unwrap();
+                let request = EnrolRequest::new(&token, &agent.key.public());
+                let body = serde_json::to_vec(&request).unwrap();
                 let answer = agent.ask("POST", "/v1/enrol", &body);
                 assert_eq!(answer.status, 200, "{}", answer.text());
                 agent
@@ -157,13 +159,14 @@ pub(crate) struct TestAgent {
     pub(crate) digest: Digest,
     pub(crate) map: Digest,
     pub(crate) address: SocketAddr,
+    pub(crate) coordinator: PublicKey,
 }
 
 impl TestAgent {
     pub(crate) fn ask(&self, method: &str, target: &str, body: &[u8]) -> Answer {
-        let signed = sign_request(&self.key, method, target, body, now_ms());
+        let signed = sign_request(&self.key, &self.coordinator, method, target, body, now_ms());
         let headers = format!(
-            "{HEADER_PROTOCOL}: 1\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
+            "{HEADER_PROTOCOL}: 2\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
             signed.key, signed.time_ms, signed.signature
         );
         send(self.address, method, target, &headers, body)

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use fedbo_agent::{EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with, status};
 use fedbo_objective::FailuresMax;
 use fedbo_privacy::accounting::{Budget, Delta};
-use fedbo_wire::EnrolmentToken;
+use fedbo_wire::{EnrolmentToken, config_digest};
 
 use super::Change;
 use crate::keys::{coordinator, signed_handout};
@@ -62,6 +62,7 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
         seed: None,
         cap: Budget::new(100.0, delta).ok(),
         failures_max: FailuresMax::default(),
+        allow_unprotected: vec![study.federation.name.clone()],
         link: &Desk { study, n_rounds },
         clock: &Still,
         observer: &Deaf,
@@ -108,6 +109,7 @@ fn bases() -> &'static [Base; 2] {
                 token: EnrolmentToken {
                     secret: SECRET,
                     coordinator: coordinator().public(),
+                    config: config_digest(study.text.as_bytes()),
                 },
                 ca: None,
                 allow_plain_http: false,

@@ -120,6 +120,14 @@ pub(super) fn check_slot(tx: &mut Transaction<'_>, study: StudyKey, slot: u32) -
     }
 }
 
+/// Tokens of a slot that nobody has used are void from now on.
+pub(super) fn void_tokens(tx: &mut Transaction<'_>, study: StudyKey, slot: i64) -> Outcome<()> {
+    let sql =
+        "DELETE FROM fedbo_coordinator.tokens WHERE study = $1 AND slot = $2 AND used_by IS NULL";
+    tx.query_typed(sql, &[int(&study.0), int(&slot)])?;
+    Ok(())
+}
+
 /// One agent has one slot: or it would count twice.
 pub(super) fn check_free(
     tx: &mut Transaction<'_>,

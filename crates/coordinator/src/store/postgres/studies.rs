@@ -8,11 +8,11 @@ use postgres::types::Type;
 use super::PostgresStore;
 use super::rows::{
     STUDY, bytes, changed, check_free, check_slot, forget_before, int, is_stored, key, locked,
-    now_ms, signed, slot_number, study, study_named, text, unsigned,
+    now_ms, signed, slot_number, study, study_named, text, unsigned, void_tokens,
 };
 use crate::store::{
     Enrolment, FreeRelease, Inbox, Lead, NextRound, SlotRecord, Store, StoreError, StudyKey,
-    StudyRecord, StudyState, may_become,
+    StudyRecord, StudyState, agreed, may_become,
 };
 
 impl Store for PostgresStore {
@@ -119,23 +119,20 @@ impl Store for PostgresStore {
         &self,
         study: StudyKey,
         slot: u32,
-        secret: &Digest,
+        token: &PublicKey,
         expires_ms: u64,
     ) -> Result<(), StoreError> {
         let (number, expires_ms) = (i64::from(slot), signed(expires_ms));
         self.write(|tx| {
             locked(tx, study)?;
             check_slot(tx, study, slot)?;
-            tx.query_typed(
-                "DELETE FROM fedbo_coordinator.tokens WHERE study = $1 AND slot = $2 AND used_by IS NULL",
-                &[int(&study.0), int(&number)],
-            )?;
+            void_tokens(tx, study, number)?;
             // It is there already only if this call made it and its answer was lost.
             tx.query_typed(
                 "INSERT INTO fedbo_coordinator.tokens (secret, study, slot, expires_ms) VALUES ($1, $2, $3, $4)
                  ON CONFLICT DO NOTHING",
                 &[
-                    bytes(&&secret.0[..]),
+                    bytes(&&token.0[..]),
                     int(&study.0),
                     int(&number),
                     int(&expires_ms),
@@ -145,16 +142,21 @@ impl Store for PostgresStore {
         })
     }
 
-    fn enrol(&self, secret: &Digest, key: &PublicKey) -> Result<Enrolment, StoreError> {
+    fn enrol(
+        &self,
+        token: &PublicKey,
+        config: &Digest,
+        key: &PublicKey,
+    ) -> Result<Enrolment, StoreError> {
         self.write(|tx| {
             let read = "SELECT study, slot, expires_ms, used_by FROM fedbo_coordinator.tokens WHERE secret = $1";
-            let Some(row) = tx.query_typed_opt(read, &[bytes(&&secret.0[..])])? else {
+            let Some(row) = tx.query_typed_opt(read, &[bytes(&&token.0[..])])? else {
                 return Err(StoreError::TokenUnknown.into_ended());
             };
             // What a token says may change until its study is locked.
             let study = StudyKey(row.try_get(0)?);
-            locked(tx, study)?;
-            let Some(row) = tx.query_typed_opt(read, &[bytes(&&secret.0[..])])? else {
+            agreed(&locked(tx, study)?, config).map_err(StoreError::into_ended)?;
+            let Some(row) = tx.query_typed_opt(read, &[bytes(&&token.0[..])])? else {
                 return Err(StoreError::TokenUnknown.into_ended());
             };
             let slot = slot_number(row.try_get(1)?)?;
@@ -176,7 +178,7 @@ impl Store for PostgresStore {
                     check_free(tx, study, slot, key)?;
                     tx.query_typed(
                         "UPDATE fedbo_coordinator.tokens SET used_by = $2 WHERE secret = $1",
-                        &[bytes(&&secret.0[..]), bytes(&&key.0[..])],
+                        &[bytes(&&token.0[..]), bytes(&&key.0[..])],
                     )?;
                     tx.query_typed(
                         "UPDATE fedbo_coordinator.slots SET key = $3, revoked = false WHERE study = $1 AND slot = $2",
@@ -256,6 +258,7 @@ impl Store for PostgresStore {
                 "UPDATE fedbo_coordinator.slots SET revoked = true WHERE study = $1 AND slot = $2",
                 &[int(&study.0), int(&number)],
             )?;
+            void_tokens(tx, study, number)?;
             changed(tx)
         })
     }

@@ -1,0 +1,107 @@
+//! What a study promises of what its agents send, in one sentence, and which studies an agent with a budget stays out of (INV-25).
+
+use fedbo_federation::{Collaboration, Federation, PrivacyPlan, Protection};
+use fedbo_privacy::accounting::{Budget, Mode};
+
+use crate::RunError;
+
+/// A study whose uploads are not charged as the default mode charges them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unprotected {
+    /// `federation.algorithm = "fts"`: every agent gets every message.
+    Relayed,
+    /// `privacy.mode = "off"`: sums leave without noise.
+    NoNoise,
+    /// `privacy.simulate = true`: the noise comes from a seed.
+    Simulated,
+    /// `privacy.mode = "paper"`: the guarantee is the paper's.
+    Paper,
+}
+
+impl Unprotected {
+    /// What stands in the way of a budget in this study, if anything does.
+    #[must_use]
+    pub fn of(federation: &Federation) -> Option<Self> {
+        match &federation.collaboration {
+            Collaboration::Fts(_) | Collaboration::Neighbours(_) => Some(Self::Relayed),
+            Collaboration::Distributed(distributed) => match &distributed.releases.protection {
+                Protection::Off => Some(Self::NoNoise),
+                Protection::Simulated => Some(Self::Simulated),
+                Protection::Charged(plan) if plan.charter.mode == Mode::Paper => Some(Self::Paper),
+                Protection::Charged(_) => None,
+            },
+        }
+    }
+
+    /// What the study is, after its name.
+    fn what(self) -> &'static str {
+        match self {
+            Self::Relayed => {
+                "relays every message to every agent (its algorithm is \"fts\") and charges nothing"
+            }
+            Self::NoNoise => "adds no noise (privacy.mode = \"off\") and charges nothing",
+            Self::Simulated => {
+                "draws its noise from a seed (privacy.simulate = true), which protects nobody, and charges nothing"
+            }
+            Self::Paper => {
+                "promises only what its paper does (privacy.mode = \"paper\"), which is less than the default mode"
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Unprotected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.what())
+    }
+}
+
+/// What is promised of what an agent sends in a study, in one sentence: with its ε, δ, number of releases, q and z where there is a
+/// promise.
+#[must_use]
+pub fn protection(federation: &Federation) -> String {
+    let not_private = |why: &str| format!("the messages of this study are not private: {why}");
+    match &federation.collaboration {
+        Collaboration::Fts(_) => not_private("every agent gets every message (algorithm \"fts\")"),
+        Collaboration::Neighbours(_) => not_private("neighbours get observations"),
+        Collaboration::Distributed(distributed) => match &distributed.releases.protection {
+            Protection::Off => not_private("no noise is added (privacy.mode = \"off\")"),
+            Protection::Simulated => {
+                not_private("the noise comes from a seed (privacy.simulate = true)")
+            }
+            Protection::Charged(plan) => charged(plan),
+        },
+    }
+}
+
+fn charged(plan: &PrivacyPlan) -> String {
+    let Some(claim) = plan.paid_claim() else {
+        return "the budget of this study pays for no release, so nothing is released of what is sent"
+            .to_owned();
+    };
+    let [(_, q), (_, z), _] = plan.parameters();
+    format!(
+        "what is sent in this study is protected by differential privacy: {claim}, in {} releases of q = {q:?} and z = {z:?}; the \
+         coordinator is trusted with the vectors themselves",
+        claim.n_releases,
+    )
+}
+
+/// That an agent with a budget may send to this study: it charges what it releases, or its owner has named it (INV-25).
+pub(crate) fn check(
+    study: &str,
+    federation: &Federation,
+    cap: Option<Budget>,
+    allowed: &[String],
+) -> Result<(), RunError> {
+    match Unprotected::of(federation) {
+        Some(what) if cap.is_some() && !allowed.iter().any(|name| name == study) => {
+            Err(RunError::Unprotected {
+                study: study.to_owned(),
+                what,
+            })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,157 @@
+//! When an agent speaks says nothing of its trials (INV-12), and clocks are compared before anything is evaluated.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fedbo_agent::{RunError, status};
+use fedbo_objective::{Objective, Outcome, TrialId};
+use fedbo_space::Point;
+
+use crate::ways::pass_time;
+use crate::world::{Bump, CHARGED, desk, finish, members, take_turns};
+
+/// Takes a time that says on which side of one half it was asked.
+struct Telling {
+    below: Duration,
+    above: Duration,
+}
+
+impl Objective for Telling {
+    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
+        pass_time(match point.number("x") < 0.5 {
+            true => self.below,
+            false => self.above,
+        });
+        Bump.evaluate(point, trial)
+    }
+}
+
+/// When uploads came, by slot and round, and when each slot asked for what is next: milliseconds of the round.
+type Heard = (BTreeMap<(u32, u64), Vec<u64>>, Vec<(u32, u64)>);
+
+fn heard(below: u64, above: u64) -> Heard {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("pace", "dp-fts-de", CHARGED);
+    let mut members = members(folder.path(), &desk);
+    let (below, above) = (Duration::from_millis(below), Duration::from_millis(above));
+    for member in &mut members {
+        member.objective = Arc::new(Telling { below, above });
+    }
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    take_turns(&mut sessions);
+    drop(sessions);
+    let sides = members.iter().flat_map(|member| member.trials());
+    let n_above = sides.filter(|(point, ..)| point.number("x") >= 0.5).count();
+    assert!((1..18).contains(&n_above), "both sides were asked");
+    let desk = desk.borrow();
+    (desk.came_ms.clone(), desk.asked_ms.clone())
+}
+
+/// Trials take times that say what was asked and measured; what an observer of the network sees is the same whatever they take. In virtual
+/// time nothing passes but what is waited for and what trials take, so the tolerance is zero.
+#[test]
+fn upload_time_uncorrelated() {
+    let at_once = heard(0, 0);
+    assert_eq!(at_once.0.len(), 9, "3 releases of 3 agents");
+    for offsets in at_once.0.values() {
+        // The last ten seconds before the last ten of the 54 in which vectors are taken.
+        assert!(offsets.len() == 1 && (34_000..=44_000).contains(&offsets[0]));
+    }
+    assert_eq!(heard(1, 4_000), at_once);
+    assert_eq!(heard(4_000, 1), at_once);
+    // A round's instant says nothing of the next one's.
+    let of_first: Vec<u64> = (0..3).map(|round| at_once.0[&(0, round)][0]).collect();
+    assert!(of_first[0] != of_first[1] && of_first[1] != of_first[2]);
+}
+
+/// Who is not done in time is a straggler: nothing is sent and nothing charged, and the agent asks at the next boundary of rounds.
+#[test]
+fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
+    for took in [22_500, 25_000, 29_999] {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = desk("pace", "dp-fts-de", CHARGED);
+        let mut members = members(folder.path(), &desk);
+        let took = Duration::from_millis(took);
+        members[0].objective = Arc::new(Telling {
+            below: took,
+            above: took,
+        });
+        let mut session = members[0].session().unwrap();
+        assert_eq!(finish(&mut session, 3).unwrap(), None);
+        drop(session);
+        assert!(desk.borrow().arrived.is_empty());
+        assert_eq!(members[0].ears.count("missed 0 late"), 1);
+        assert_eq!(desk.borrow().asked_ms[0], (0, 60_000));
+        let spent = status(&members[0].home).unwrap().privacy.unwrap();
+        assert_eq!(spent.spent.unwrap().n_releases, 0);
+        // A session that is opened again sees the same.
+        let mut session = members[0].session().unwrap();
+        finish(&mut session, 3).unwrap();
+        assert!(desk.borrow().arrived.is_empty());
+    }
+}
+
+/// Messages that are relayed are sent when trials end, unless the study sets an instant.
+#[test]
+fn a_relayed_study_has_an_instant_where_it_sets_one() {
+    for (more, is_set) in [("", false), ("[network]\ncollect_s = 54.0\n", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let desk = desk("pace", "fts", more);
+        let members = members(folder.path(), &desk);
+        let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+        take_turns(&mut sessions);
+        let desk = desk.borrow();
+        let mut offsets = desk.came_ms.values().flatten();
+        assert!(offsets.all(|offset| (*offset >= 34_000) == is_set));
+    }
+}
+
+#[test]
+fn clocks_are_compared_before_anything_is_evaluated() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("pace", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &desk);
+    members[0].clock.ahead_ms.set(301_000);
+    let error = finish(&mut members[0].session().unwrap(), 3).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, RunError::Clock(_)), "{text}");
+    for words in [
+        "2023-11-14 22:18:21.000",
+        "2023-11-14 22:13:20.000",
+        "set the clock",
+    ] {
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(members[0].ears.count("started"), 0);
+    members[0].clock.ahead_ms.set(299_000);
+    finish(&mut members[0].session().unwrap(), 3).unwrap();
+    assert!(members[0].ears.count("ended") > 0);
+}
+
+/// INV-26: a vector is gone from the agent's files once a later round has begun, and a restart still knows what it made.
+#[test]
+fn vectors_do_not_outlive_their_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("pace", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &desk);
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    take_turns(&mut sessions);
+    drop(sessions);
+    let desk = desk.borrow();
+    for (member, slot) in members.iter().zip(0..) {
+        let files: Vec<u8> = ["agent.db", "agent.db-wal"]
+            .iter()
+            .flat_map(|name| std::fs::read(member.home.join(name)).unwrap_or_default())
+            .collect();
+        for round in 0..3 {
+            let body = &desk.arrived[&(slot, round)][0];
+            // Eight bytes of a weight are in no file by chance.
+            let weight = &body[88..96];
+            let is_there = files.windows(8).any(|window| window == weight);
+            assert!(!is_there, "slot {slot}, round {round}");
+        }
+        // What is replayed is compared with the hashes.
+        finish(&mut member.session().unwrap(), 3).unwrap();
+    }
+}
