@@ -7,7 +7,7 @@ use fedbo_agent::{Ended, Misconduct, RunError, Session, Step};
 use fedbo_wire::{ProblemCode, StudyState};
 
 use crate::coordinator::Desk;
-use crate::ways::note;
+use crate::ways::{note, now_ms};
 use crate::world::{CHARGED, Member, SIMULATED, desk, finish, members, take_turns};
 
 fn bodies(desk: &RefCell<Desk>, slot: u32, round: u64) -> Vec<Vec<u8>> {
@@ -48,6 +48,8 @@ fn an_upload_whose_answers_get_lost_is_sent_again_and_counts_once() {
         assert!((longest / 2..=longest).contains(&wait), "{came:?}");
     }
     drop(session);
+    // The others come a minute later: the round is begun anew, or they would be too late for it.
+    desk.borrow_mut().began_ms = now_ms();
     // And all of a federation in which every eleventh answer gets lost comes to its end.
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     let mut ended = [false; 3];
