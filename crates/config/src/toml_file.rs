@@ -20,7 +20,7 @@ const ALIKE: f64 = 0.75;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file, as it was named.
-    pub path: PathBuf,
+    pub path: Box<Path>,
     /// Line from 1; none where the thing is missing as a whole.
     pub line: Option<usize>,
     /// The line itself with carets under what is wrong.
@@ -297,7 +297,7 @@ impl TomlFile {
         match found {
             Some((key, _)) => self.place_at(&key),
             None => Place {
-                path: self.path.clone(),
+                path: self.path.as_path().into(),
                 line: None,
                 excerpt: None,
             },
@@ -318,7 +318,7 @@ impl TomlFile {
     fn place_at(&self, span: &Range<usize>) -> Place {
         let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
         Place {
-            path: self.path.clone(),
+            path: self.path.as_path().into(),
             line: Some(1 + before.iter().filter(|byte| **byte == b'\n').count()),
             excerpt: Some(excerpt(&self.path, &self.text, span).into()),
         }
