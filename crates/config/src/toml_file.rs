@@ -20,11 +20,11 @@ const ALIKE: f64 = 0.75;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file, as it was named.
-    pub path: PathBuf,
+    pub path: Box<Path>,
     /// Line from 1; none where the thing is missing as a whole.
     pub line: Option<usize>,
     /// The line itself with carets under what is wrong.
-    excerpt: Option<String>,
+    excerpt: Option<Box<str>>,
 }
 
 impl fmt::Display for Place {
@@ -64,7 +64,7 @@ pub enum FileError {
         /// The key, with the tables that it stands in.
         key: String,
         /// The known key that is most alike, if one is.
-        nearest: Option<String>,
+        nearest: Option<Box<str>>,
         /// All that could stand here.
         known: Vec<String>,
     },
@@ -297,7 +297,7 @@ impl TomlFile {
         match found {
             Some((key, _)) => self.place_at(&key),
             None => Place {
-                path: self.path.clone(),
+                path: self.path.as_path().into(),
                 line: None,
                 excerpt: None,
             },
@@ -318,9 +318,9 @@ impl TomlFile {
     fn place_at(&self, span: &Range<usize>) -> Place {
         let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
         Place {
-            path: self.path.clone(),
+            path: self.path.as_path().into(),
             line: Some(1 + before.iter().filter(|byte| **byte == b'\n').count()),
-            excerpt: Some(excerpt(&self.path, &self.text, span)),
+            excerpt: Some(excerpt(&self.path, &self.text, span).into()),
         }
     }
 
@@ -357,7 +357,7 @@ impl TomlFile {
                     line: self.place_at(&span).line,
                     ..self.place_at(&named)
                 },
-                nearest: nearest(&key, known.iter().map(String::as_str)).map(str::to_owned),
+                nearest: nearest(&key, known.iter().map(String::as_str)).map(Box::from),
                 key: spelled(&path),
                 known,
             };

@@ -9,8 +9,10 @@ use fedbo_database::Mode;
 
 fn folder(parent: &Path, mode: u32) -> std::path::PathBuf {
     let path = parent.join(format!("{mode:o}"));
-    DirBuilder::new().create(&path).unwrap();
-    set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    DirBuilder::new()
+        .create(&path)
+        .expect("a folder can be made");
+    set_permissions(&path, Permissions::from_mode(mode)).expect("the folder is ours");
     path
 }
 

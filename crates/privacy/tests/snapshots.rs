@@ -47,7 +47,7 @@ fn a_snapshot_that_is_continued_twice_releases_with_noise_of_its_own() {
         let first = first.close(&mut secure).unwrap().release;
         let second = second.close(&mut secure).unwrap().release;
         let noise = |sums: &[i64], uploads: &[_]| -> Vec<i64> {
-            let beneath = pre_noise(&mechanism, 7, shape, 3, &uploads.to_vec());
+            let beneath = pre_noise(&mechanism, 7, shape, 3, uploads);
             sums.iter().zip(beneath).map(|(sum, v)| sum - v).collect()
         };
         let first = noise(first.sums(), &uploads);

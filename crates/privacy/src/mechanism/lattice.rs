@@ -148,9 +148,11 @@ impl pulp::WithSimd for Add<'_> {
         let clipped = u128::from(factor * factor) * u128::from(squares);
         let limit = u128::from(self.bound * self.bound) << (2 * FACTOR_BITS);
         assert!(clipped <= limit, "a clipped vector is too long");
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2^31")]
+        let factor = factor as u32;
         let mut squares = 0;
         for (sum, v) in self.sums.iter_mut().zip(self.scaled.iter_mut()) {
-            let k = shortened(*v, factor as u32);
+            let k = shortened(*v, factor);
             squares += square(k);
             *sum = sum.wrapping_add(i64::from(k) & self.mask); // cannot wrap: below 2^61 + N K < 2^63
         }

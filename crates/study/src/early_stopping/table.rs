@@ -96,7 +96,7 @@ pub(crate) fn keys_of_rule(error: FileError, file: &TomlFile) -> FileError {
     };
     let known: Vec<String> = known.iter().filter(is_of_rule).cloned().collect();
     FileError::UnknownKey {
-        nearest: nearest(word, known.iter().map(String::as_str)).map(str::to_owned),
+        nearest: nearest(word, known.iter().map(String::as_str)).map(Box::from),
         place: place.clone(),
         key: key.clone(),
         known,
