@@ -67,6 +67,11 @@ impl Pace {
         self.network.collect_ms
     }
 
+    /// Time that is left for an upload to arrive.
+    fn margin_ms(&self) -> u64 {
+        (self.network.collect_ms.unwrap_or(0) / 4).min(MARGIN_MS)
+    }
+
     /// Notes that a round has been played for so long, or that the study waits. Returns whether that changes when to speak.
     pub(crate) fn heard(&mut self, round: u64, elapsed_ms: Option<u64>, now_ms: u64) -> bool {
         let heard = Known {
@@ -108,30 +113,33 @@ impl Pace {
         if known.round > round {
             return Instant::Over;
         }
-        let margin = (collect_ms / 4).min(MARGIN_MS);
+        let margin = self.margin_ms();
         let window = (collect_ms / 4).min(WINDOW_MS);
         let first = collect_ms - margin - window + self.draw(round, 0, window);
-        let waits = (1..=attempt).map(|attempt| {
-            let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
-            let shortest = RETRY_MS.0.min(margin / 4).max(50);
-            let longest = shortest.saturating_mul(doubled).min(RETRY_MS.1);
-            longest / 2 + self.draw(round, attempt, longest / 2)
-        });
+        let waits = (1..=attempt).map(|attempt| self.wait_ms(round, attempt));
         let later = waits.fold(0_u64, u64::saturating_add);
         Instant::At(known.began_ms.saturating_add(first).saturating_add(later))
+    }
+
+    /// Time from the attempt before to this one.
+    fn wait_ms(&self, round: u64, attempt: u32) -> u64 {
+        let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
+        let shortest = RETRY_MS.0.min(self.margin_ms() / 4).max(50);
+        let longest = shortest.saturating_mul(doubled).min(RETRY_MS.1);
+        longest / 2 + self.draw(round, attempt, longest / 2)
     }
 
     /// The first attempt from `attempt` on that is still to be made, and when: instants that have passed are not made up for.
     pub(crate) fn due(&self, round: u64, attempt: u32, now_ms: u64) -> (u32, Instant) {
         let mut attempt = attempt;
-        loop {
-            match self.attempt_at(round, attempt) {
-                Instant::At(at) if at.saturating_add(PUNCTUAL_MS) < now_ms && attempt < 100_000 => {
-                    attempt += 1;
-                }
-                instant => return (attempt, instant),
-            }
+        let Instant::At(mut at) = self.attempt_at(round, attempt) else {
+            return (attempt, self.attempt_at(round, attempt));
+        };
+        while at.saturating_add(PUNCTUAL_MS) < now_ms {
+            attempt += 1;
+            at = at.saturating_add(self.wait_ms(round, attempt)); // at least 25 ms
         }
+        (attempt, Instant::At(at))
     }
 
     /// From when on an agent may ask for what is next, after a trial of a round ended now: from the round's instant on, or, if that has

@@ -150,7 +150,8 @@ fn canary_grep() {
     let mut service = crate::world::Process::start(command.args(["--log", "trace"]));
     let line = service.wait_for("://");
     let port: u16 = line.rsplit(':').next().unwrap().trim().parse().unwrap();
-    for process in &mut world.start_agents(&tokens, port) {
+    let tap = Tap::before(port);
+    for process in &mut world.start_agents(&tokens, tap.port) {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
     }
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -167,23 +168,26 @@ fn canary_grep() {
         assert!(!said.to_lowercase().contains(word), "{word}: {said}");
     }
     let mut n_looked_for = 0;
-    for agent in 0..world.n_agents {
-        let memory = Connection::open(world.path(&format!("home{agent}/agent.db"))).unwrap();
-        let mut statement = memory.prepare("SELECT bytes FROM uploads").unwrap();
-        let uploads = statement
-            .query_map([], |row| row.get::<_, Vec<u8>>(0))
-            .unwrap();
-        for upload in uploads {
-            let upload = upload.unwrap();
-            // 88 bytes of head, then the weights.
-            for chunk in upload[88..].chunks_exact(8) {
-                let weight = f64::from_le_bytes(chunk.try_into().unwrap());
-                let digits: String = format!("{:.12e}", weight.abs()).chars().take(9).collect();
-                n_looked_for += 1;
-                assert!(!said.contains(&digits), "{weight}");
-                assert!(!said.contains(&format!("{weight}")), "{weight}");
-            }
-        }
+    for weight in uploaded_weights(&tap.seen.lock().unwrap()) {
+        let digits: String = format!("{:.12e}", weight.abs()).chars().take(9).collect();
+        n_looked_for += 1;
+        assert!(!said.contains(&digits), "{weight}");
+        assert!(!said.contains(&format!("{weight}")), "{weight}");
     }
     assert!(n_looked_for >= 3 * 3 * 30, "{n_looked_for}");
+}
+
+/// The weights of all uploads in a capture: agents themselves keep none of them (INV-26).
+fn uploaded_weights(seen: &[u8]) -> Vec<f64> {
+    let mut weights = Vec::new();
+    for at in 0..seen.len().saturating_sub(88) {
+        let upload = &seen[at..];
+        if !upload.starts_with(b"FBUP") {
+            continue;
+        }
+        let n_features = u32::from_le_bytes(upload[12..16].try_into().unwrap()) as usize;
+        let body = upload[88..].chunks_exact(8).take(n_features);
+        weights.extend(body.map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())));
+    }
+    weights
 }
