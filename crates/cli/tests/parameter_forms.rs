@@ -78,7 +78,7 @@ fn they_reach_the_objective_and_every_storage_as_they_were_declared() {
         assert!(["16", "0.5", "true", "auto"].contains(&size[0]), "{row:?}");
     }
     let trials = sandbox.fedbo(&["export", "s.toml", "--format", "json"]);
-    let texts = trials.expect(0, &[]).stdout.replace(' ', "");
+    let texts = trials.expect(0, &[]).stdout.replace([' ', '\n'], "");
     for typed in [
         "\"size\":16,",
         "\"size\":0.5,",

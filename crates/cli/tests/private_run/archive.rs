@@ -68,7 +68,7 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     sandbox.write("late.toml", &more.replace("lab.json", "other.json"));
     sandbox
         .fedbo(&["tune", "late.toml"])
-        .expect(2, &["[archive] file", "lab.json", "other.json"]);
+        .expect(2, &["archive.file", "lab.json", "other.json"]);
     let best = json(&sandbox.fedbo(&["best", "sqlite:late.db", "--json"]));
     let value = best["best"]["value"].as_f64().expect("a value");
     assert!(
