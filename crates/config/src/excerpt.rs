@@ -27,6 +27,7 @@ pub(crate) fn excerpt(path: &Path, text: &str, span: &Range<usize>) -> String {
     let line = text[begin..].lines().next().unwrap_or("");
     let within = at - begin..span.end.max(at) - begin;
     let (line, marked) = without_passwords(line, &within);
+    let line: String = line.chars().map(inert).collect();
     let (line, marked) = cut(&line, &marked);
     let snippet = Snippet::source(line)
         .line_start(number)
@@ -42,6 +43,15 @@ pub(crate) fn excerpt(path: &Path, text: &str, span: &Range<usize>) -> String {
         "{indent}--> {place}:{number}:{column}\n{}",
         lines.join("\n")
     )
+}
+
+/// A character that stands for one that the renderer would pass on to a terminal that obeys it; it takes as many bytes.
+fn inert(c: char) -> char {
+    match c {
+        '\u{80}'..='\u{9f}' | '\u{61c}' => '\u{b7}',
+        '\u{200e}' | '\u{200f}' => '\u{fffd}',
+        c => c,
+    }
 }
 
 /// The line as it may be shown, and where the marked part is in it.
@@ -118,11 +128,12 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_not_sent_to_it() {
-        let shown = of("x = \"\u{1b}[31m\u{7}\u{202e}\" y", "y");
+        let shown = of("x = \"\u{1b}[31m\u{7}\u{202e}\u{9b}\u{61c}\u{200f}\" y", "y");
         let lines: Vec<&str> = shown.lines().collect();
         let columns = |line: &str, sign: char| line.chars().position(|c| c == sign);
         assert_eq!(columns(lines[3], '^'), columns(lines[2], 'y'), "{shown}");
-        let obeyed = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        let marks = ['\u{202e}', '\u{61c}', '\u{200f}'];
+        let obeyed = |c: char| (c.is_control() && c != '\n') || marks.contains(&c);
         assert!(!shown.contains(obeyed), "{shown:?}");
         let path = excerpt(Path::new("a\u{1b}[2J.toml"), "x", &(0..1));
         assert!(!path.contains('\u{1b}'), "{path:?}");
