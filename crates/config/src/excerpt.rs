@@ -128,7 +128,10 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_not_sent_to_it() {
-        let shown = of("x = \"\u{1b}[31m\u{7}\u{202e}\u{9b}\u{61c}\u{200f}\" y", "y");
+        let shown = of(
+            "x = \"\u{1b}[31m\u{7}\u{202e}\u{9b}\u{61c}\u{200f}\" y",
+            "y",
+        );
         let lines: Vec<&str> = shown.lines().collect();
         let columns = |line: &str, sign: char| line.chars().position(|c| c == sign);
         assert_eq!(columns(lines[3], '^'), columns(lines[2], 'y'), "{shown}");

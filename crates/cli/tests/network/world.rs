@@ -18,6 +18,8 @@ pub(crate) struct World {
     pub(crate) n_agents: usize,
     seed: Option<u64>,
     pub(crate) tls: bool,
+    /// `[privacy]` of the agents: a budget where the study charges one.
+    budget: &'static str,
 }
 
 /// What a federation's file says.
@@ -55,6 +57,10 @@ impl Setup {
             seed: None,
             ..Self::simulated(n_agents, rounds, round_s)
         }
+    }
+
+    fn is_charged(&self) -> bool {
+        self.privacy.contains("epsilon") && !self.privacy.contains("simulate")
     }
 }
 
@@ -180,6 +186,10 @@ impl World {
             n_agents: setup.n_agents,
             seed: setup.seed,
             tls: setup.tls,
+            budget: match setup.is_charged() {
+                true => "[privacy]\nepsilon_max = 2000.0\n",
+                false => "",
+            },
         };
         if setup.tls {
             world.done(&["dev", "certs", "--out", "certs"]);
@@ -294,8 +304,9 @@ impl World {
             .seed
             .map_or_else(String::new, |seed| format!("seed = {seed}\n"));
         let text = format!(
-            "[agent]\nhome = \"{home}\"\n{seed}[objective]\n{}[privacy]\nepsilon_max = 2000.0\n",
-            self::command(agent)
+            "[agent]\nhome = \"{home}\"\n{seed}[objective]\n{}{}",
+            self::command(agent),
+            self.budget
         );
         std::fs::write(self.path(&format!("agent{agent}.toml")), text).unwrap();
         command
