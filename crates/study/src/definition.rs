@@ -66,8 +66,11 @@ pub enum StrategySpec {
     LogEi {},
     /// GP-UCB that mixes in the upper bounds of old studies, by what the new trials say of each.
     RmGpUcb {
-        /// β of the study's own part. Studies that were stored before it could be chosen have the thesis' schedule.
-        #[serde(default = "UcbSpec::of_the_thesis")]
+        /// β of the study's own part; by default, which is not stored, the thesis' schedule.
+        #[serde(
+            default = "UcbSpec::of_the_thesis",
+            skip_serializing_if = "UcbSpec::is_of_the_thesis"
+        )]
         ucb_multiplier: UcbSpec,
     },
     /// Thompson sampling from the old studies' models, the less often the more trials there are.
@@ -108,9 +111,13 @@ pub enum UcbSchedule {
 }
 
 impl UcbSpec {
-    /// The schedule of studies that learn from old ones and were stored before it could be chosen.
+    /// The schedule of studies that learn from old ones, unless another is chosen.
     fn of_the_thesis() -> Self {
         Self::Named(UcbSchedule::Logarithmic)
+    }
+
+    fn is_of_the_thesis(&self) -> bool {
+        *self == Self::of_the_thesis()
     }
 
     /// The checked schedule.
@@ -155,11 +162,10 @@ impl StrategySpec {
         }
     }
 
-    /// Robust meta-GP-UCB with β = 2, as [`StrategySpec::gp_ucb`] has it: the thesis' √(0.2 d ln 2t) explores less than half as much
-    /// in the first trials of a space of few dimensions.
+    /// Robust meta-GP-UCB with the β_t of the thesis' experiments: a wider one was measured to find less (docs/studies.md).
     pub fn rm_gp_ucb() -> Self {
         Self::RmGpUcb {
-            ucb_multiplier: UcbSpec::Constant(2.0),
+            ucb_multiplier: UcbSpec::of_the_thesis(),
         }
     }
 

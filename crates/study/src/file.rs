@@ -71,8 +71,6 @@ struct ObjectiveTable {
 pub struct StudyFile {
     /// What the study is, but for the trials of old studies that it learns from.
     pub definition: Definition,
-    /// Whether it says β itself.
-    pub(crate) names_ucb_multiplier: bool,
     /// Those old studies.
     pub meta: Option<MetaFile>,
     /// The archive that it begins with.
@@ -199,7 +197,6 @@ impl StudyToml {
                     .map(|table| table.validate(check))
                     .transpose()?,
             },
-            names_ucb_multiplier: self.strategy.ucb_multiplier.is_some(),
             meta,
             archive: self
                 .archive

@@ -4,9 +4,7 @@ use fedbo_config::Changes;
 use fedbo_storage::{Mode, StorageError};
 
 use crate::definition::STORED;
-use crate::{
-    ArchiveFile, Definition, OldStudy, StrategySpec, Study, StudyError, StudyFile, UcbSpec,
-};
+use crate::{ArchiveFile, Definition, OldStudy, Study, StudyError, StudyFile};
 
 impl StudyFile {
     /// What the study is when it begins now: reads the old studies that it learns from.
@@ -81,20 +79,10 @@ impl StudyFile {
                 changes: Box::new(changes),
             });
         }
-        let mut given = Definition {
+        stored.difference(&Definition {
             archive: stored.archive.clone(),
             ..self.definition_with(studies)
-        };
-        // A study goes on with the default with which it began.
-        if let StrategySpec::RmGpUcb { ucb_multiplier } = &mut given.strategy
-            && let StrategySpec::RmGpUcb {
-                ucb_multiplier: kept @ UcbSpec::Named(_),
-            } = stored.strategy
-            && !self.names_ucb_multiplier
-        {
-            *ucb_multiplier = kept;
-        }
-        stored.difference(&given)
+        })
     }
 
     /// Goes on with the study that is stored, or creates it: then, and only then, old studies are read.

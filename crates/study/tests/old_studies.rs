@@ -172,19 +172,23 @@ fn other_trials_of_an_old_study_are_another_definition() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("the trials of old study \"unlike\""),
+        error.contains("list of trials of old study \"unlike\" is another"),
         "{error}"
     );
     let error = Study::open(storage.clone(), &plain().initial(0))
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("[meta] studies = [\"like\",\"unlike\"], not null"),
+        error.contains(
+            "meta.studies is not set in what is given, the stored study has [\"like\",\"unlike\"]"
+        ),
         "{error}"
     );
-    let error = Study::open(storage, &learning().meta_scale(MetaScale::Raw)).unwrap_err();
+    let error = Study::open(storage, &learning().meta_scale(MetaScale::Raw))
+        .unwrap_err()
+        .to_string();
     assert!(
-        error.to_string().contains("[meta] scale = \"common\""),
+        error.contains("meta.scale") && error.contains("the stored study has \"common\""),
         "{error}"
     );
 }
