@@ -1,5 +1,6 @@
 //! Small studies, and their coordinator as an agent meets it: what a target needs before there is anything to damage.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -219,11 +220,12 @@ impl Link for Desk<'_> {
         Ok(StudyStatus {
             study: self.study.federation.name.clone(),
             state: StudyState::Running,
-            round: self.n_rounds,
+            // None is over for an agent that has to catch up.
+            round: 0,
             rounds: self.study.federation.rounds,
             collects: true,
             head: self.study.head_after(self.n_rounds),
-            time_ms: Still.now_ms(),
+            time_ms: Waited::default().now_ms(),
             elapsed_ms: 0,
         })
     }
@@ -233,19 +235,23 @@ impl Link for Desk<'_> {
     }
 }
 
-/// Time stands still.
-pub(crate) struct Still;
+/// A clock that goes on only where somebody waits.
+#[derive(Default)]
+pub(crate) struct Waited(Cell<u64>);
 
-impl Clock for Still {
+impl Clock for Waited {
     fn now_ms(&self) -> u64 {
         1_700_000_000_000
     }
 
     fn elapsed_ms(&self) -> u64 {
-        0
+        self.0.get()
     }
 
-    fn sleep(&self, _: Duration) {}
+    fn sleep(&self, time: Duration) {
+        let waited = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.0.set(self.0.get().saturating_add(waited));
+    }
 
     fn chance(&self) -> f64 {
         0.5

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use fedbo_agent::{EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with, status};
+use fedbo_agent::{
+    Clock as _, EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with, status,
+};
 use fedbo_objective::FailuresMax;
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_wire::{EnrolmentToken, config_digest};
@@ -13,7 +15,7 @@ use super::Change;
 use crate::keys::{coordinator, signed_handout};
 use crate::pieces::Pieces;
 use crate::scratch;
-use crate::world::{Deaf, Desk, Frozen, SECRET, Still, objective, studies};
+use crate::world::{Deaf, Desk, Frozen, SECRET, Waited, objective, studies};
 
 const HOME: &str = "home";
 const FILES: [&str; 2] = ["home/agent.db", "home/trials.db"];
@@ -48,12 +50,13 @@ const N_ROUNDS: u64 = 2;
 /// More than a run of a study's rounds takes.
 const N_STEPS: usize = 60;
 
-/// Runs the agent until it has to wait.
+/// Runs the agent, whose waiting takes no time, for so many steps.
 fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
     let home = Home::open(home)?;
     let membership = home.membership(None)?;
     let federation = membership.federation()?;
     let delta = Delta::new(1e-6).expect("between 0 and 1");
+    let clock = Waited::default();
     let parts = Parts {
         home,
         membership,
@@ -64,7 +67,7 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
         failures_max: FailuresMax::default(),
         allow_unprotected: vec![study.federation.name.clone()],
         link: &Desk { study, n_rounds },
-        clock: &Still,
+        clock: &clock,
         observer: &Deaf,
         stop: Arc::new(AtomicBool::new(false)),
     };
@@ -72,7 +75,8 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
     for _ in 0..N_STEPS {
         match session.advance()? {
             Step::Went => {}
-            Step::Waits(_) | Step::Ended(_) => return Ok(()),
+            Step::Waits(time) => clock.sleep(time),
+            Step::Ended(_) => return Ok(()),
         }
     }
     Ok(())
