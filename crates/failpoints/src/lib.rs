@@ -5,7 +5,7 @@
 //! list of all places is [`PLACES`].
 
 /// Every place in the program, in the order in which a federation passes them.
-pub const PLACES: [&str; 31] = [
+pub const PLACES: [&str; 32] = [
     // A coordinator's study begins.
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
@@ -28,6 +28,7 @@ pub const PLACES: [&str; 31] = [
     "coordinator: a round is published",
     // An agent.
     "agent: its key is written",
+    "agent: the coordinator has shown its key",
     "agent: the coordinator knows it",
     "agent: its membership is stored",
     "agent: a trial is begun",

@@ -10,10 +10,11 @@ use rusqlite::Connection;
 use crate::world::{PATIENCE, Process, Setup, World, bytes_below};
 
 /// Places that are passed once, when a study begins and agents join.
-const BEGINNING: [&str; 5] = [
+const BEGINNING: [&str; 6] = [
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
     "agent: its key is written",
+    "agent: the coordinator has shown its key",
     "agent: the coordinator knows it",
     "agent: its membership is stored",
 ];
@@ -113,6 +114,7 @@ fn killed_everywhere(nth: usize) {
         (0, "agent: its membership is stored"),
         (1, "agent: the coordinator knows it"),
         (2, "agent: its key is written"),
+        (2, "agent: the coordinator has shown its key"),
     ] {
         dies(&mut world.enrolment(agent, &tokens[agent], port), place);
     }
