@@ -75,15 +75,22 @@ pub fn protection(federation: &Federation) -> String {
     }
 }
 
+/// Above this δ a promise is remarked upon: δ bounds the chance that it does not hold.
+const DELTA_LARGE: f64 = 1e-2;
+
 fn charged(plan: &PrivacyPlan) -> String {
     let Some(claim) = plan.paid_claim() else {
         return "the budget of this study pays for no release, so nothing is released of what is sent"
             .to_owned();
     };
     let [(_, q), (_, z), _] = plan.parameters();
+    let but = match claim.delta > DELTA_LARGE {
+        true => "; a delta as large as this promises hardly anything",
+        false => "",
+    };
     format!(
         "what is sent in this study is protected by differential privacy: {claim}, in {} releases of q = {q:?} and z = {z:?}; the \
-         coordinator is trusted with the vectors themselves",
+         coordinator is trusted with the vectors themselves{but}",
         claim.n_releases,
     )
 }

@@ -237,7 +237,7 @@ fn a_study_without_progress_ends_and_goes_on_with_more_patience() {
         let (ran, n_trials) = tune(&[]);
         ran.expect(
             0,
-            &["the last 6 trials brought no new best", "--patience 12"],
+            &["the last 6 trials brought no new best", "--patience 0"],
         );
         assert!((7..=9).contains(&n_trials), "{n_trials}");
         let (ran, same) = tune(&["--json"]);

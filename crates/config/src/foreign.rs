@@ -17,8 +17,8 @@ const CHARS_MAX: usize = 64;
 const NAME_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\" and \"-\", a letter or \"_\" first, no \"..\"";
 const CHOICE_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\", \"-\", \"+\" and \",\", a letter, a digit or \"_\" first, no \"..\"";
 
-/// `[choices]`: choices that the owner of a file has looked at, by parameter.
-pub type OwnChoices = BTreeMap<String, Vec<String>>;
+/// `[choices]`: choices that the owner of a file has looked at, by parameter; numbers and booleans may be left out.
+pub type OwnChoices = BTreeMap<String, Vec<Value>>;
 
 /// A choice that is taken from others only if whoever evaluates it has written it down too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,15 +99,21 @@ impl Check<'_> {
                 );
                 return Err(self.file.error(&path, message));
             };
-            let texts = texts(parameter);
-            let strange = listed.iter().find(|choice| !texts.contains(choice));
+            let choices = match parameter.kind() {
+                Kind::Categorical { choices } => &choices[..],
+                _ => &[],
+            };
+            let strange = listed.iter().find(|choice| !choices.contains(choice));
             if let Some(strange) = strange {
                 let message = format!(
-                    "choices.{name}: {strange:?} is no choice of the study's, which are {texts:?}; write them as they are"
+                    "choices.{name}: {} is no choice of the study's, which are {}; write them as they are",
+                    shown(strange),
+                    choices.iter().map(shown).collect::<Vec<_>>().join(", ")
                 );
                 return Err(self.file.error(&path, message));
             }
-            if let Some(missing) = texts.iter().find(|text| !listed.contains(text)) {
+            let is_listed = |text: &String| listed.contains(&Value::Choice(text.clone()));
+            if let Some(missing) = texts(parameter).iter().find(|text| !is_listed(text)) {
                 let message = format!(
                     "choices.{name} lacks the study's choice {missing:?}; if your command may be given it, add it to the list"
                 );
@@ -129,6 +135,14 @@ impl Check<'_> {
             lines.trim_end().replace('\n', " and ")
         );
         Err(self.file.error(&["choices"], message))
+    }
+}
+
+/// A choice as it stands in a file, with nothing in it that a terminal would obey.
+fn shown(choice: &Value) -> String {
+    match choice {
+        Value::Choice(text) => format!("{text:?}"),
+        number => number.to_string(),
     }
 }
 
@@ -260,6 +274,10 @@ mod tests {
             (
                 "[choices]\nkern = []",
                 "\"kern\" is no parameter of the study, which has \"width\", \"kernel\"",
+            ),
+            (
+                "[choices]\nkernel = [\"rbf\", \"my odd choice\", 16]",
+                "16 is no choice of the study's, which are \"rbf\", \"my odd choice\"",
             ),
             (
                 "[choices]\nwidth = [\"a\"]",

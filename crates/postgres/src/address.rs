@@ -251,7 +251,13 @@ pub fn masked(text: &str) -> String {
 /// Whether what stands before a value ends in the key of a password, whose letters may be escaped.
 fn names_a_password(before: &str) -> bool {
     let read = percent_decode_str(before).decode_utf8_lossy();
-    read.to_ascii_lowercase().ends_with("password")
+    let read = read.to_ascii_lowercase();
+    // A key of an address that is mistyped for one counts too.
+    let key = read.rsplit_once(['?', '&']).map_or("", |(_, key)| key);
+    let is_like_one = ["pass", "pwd", "secret"]
+        .iter()
+        .any(|part| key.contains(part));
+    read.ends_with("password") || (is_like_one && !key.contains(char::is_whitespace))
 }
 
 /// What the crate `postgres` says of an address. It may quote a part of a password that is not escaped, so then it is silent.
@@ -302,6 +308,11 @@ mod tests {
                 "postgresql://h/db?a=b=password=***",
             ),
             ("postgresql://me@h:5432/db", "postgresql://me@h:5432/db"),
+            (
+                "postgresql://h/db?passwort=secret&a=b",
+                "postgresql://h/db?passwort=***&a=b",
+            ),
+            ("passes = 3 # a=b", "passes = 3 # a=b"),
         ] {
             assert_eq!(masked(text), shown);
             let told = match PostgresAddress::parse(text) {

@@ -355,7 +355,10 @@ impl Tune {
             let last = last_failure(&trials);
             let way = match in_memory {
                 true => String::new(),
-                false => format!("; all reasons: fedbo trials {}", opened.word),
+                false => {
+                    let word = &opened.word;
+                    format!("; all reasons: fedbo trials {word}; once mended: fedbo retry {word}")
+                }
             };
             if counts.stopped > 0 {
                 console::note(&format!(
@@ -444,12 +447,12 @@ impl Tune {
                     false => String::new(),
                 };
                 let more = Self {
-                    patience: Some(n_trials.saturating_mul(2)),
+                    patience: Some(0),
                     ..self.clone()
                 };
                 let way = match in_memory {
                     true => String::new(),
-                    false => format!("; go on with a larger patience: {}", more.again(opened)),
+                    false => format!("; go on without it: {}", more.again(opened)),
                 };
                 format!(
                     "the last {} brought no new best{by}, which is the patience{way}",

@@ -62,7 +62,7 @@ impl Recorded {
             }
             if !arms.iter().any(|arm| arm.name() == row.arm) {
                 return refuse(format!(
-                    "it holds the arm {}, which this command does not run (--arms)",
+                    "it holds the arm {}, which this command does not run; give the --arms and --runs with which it was begun",
                     row.arm
                 ));
             }

@@ -272,7 +272,15 @@ const LANGUAGES: &[Language] = &[
         ..BASE
     },
     Language {
-        names: &["su", "runuser", "script", "flock", "nix-shell"],
+        names: &[
+            "su",
+            "sg",
+            "capsh",
+            "runuser",
+            "script",
+            "flock",
+            "nix-shell",
+        ],
         form: Form::Anywhere,
         way: Way::Shell,
         code: "c",
@@ -524,6 +532,7 @@ fn code(
                 Value::Module if argument.leads_with_text() && is_command => {
                     return Some((index, Way::Program));
                 }
+                Value::Module if runs_its_arguments(argument.text) => return first_text(index),
                 Value::Module => return None,
                 Value::Code | Value::Data => continue,
             }
@@ -608,7 +617,8 @@ fn code(
             } else if value == Value::Code && argument.has_text() {
                 return Some((index, way));
             } else if value == Value::Module {
-                return None;
+                let module = &text[place + letter.len_utf8()..];
+                return runs_its_arguments(module).then(|| first_text(index))?;
             }
             is_cut = false;
             break;
@@ -619,6 +629,11 @@ fn code(
         }
     }
     None
+}
+
+/// Whether a module of Python runs its arguments as code instead of taking them as data.
+fn runs_its_arguments(module: &str) -> bool {
+    module == "timeit"
 }
 
 /// The value of an option.
@@ -649,6 +664,10 @@ mod tests {
     fn a_text_within_code_is_found_behind_options_and_other_programs() {
         let cases: &[(&[&str], usize, Way)] = &[
             (&["sh", "-c", "./train {k}"], 2, Way::Shell),
+            (&["sg", "users", "-c", "./train {k}"], 3, Way::Shell),
+            (&["capsh", "--", "-c", "./train {k}"], 3, Way::Shell),
+            (&["python3", "-m", "timeit", "-n1", "{k}"], 4, Way::Code),
+            (&["python3", "-mtimeit", "{k}"], 2, Way::Code),
             (&["/bin/bash", "-lc", "{k}"], 2, Way::Shell),
             (&["bash", "-euc", "a {k}"], 2, Way::Shell),
             (&["bash", "-euo", "pipefail", "-c", "a {k}"], 4, Way::Shell),
@@ -763,6 +782,7 @@ mod tests {
     fn data_is_not_taken_for_code() {
         for line in [
             &["./train", "--kernel", "{k}"] as &[&str],
+            &["python3", "-m", "train", "{k}"],
             &["sh", "-c", "./train \"$1\"", "sh", "{k}"],
             &[
                 "bash",
