@@ -272,15 +272,7 @@ const LANGUAGES: &[Language] = &[
         ..BASE
     },
     Language {
-        names: &[
-            "su",
-            "sg",
-            "capsh",
-            "runuser",
-            "script",
-            "flock",
-            "nix-shell",
-        ],
+        names: &["su", "sg", "runuser", "script", "flock", "nix-shell"],
         form: Form::Anywhere,
         way: Way::Shell,
         code: "c",
@@ -340,6 +332,7 @@ const LANGUAGES: &[Language] = &[
             "at",
             "batch",
             "sqlite",
+            "capsh",
             "cmd",
             "command.com",
         ],
@@ -665,7 +658,7 @@ mod tests {
         let cases: &[(&[&str], usize, Way)] = &[
             (&["sh", "-c", "./train {k}"], 2, Way::Shell),
             (&["sg", "users", "-c", "./train {k}"], 3, Way::Shell),
-            (&["capsh", "--", "-c", "./train {k}"], 3, Way::Shell),
+            (&["capsh", "--", "-c", "./train {k}"], 3, Way::Line),
             (&["python3", "-m", "timeit", "-n1", "{k}"], 4, Way::Code),
             (&["python3", "-mtimeit", "{k}"], 2, Way::Code),
             (&["/bin/bash", "-lc", "{k}"], 2, Way::Shell),
