@@ -29,10 +29,7 @@ pub(crate) fn has_no_seeded_noise() -> Result<()> {
     if let Some(found) = without.iter().find(|symbol| symbol.contains("SimNoise")) {
         bail!("noise from a seed is in a build without simulation (INV-10): {found}");
     }
-    let with = symbols(&[
-        "--features",
-        "fedbo-coordinator/simulation,fedbo-agent/simulation",
-    ])?;
+    let with = symbols(&["--features", "simulation"])?;
     ensure!(
         with.iter().any(|symbol| symbol.contains("SimNoise")),
         "no symbol of SimNoise is found in a build with simulation: this check could not fail"
