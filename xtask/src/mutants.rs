@@ -189,6 +189,7 @@ impl Workshop {
             "Cargo.lock",
             "clippy.toml",
             "crates",
+            "examples",
             "docs",
             "xtask",
         ] {
