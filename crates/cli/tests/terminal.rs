@@ -4,6 +4,7 @@ mod common;
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::process::Stdio;
 
 use common::{LOSS, Sandbox, finished_code, study};
 use rustix::fs::{Mode, OFlags};
@@ -36,7 +37,7 @@ fn watched(columns: u16) -> (String, String) {
     let (ours, theirs) = terminal(columns);
     let mut child = sandbox
         .command(&["tune", "s.toml"])
-        .stdout(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
         .stderr(theirs)
         .spawn()
         .expect("the binary starts");
@@ -94,12 +95,30 @@ fn a_narrow_terminal_shows_less() {
 /// What a command writes to a terminal, standard output and standard error together, with these variables set.
 fn on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let (ours, theirs) = terminal(100);
+    let errors = theirs.try_clone().expect("another handle").into();
+    shown_on(ours, theirs, errors, sandbox, arguments, variables)
+}
+
+/// What a command writes to standard output where that is a terminal; a slow machine shows spinners on the other.
+fn output_on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let (ours, theirs) = terminal(100);
+    shown_on(ours, theirs, Stdio::null(), sandbox, arguments, variables)
+}
+
+fn shown_on(
+    ours: OwnedFd,
+    theirs: OwnedFd,
+    errors: Stdio,
+    sandbox: &Sandbox,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> String {
     let mut command = sandbox.command(arguments);
     plain(&mut command);
     let mut child = command
         .envs(variables.iter().copied())
-        .stdout(theirs.try_clone().expect("another handle"))
-        .stderr(theirs)
+        .stdout(theirs)
+        .stderr(errors)
         .spawn()
         .expect("the binary starts");
     drop(command); // its handles of the other end
@@ -176,7 +195,8 @@ fn a_terminal_has_colours_unless_they_are_not_wanted() {
     assert!(on_terminal(&sandbox, &["tune"], &[]).contains("\u{1b}[31m"));
     // Data for programs is as it is also on a terminal.
     for arguments in [["trials", "s.toml", "--json"], ["best", "s.toml", "--json"]] {
-        let shown = on_terminal(&sandbox, &arguments, &[("CLICOLOR_FORCE", "1")]);
+        let shown = output_on_terminal(&sandbox, &arguments, &[("CLICOLOR_FORCE", "1")]);
+        assert!(shown.starts_with(['{', '[']), "{shown:?}");
         assert!(!shown.contains('\u{1b}'), "{shown:?}");
     }
 }
