@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::str::FromStr;
 
 use fedbo_space::{Point, Value};
 
@@ -35,6 +36,12 @@ fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// An argument that is a whole number.
+pub(crate) fn whole<N: FromStr>(text: &str) -> Result<N, String> {
+    let expected = |_| "expected a whole number from 0 on".to_owned();
+    text.parse().map_err(expected)
 }
 
 /// Six digits that matter at most, without zeros at the end.

@@ -126,6 +126,8 @@ pub struct Home {
     path: PathBuf,
     /// The database's address without a password.
     database: Option<String>,
+    /// True if opening it began it, with a new key.
+    is_new: bool,
     store: Arc<dyn Store>,
     key: Arc<SigningKey>,
 }
@@ -179,6 +181,7 @@ impl Home {
         Ok(Self {
             path: path.to_owned(),
             database: None,
+            is_new,
             store: Arc::new(SqliteStore::open(&store_path, mode)?),
             key: Arc::new(key),
         })
@@ -200,10 +203,11 @@ impl Home {
         })?;
         check_folder(key_path.parent().unwrap_or(Path::new("/")))?;
         let store = PostgresStore::open(address, mode)?;
+        let is_new = store.identity()?.is_none();
         let key = match std::fs::read_to_string(key_path) {
             Ok(text) => read_key(key_path, &text)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if mode != Mode::Create || store.identity()?.is_some() {
+                if mode != Mode::Create || !is_new {
                     let path = key_path.to_owned();
                     return Err(HomeError::KeyMissing { path });
                 }
@@ -225,6 +229,7 @@ impl Home {
         Ok(Self {
             path: key_path.parent().unwrap_or(Path::new("")).to_owned(),
             database: Some(store.place().to_owned()),
+            is_new,
             store: Arc::new(store),
             key: Arc::new(key),
         })
@@ -234,6 +239,12 @@ impl Home {
     #[must_use]
     pub fn database(&self) -> Option<&str> {
         self.database.as_deref()
+    }
+
+    /// Returns true if opening it began it: no agent knows its key yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Where it is.

@@ -12,6 +12,7 @@ use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 use crate::progress::ExperimentDisplay;
+use crate::text::whole;
 
 /// List or run the experiments of the papers
 #[derive(clap::Subcommand)]
@@ -43,7 +44,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Root of all randomness
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, default_value_t = 0, value_parser = whole::<u64>)]
     seed: u64,
     /// Results folder [default: results/NAME]
     #[arg(long, value_name = "DIR")]

@@ -25,6 +25,7 @@ use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
 use crate::game_results::{plotted as plotted_value, write_pictures};
 use crate::study_ref::{Opened, StudyRef};
+use crate::text::whole;
 
 /// Draw the pictures of a results folder again, or those of a study or a game
 ///
@@ -45,7 +46,7 @@ pub(crate) struct Plot {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Draw how the rule "bo-bos" judges this trial instead
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: Option<u64>,
     /// Print the paths as JSON
     #[arg(long)]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::study_ref::StudyRef;
+use crate::text::whole;
 
 /// Report the value of a trial after an epoch of its training, and ask whether to go on
 ///
@@ -18,6 +19,7 @@ pub(crate) struct Report {
     #[command(flatten)]
     study: StudyRef,
     /// Number of the trial
+    #[arg(allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: u64,
     /// The epoch, counted from 1
     epoch: u32,

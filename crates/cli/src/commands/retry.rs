@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::console;
 use crate::exit::Exit;
 use crate::study_ref::StudyRef;
-use crate::text::{self, counted};
+use crate::text::{self, counted, whole};
 
 /// Try the points of failed trials again
 ///
@@ -18,7 +18,7 @@ pub(crate) struct Retry {
     #[command(flatten)]
     study: StudyRef,
     /// Only the failed trial of this number
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: Option<u64>,
     /// Print a JSON object
     #[arg(long)]

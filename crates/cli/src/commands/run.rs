@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::file_kind::FileKind;
 use crate::interrupt;
 use crate::progress::{RunDisplay, one_line};
-use crate::text::quoted;
+use crate::text::{quoted, whole};
 
 /// Runs that are advised where one says too little.
 const RUNS_ADVISED: u32 = 20;
@@ -48,7 +48,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
     /// Root of all randomness [default: the file's seed]
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = whole::<u64>)]
     seed: Option<u64>,
     /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
     #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
@@ -59,7 +59,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
     /// End the run after N trials in a row of an agent that fail; 0: never [default: 5, before the agent's first value]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     failures_max: Option<u64>,
     /// Print the summary as JSON instead of a table
     #[arg(long)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::study_ref::StudyRef;
-use crate::text;
+use crate::text::{self, whole};
 
 /// Tell the value of a trial, or that it failed
 ///
@@ -18,6 +18,7 @@ pub(crate) struct Tell {
     #[command(flatten)]
     study: StudyRef,
     /// Number of the trial
+    #[arg(allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: u64,
     /// Its value
     #[arg(allow_hyphen_values = true, value_parser = parse_value)]

@@ -19,7 +19,7 @@ use crate::old_studies::{self, OldStudiesRecord};
 use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
 use crate::study_ref::{Opened, StudyRef, how_to_keep};
-use crate::text::{self, counted};
+use crate::text::{self, counted, whole};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 
 /// For how long a trial is a worker's while nothing is heard of it.
@@ -40,13 +40,13 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "N", value_parser = parse_trials)]
     trials: Option<u64>,
     /// End the run after N trials in a row that fail; 0: never [default: the file's failures_max, else 5 before the first value]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     failures_max: Option<u64>,
     /// Begin no further trial after so many seconds of this run [default: the file's timeout_s, else no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
     timeout_s: Option<f64>,
     /// End after N trials in a row without a new best; 0: never [default: the file's patience, else never]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     patience: Option<u64>,
     /// Print the result as JSON instead of a table
     #[arg(long)]

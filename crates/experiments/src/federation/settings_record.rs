@@ -67,6 +67,12 @@ impl SettingsRecord {
         let path = folder.join(SETTINGS_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
+                let message = "it is missing, so the settings that the results beside it were begun with are not known; put it back, \
+                     or begin anew with --overwrite or in another folder with --out"
+                    .to_owned();
+                return Err(RunError::AnotherRun { path, message });
+            }
             Err(cause) => return Err(ReportError::Read { path, cause }.into()),
         };
         let changed = match serde_json::from_str(&text) {

@@ -141,6 +141,14 @@ impl Create {
             return Err(refusal.clone().into());
         }
         let record = home.create_study(&federation, &config)?;
+        if home.is_new() {
+            let place = home
+                .database()
+                .map_or_else(|| home.path().display().to_string(), str::to_owned);
+            console::remark(&format!(
+                "{place}: a new coordinator, with a key that no agent knows yet"
+            ));
+        }
         if self.paused {
             home.store().set_state(record.key, StudyState::Paused)?;
         }
