@@ -27,7 +27,7 @@ fn links(cell: &str) -> Vec<(&str, &str)> {
     cell.split('[').skip(1).filter_map(link).collect()
 }
 
-/// Whether a source has a test of this name.
+/// Returns true if a source has a test of this name.
 fn has_test(source: &str, name: &str) -> bool {
     let Some((before, _)) = source.split_once(&format!("fn {name}(")) else {
         return false;

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::{cargo, root};
 use crate::tests::{self, Tests};
 
-/// What a test needs that `cargo xtask test` does not provide.
+/// A need of a test that `cargo xtask test` does not provide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// Data that the papers' authors published.

@@ -79,7 +79,7 @@ pub(crate) fn provide_postgresql() -> Result<()> {
     POSTGRESQL.provide()
 }
 
-/// What runs the scripts of tests.
+/// Provides Python, which runs the scripts of tests.
 pub(crate) fn provide_python() -> Result<()> {
     PYTHON.provide()
 }

@@ -33,7 +33,7 @@ pub(crate) struct Test {
     /// Also the tests with PostgreSQL and Python, comparisons with published data, fuzzing, mutants and the feature otlp
     #[arg(long)]
     all: bool,
-    /// What --all adds, without the rest: to go on where `cargo xtask test` ended
+    /// Only what --all adds: to go on where `cargo xtask test` ended
     #[arg(long, conflicts_with = "all")]
     rest: bool,
     /// As --all, and the long forms of tests, such as audits with a million trials, in a release build, and ten times as much

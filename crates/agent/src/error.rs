@@ -49,7 +49,7 @@ pub enum HomeError {
     OtherOwner {
         /// The folder.
         path: PathBuf,
-        /// Whose it is.
+        /// The user id of its owner.
         owner: u32,
     },
     /// The agent's memory cannot be used.
@@ -197,7 +197,7 @@ pub enum RunError {
     Unprotected {
         /// The study.
         study: String,
-        /// What it is.
+        /// The reason why its uploads are not charged as in the default mode.
         what: Unprotected,
     },
     /// What its uploads cost is not known.
@@ -259,9 +259,9 @@ pub enum RunError {
         in_a_row(*n_in_a_row)
     )]
     Failing {
-        /// How many.
+        /// The number of failures in a row.
         n_in_a_row: u64,
-        /// Why the last one failed.
+        /// The cause of the last failure.
         last: String,
     },
     /// What the agent would send for a round is not what it made before.

@@ -1,4 +1,4 @@
-//! What an agent refused, kept in its folder: the coordinator's signature on it shows who made it.
+//! Handouts that an agent refused, kept in its folder: the coordinator's signature on each shows who made it.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;

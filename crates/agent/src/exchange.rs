@@ -472,7 +472,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// How long until the next attempt to send an upload, if one has just failed that has set instants.
+    /// Returns the time until the next attempt to send an upload, if an attempt has just failed and uploads have set
+    /// instants.
     fn next_attempt(&mut self) -> Option<Duration> {
         let round = self.attempting.take()?;
         let now_ms = self.clock.elapsed_ms();

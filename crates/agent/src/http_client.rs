@@ -45,10 +45,10 @@ pub struct HttpClient {
     stop: Arc<AtomicBool>,
 }
 
-/// Who signs a request, and for whom: to anybody else the signature says nothing.
+/// The signer of a request, and its receiver: to anybody else the signature says nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Signer<'a> {
-    /// Who.
+    /// The signer's key.
     pub key: &'a SigningKey,
     /// The receiver's key.
     pub to: PublicKey,
@@ -299,7 +299,7 @@ impl Answer {
     }
 }
 
-/// Whom a request was sent to, and what may come back.
+/// The receiver of a request, and the limit on its answer.
 struct Asked {
     whom: &'static str,
     url: String,

@@ -151,15 +151,15 @@ pub enum LinkError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Who answers speaks another version of the protocol.
+    /// The party that answers speaks another version of the protocol.
     #[error(
         "{whom} speaks version {theirs} of the protocol, this program version {PROTOCOL_VERSION}: use the same version of fedbo on \
          both sides"
     )]
     OtherVersion {
-        /// Who, in words.
+        /// The party that answers, in words.
         whom: &'static str,
-        /// What it speaks.
+        /// The version that it speaks.
         theirs: u16,
     },
     /// The way cannot even be tried: a setting is wrong.

@@ -22,13 +22,13 @@ pub(crate) struct TakenHandout {
 pub(crate) struct MadeUpload {
     /// Empty once a later round has begun: a vector does not outlive its use (INV-26).
     pub(crate) bytes: Vec<u8>,
-    /// What stands for the bytes from then on.
+    /// The digest that stands for the bytes from then on.
     hash: Option<Digest>,
     pub(crate) state: UploadState,
 }
 
 impl MadeUpload {
-    /// Whether these bytes are what was made.
+    /// Returns true if these bytes are those that were made.
     pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
         match self.hash {
             Some(hash) => hash == hash_of(bytes),
@@ -37,7 +37,7 @@ impl MadeUpload {
     }
 }
 
-/// What stands for the bytes of an upload that are gone.
+/// Returns the digest that stands for the bytes of an upload when they are gone.
 fn hash_of(bytes: &[u8]) -> Digest {
     digest("fedbo kept upload, version 1", &[bytes])
 }
@@ -195,7 +195,7 @@ impl Log<'_> {
             .read(|tx| Ok(tx.query_row(sql, [self.membership.id], |row| row.get(0))?))
     }
 
-    /// Where the ledger ended in the newest handout that was taken.
+    /// Returns the end of the ledger in the newest handout that was taken.
     pub(crate) fn head(&self) -> Result<Option<Head>, HomeError> {
         let sql = "SELECT head FROM handouts WHERE membership = ? ORDER BY round DESC LIMIT 1";
         self.database.read(|tx| {

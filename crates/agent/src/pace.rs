@@ -1,9 +1,10 @@
-//! When an agent speaks in a round: at instants that follow from the slot and the round alone (INV-12).
+//! The instants at which an agent speaks in a round: they follow from the slot and the round alone (INV-12).
 //!
-//! How long a trial takes often says what came of it. So nothing leaves an agent when a trial ends: what it made of the round is sent
-//! at the round's set instant, and before that instant nothing is asked. A trial that is not done by then makes the agent a straggler
-//! of the round: nothing is sent for it, and the agent speaks again at the next boundary of rounds. An observer learns whether the
-//! trial was done in time, which an upload that is missing shows in any case, and nothing finer.
+//! The duration of a trial often says what came of it. So nothing leaves an agent when a trial ends: what it made of
+//! the round is sent at the round's set instant, and before that instant nothing is asked. A trial that is not done by
+//! then makes the agent a straggler of the round: nothing is sent for it, and the agent speaks again at the next
+//! boundary of rounds. An observer learns whether the trial was done in time, which an upload that is missing shows in
+//! any case, and nothing finer.
 //!
 //! Pure: times arrive as arguments, in milliseconds of a clock that never goes back.
 
@@ -32,7 +33,7 @@ pub(crate) struct Pace {
     known: Option<Known>,
 }
 
-/// When a round began.
+/// A round that is known, and the time at which it began.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     round: u64,
@@ -41,7 +42,7 @@ struct Known {
     is_waiting: bool,
 }
 
-/// When an upload is sent.
+/// The time at which an upload is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instant {
     /// As soon as it is made: the study has no set instants.
@@ -62,7 +63,7 @@ impl Pace {
         }
     }
 
-    /// Whether uploads have set instants; without a time to collect there is none that they could be set in.
+    /// Returns the time in which uploads are collected, in milliseconds. Without it, uploads have no set instants.
     fn collect_ms(&self) -> Option<u64> {
         self.network.collect_ms
     }
@@ -95,17 +96,18 @@ impl Pace {
         is_news
     }
 
-    /// Whether it is known that the study has not begun: then no upload can be late.
+    /// Returns true if the study waits, or if nothing is known of its rounds: then no upload can be late.
     pub(crate) fn is_waiting(&self) -> bool {
         self.known.is_none_or(|known| known.is_waiting)
     }
 
-    /// When the first attempt to send a round's upload is made.
+    /// Returns the instant of the first attempt to send a round's upload.
     pub(crate) fn upload_at(&self, round: u64) -> Instant {
         self.attempt_at(round, 0)
     }
 
-    /// When an attempt to send a round's upload is made: later ones follow from the first, the slot, the round and their number.
+    /// Returns the instant of an attempt to send a round's upload: later ones follow from the first, the slot, the
+    /// round and their number.
     pub(crate) fn attempt_at(&self, round: u64, attempt: u32) -> Instant {
         let (Some(collect_ms), Some(known)) = (self.collect_ms(), self.known) else {
             return Instant::Free;

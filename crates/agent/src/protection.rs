@@ -1,4 +1,5 @@
-//! What a study promises of what its agents send, in one sentence, and which studies an agent with a budget stays out of (INV-25).
+//! The promise of a study for what its agents send, in one sentence, and the studies that an agent with a budget stays
+//! out of (INV-25).
 
 use fedbo_federation::{Collaboration, Federation, PrivacyPlan, Protection};
 use fedbo_privacy::accounting::{Budget, Mode};
@@ -20,7 +21,7 @@ pub enum Unprotected {
 }
 
 impl Unprotected {
-    /// What stands in the way of a budget in this study, if anything does.
+    /// Returns the property of this study that stands in the way of a budget, if there is one.
     #[must_use]
     pub fn of(federation: &Federation) -> Option<Self> {
         match &federation.collaboration {
@@ -34,7 +35,7 @@ impl Unprotected {
         }
     }
 
-    /// What the study is, after its name.
+    /// Returns a description of the study, which stands after its name.
     fn what(self) -> &'static str {
         match self {
             Self::Relayed => {
@@ -57,8 +58,8 @@ impl std::fmt::Display for Unprotected {
     }
 }
 
-/// What is promised of what an agent sends in a study, in one sentence: with its ε, δ, number of releases, q and z where there is a
-/// promise.
+/// Describes the protection of what an agent sends in a study, in one sentence: with its ε, δ, number of releases, q
+/// and z where there is a promise.
 #[must_use]
 pub fn protection(federation: &Federation) -> String {
     let not_private = |why: &str| format!("the messages of this study are not private: {why}");

@@ -117,7 +117,7 @@ pub struct Session<'a> {
     pub(crate) said_state: Option<StudyState>,
     /// Since when the coordinator has said that it plays an earlier round than it handed out.
     pub(crate) behind_since_ms: Option<u64>,
-    /// When this agent speaks.
+    /// The instants at which this agent speaks.
     pub(crate) pace: Pace,
     /// Nothing is asked before this time, by the clock that is never set.
     pub(crate) quiet_until: Option<u64>,

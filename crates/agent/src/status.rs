@@ -31,8 +31,9 @@ pub struct MembershipStatus {
     pub url: String,
     /// The newest round that began; none before the first.
     pub round: Option<u64>,
-    /// Where the study's ledger ends, as far as the agent has followed it: agents of one study that name the same number name the same
-    /// hash, or the coordinator tells them different histories. None before the first round, and where nothing is released.
+    /// The end of the study's ledger, as far as the agent has followed it: agents of one study that name the same
+    /// number name the same hash, or the coordinator tells them different histories. None before the first round, and
+    /// where nothing is released.
     pub head: Option<Head>,
     /// Rounds of the agent's plan.
     pub rounds: u64,

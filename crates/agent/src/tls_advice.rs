@@ -1,4 +1,4 @@
-//! Why there was no connection, TLS above all, and the way out.
+//! The reasons for a failed connection, TLS above all, and the way out.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -15,8 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Names of a certificate that are shown.
 const N_NAMES: usize = 8;
 
-/// What is wrong, and the way out; what the library says where that is all there is to say. `authority` is the file of
-/// certificates that were believed besides those of the system.
+/// Returns what is wrong, and the way out, or the library's message where that is all there is to say. `authority` is
+/// the file of certificates that were believed besides those of the system.
 pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>) -> String {
     let advice = match of_rustls(error) {
         Some(error) => of_tls(error, url, authority),
@@ -26,7 +26,7 @@ pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>
     advice.unwrap_or_else(|| error.to_string())
 }
 
-/// What to do where nobody is found at an address.
+/// Returns advice if nobody is found at an address.
 fn of_address(error: &ureq::Error) -> Option<String> {
     use std::io::ErrorKind;
     match error {
@@ -60,7 +60,7 @@ fn of_rustls(error: &ureq::Error) -> Option<&rustls::Error> {
     }
 }
 
-/// Whether what came is none of HTTP, or nothing came: so answers who expects TLS.
+/// Returns true if the answer is not HTTP, or if nothing came: a server that expects TLS answers so.
 fn is_garbled(error: &ureq::Error) -> bool {
     use std::io::ErrorKind;
     match error {
@@ -162,7 +162,7 @@ fn host(url: &str) -> String {
     host.unwrap_or(url).to_owned()
 }
 
-/// Whether who listens at an address answers a greeting of TLS with TLS.
+/// Returns true if the server at an address answers a greeting of TLS with TLS.
 fn speaks_tls(url: &str) -> bool {
     greeted(url).unwrap_or(false)
 }

@@ -68,7 +68,7 @@ impl Trials {
         })
     }
 
-    /// Whether a trial had ended when the trials were opened.
+    /// Returns true if a trial had ended when the trials were opened.
     pub(crate) fn had_ended(&self, number: u64) -> bool {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         let stored = self.stored.get(at);

@@ -70,7 +70,7 @@ impl SnappedSearch<'_> {
         Candidates::ranked(&self.function.values(&points), &points)
     }
 
-    /// Which coordinates belong to integers, steps and choices.
+    /// Returns for each coordinate true if it belongs to an integer, a stepped number or a choice.
     fn discrete_coordinates(&self) -> Vec<bool> {
         let parameters = self.space.parameters().iter();
         parameters

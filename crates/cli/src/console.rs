@@ -34,17 +34,17 @@ pub(crate) fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Whether progress and remarks are left out.
+/// Returns true if progress and remarks are left out.
 pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Whether colours are welcome on a stream.
+/// Returns true if colours are welcome on a stream.
 fn is_coloured(stream: &impl RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
 
-/// Whether colours are welcome on standard error.
+/// Returns true if colours are welcome on standard error.
 pub(crate) fn stderr_is_coloured() -> bool {
     is_coloured(&std::io::stderr())
 }

@@ -3,7 +3,8 @@
 /// Keeps this process, and what it starts, from leaving its memory in a core dump; where the system can, other processes of the same
 /// user cannot read it either (INV-16, INV-26). Vectors, keys and noise are there.
 ///
-/// What the system refuses stays as it was: a limit that is lower already, or a kernel that knows no such thing.
+/// Settings that the system refuses stay as they were: a limit that is lower already, or a kernel that knows no such
+/// thing.
 pub(crate) fn turn_off() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let none = Rlimit {

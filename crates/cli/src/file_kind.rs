@@ -8,12 +8,12 @@ use fedbo_config::{TomlFile, nearest};
 use crate::exit::BadInput;
 use crate::text::quoted;
 
-/// What a file describes.
+/// The kind of a file, by what it describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// One party's objective: study.toml.
     Study,
-    /// Who takes part, and how they help each other: federation.toml.
+    /// The parties of a federation, and the way in which they help each other: federation.toml.
     Federation,
     /// A repeated game: game.toml.
     Game,
@@ -43,7 +43,7 @@ impl FileKind {
         }
     }
 
-    /// Whose file it is.
+    /// Returns the possessive that stands before "file" in messages.
     fn whose(self) -> &'static str {
         match self {
             Self::Study => "a study's",
@@ -102,7 +102,7 @@ impl FileKind {
         }
     }
 
-    /// What to do with a file of this kind where another was expected.
+    /// Returns advice for a file of this kind where another was expected.
     fn way(self, expected: Self, word: &str) -> String {
         match (self, expected) {
             (Self::Study, _) => format!("tune it with: fedbo tune {word}"),
@@ -174,7 +174,7 @@ impl FileKind {
     }
 }
 
-/// Whether a file is one of SQLite's: it begins with its name.
+/// Returns true if a file is a database of SQLite: it begins with SQLite's name.
 pub(crate) fn is_database(path: &Path) -> bool {
     if !path.is_file() {
         return false; // what is read from a pipe is gone

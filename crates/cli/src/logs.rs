@@ -15,13 +15,13 @@ pub(crate) struct LogOptions {
     /// Form of the log on standard error
     #[arg(long, value_name = "FORM", default_value = "text")]
     log_format: LogFormat,
-    /// What is logged: error, warn, info, debug or trace, or a filter such as fedbo_coordinator=debug,info [default: info; warn
-    /// with --quiet, debug with --verbose, trace with -vv]
+    /// Level of the log: error, warn, info, debug or trace, or a filter such as fedbo_coordinator=debug,info [default:
+    /// info; warn with --quiet, debug with --verbose, trace with -vv]
     #[arg(long, value_name = "FILTER", env = "FEDBO_LOG")]
     log: Option<String>,
 }
 
-/// How often `--verbose` was given.
+/// The number of times that `--verbose` was given.
 static VERBOSITY: AtomicU8 = AtomicU8::new(0);
 
 /// Notes how often `--verbose` was given.

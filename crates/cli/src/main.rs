@@ -41,7 +41,7 @@ struct Cli {
     verbosity: Verbosity,
 }
 
-/// How much is said on standard error.
+/// Options that set how much is said on standard error.
 #[derive(clap::Args)]
 struct Verbosity {
     /// Say less: results, warnings and errors, no progress

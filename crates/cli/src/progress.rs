@@ -55,7 +55,7 @@ pub(crate) struct RunDisplay {
 #[derive(Default)]
 struct RunState {
     arm: String,
-    /// Whether it is one of several runs: then only their beginnings get lines.
+    /// True for one of several runs: then only their beginnings get lines.
     is_repeated: bool,
     agents: Vec<String>,
     rounds: u64,

@@ -15,7 +15,7 @@ fn of<'a>(rows: &'a [String], arm: &str, run: u32) -> Vec<&'a str> {
     rows.iter().filter(is_its).map(String::as_str).collect()
 }
 
-/// What was queried and came of it, without the names of arm and run.
+/// Returns the queries and their results, without the names of arm and run.
 fn without_names(rows: &[&str]) -> Vec<String> {
     let fields = rows.iter().map(|row| row.split(',').collect::<Vec<_>>());
     fields
@@ -97,7 +97,7 @@ fn arms_of_a_run_share_their_draws_and_runs_do_not() {
     );
 }
 
-/// What the summary says of differences, against a computation from the rows.
+/// The differences in the summary agree with a computation from the rows.
 #[test]
 fn differences_are_paired_by_run_and_judged_by_students_t() {
     let sandbox = Sandbox::new();

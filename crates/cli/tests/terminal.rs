@@ -1,4 +1,4 @@
-//! What stands on a terminal while a study runs, and its colours.
+//! The text on a terminal while a study runs, and its colours.
 
 mod common;
 
@@ -92,14 +92,15 @@ fn a_narrow_terminal_shows_less() {
     assert!(!end.contains("  now    "), "{screen:?}");
 }
 
-/// What a command writes to a terminal, standard output and standard error together, with these variables set.
+/// Runs a command on a terminal with these variables set; returns its standard output and standard error together.
 fn on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let (ours, theirs) = terminal(100);
     let errors = theirs.try_clone().expect("another handle").into();
     shown_on(ours, theirs, errors, sandbox, arguments, variables)
 }
 
-/// What a command writes to standard output where that is a terminal; a slow machine shows spinners on the other.
+/// Runs a command with a terminal as its standard output; returns that output. Standard error is left out, as a slow
+/// machine shows spinners there.
 fn output_on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let (ours, theirs) = terminal(100);
     shown_on(ours, theirs, Stdio::null(), sandbox, arguments, variables)
@@ -142,7 +143,7 @@ fn plain(command: &mut std::process::Command) {
     }
 }
 
-/// What a command writes to pipes: standard output, standard error.
+/// Runs a command with pipes; returns its standard output and its standard error.
 fn in_pipes(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> (String, String) {
     let mut command = sandbox.command(arguments);
     plain(&mut command);

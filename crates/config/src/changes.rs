@@ -12,7 +12,7 @@ use crate::toml_file::{TomlFile, shown, spelled};
 /// Changed keys that a message names; the others are counted.
 const NAMED: usize = 3;
 
-/// What a description says, key by key as they stand in a file.
+/// The content of a description, key by key as the keys stand in a file.
 ///
 /// A key that one of two descriptions does not have at all is not compared: a key behind which others stand comes before
 /// them and says which there are. One that a file leaves out has no value.
@@ -71,8 +71,8 @@ impl Keys {
 }
 
 impl Keys {
-    /// What tables say that nobody has checked. Whole numbers are the same with a decimal point and without; tables in a
-    /// list are called by their names.
+    /// Returns the keys of tables that nobody has checked. Whole numbers are the same with a decimal point and without;
+    /// tables in a list are called by their names.
     fn of_tables(tables: &serde_json::Value) -> Self {
         let mut keys = Self::default();
         keys.push_tables("", &[], tables);
@@ -140,9 +140,9 @@ fn same_form(value: &serde_json::Value) -> serde_json::Value {
 pub struct Change {
     /// The key, with the tables that it stands in.
     pub key: String,
-    /// What is stored; nothing if there is no such value.
+    /// The stored value; nothing if there is none.
     pub stored: Option<String>,
-    /// What is given instead; nothing if there is no such value.
+    /// The value that is given instead; nothing if there is none.
     pub given: Option<String>,
     path: Vec<String>,
     line: Option<usize>,
@@ -151,7 +151,7 @@ pub struct Change {
 /// The keys in which a description differs from the stored one, at least one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// What holds the stored one: `the stored study`.
+    /// The name of what holds the stored one: `the stored study`.
     stored_in: &'static str,
     file: Option<PathBuf>,
     all: Vec<Change>,

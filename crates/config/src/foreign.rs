@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::TomlFile;
 
-    /// What comes of a space with this parameter and these choices where a file lists these.
+    /// Checks a file with the text `own` against a space that has a parameter with these choices.
     fn checked(choices: &[&str], own: &str) -> Result<(), String> {
         let spec = ParameterSpec::categorical(choices.iter().copied());
         let width = ParameterSpec::float(0.0, 1.0);

@@ -75,7 +75,7 @@ pub enum HomeError {
     OtherOwner {
         /// The folder with the key.
         path: PathBuf,
-        /// Whose it is.
+        /// The user id of its owner.
         owner: u32,
     },
     /// The key is gone, and studies are there.

@@ -63,7 +63,7 @@ pub enum ListenError {
     Tls(#[from] TlsUnusable),
 }
 
-/// What to do where an address cannot be listened on.
+/// Returns the way out where an address cannot be listened on.
 fn way_out(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {

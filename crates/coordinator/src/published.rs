@@ -22,7 +22,7 @@ pub(crate) struct Published {
     pub(crate) is_ready: bool,
     /// The round that is being played.
     pub(crate) round: u64,
-    /// When it began; none before the first.
+    /// The time at which the round began; none before the first.
     pub(crate) began_at: Option<Instant>,
     pub(crate) collects: bool,
     /// Where the chain of releases ends.

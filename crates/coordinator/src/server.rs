@@ -30,8 +30,8 @@ pub struct ServiceSettings {
     pub tls: Option<TlsFiles>,
     /// Whether plain HTTP is also spoken on addresses that others reach.
     pub plain_http: bool,
-    /// Where metrics and health checks are served, over plain HTTP; none for beside the agents' where that is plain HTTP too, and for
-    /// nowhere where it is TLS.
+    /// The address for metrics and health checks, over plain HTTP. Without one they are served at the agents' address
+    /// if that is plain HTTP too, and nowhere if it is TLS.
     pub metrics: Option<SocketAddr>,
     /// Where studies are kept.
     pub store: Arc<dyn Store>,
@@ -131,7 +131,7 @@ impl Service {
         self.address
     }
 
-    /// Where metrics and health checks are served, if they have an address of their own.
+    /// Returns the address for metrics and health checks, if they have one of their own.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }

@@ -29,7 +29,7 @@ pub(crate) fn opening() -> MutexGuard<'static, ()> {
 /// the database's permissions.
 ///
 /// # Errors
-/// What the system says.
+/// The error that the system reports.
 pub(crate) fn begin_file(path: &Path, _opening: &MutexGuard<'static, ()>) -> std::io::Result<()> {
     match private().write(true).create_new(true).open(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),

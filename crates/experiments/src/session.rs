@@ -69,7 +69,7 @@ pub trait Observer: Sync {
         Ok(())
     }
 
-    /// Whether the session is to end after the wave that has ended, as if it were interrupted.
+    /// Returns true if the session is to end after the wave that has ended, as if it were interrupted.
     fn halts(&self) -> bool {
         false
     }

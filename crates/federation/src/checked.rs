@@ -124,9 +124,9 @@ pub fn names(arms: &[Arm]) -> String {
 pub struct Federation {
     /// Its name.
     pub name: String,
-    /// What the root of all randomness is made of; see [`Federation::root`].
+    /// The number that the root of all randomness is made of; see [`Federation::root`].
     pub seed: u64,
-    /// Which repetition this is; none for a single run.
+    /// The number of this repetition; none for a single run.
     pub run: Option<u32>,
     /// Which values are better.
     pub direction: Direction,

@@ -92,7 +92,8 @@ fn check_time(signature: &RequestSignature, rest: &[u8]) {
     }
 }
 
-/// What is read is written as the same; and nobody holds a token that a fuzzer can sign with, but for the one of the seeds.
+/// Checks that a request is written as it was read, and that nobody holds a token that a fuzzer can sign with, but for
+/// the one of the seeds.
 fn enrolment(bytes: &[u8]) {
     match serde_json::from_slice::<EnrolRequest>(bytes) {
         Ok(request) => {

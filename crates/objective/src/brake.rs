@@ -1,4 +1,4 @@
-//! When trials that fail one after another end a run.
+//! The end of a run whose trials fail one after another.
 
 /// After how many failed trials in a row a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Brake {
         self.n_in_a_row += 1;
     }
 
-    /// Whether the run is to end.
+    /// Returns true if the run is to end.
     pub fn holds(&self) -> bool {
         match self.failures_max {
             FailuresMax::BeforeFirstValue(n) => !self.has_value && self.n_in_a_row >= n,

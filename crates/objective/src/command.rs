@@ -86,7 +86,7 @@ pub enum CommandError {
          it from the environment (FEDBO_PARAMS, in a game FEDBO_ACTIONS)"
     )]
     Code {
-        /// Which entry.
+        /// The index of the entry.
         index: usize,
         /// The entry.
         argument: String,
@@ -103,7 +103,7 @@ pub enum CommandError {
          programs or options; name the program, and hand {{{name}}} over as an argument behind it"
     )]
     ChoosesProgram {
-        /// Which entry.
+        /// The index of the entry.
         index: usize,
         /// The entry.
         argument: String,

@@ -148,7 +148,7 @@ impl fmt::Debug for PostgresAddress {
     }
 }
 
-/// Whether nobody can be on the way to any of the servers.
+/// Returns true if all servers are on this machine, so that nobody can be on the way to any of them.
 fn is_on_this_machine(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {
@@ -364,7 +364,8 @@ mod tests {
         assert_eq!(config.get_ssl_mode(), SslMode::Disable);
     }
 
-    /// Who is on the way to another host could answer in the server's place, and be told the password and everything that is stored.
+    /// An attacker on the way to another host could answer in the server's place, and be told the password and
+    /// everything that is stored.
     #[test]
     fn a_server_on_another_host_is_verified_or_refused() {
         for server in [

@@ -83,7 +83,8 @@ fn a_snapshot_of_the_papers_mechanism_draws_its_own_noise_too() {
     assert_ne!(released[0], released[1]);
 }
 
-/// What is collected is judged by public facts alone, and the order in which it came does not matter: equal seeds give equal releases.
+/// Vectors are judged by public facts alone, and the order in which they came does not matter: equal seeds give equal
+/// releases.
 #[test]
 fn vectors_are_read_in_the_order_of_slots_once_the_noise_is_drawn() {
     let mechanism = mechanism(N, 2, M, 0.5, 1.0);

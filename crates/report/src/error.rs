@@ -115,7 +115,7 @@ pub enum ReportError {
     },
 }
 
-/// What to do where something cannot be written.
+/// Returns the way out where something cannot be written.
 fn way_out(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {

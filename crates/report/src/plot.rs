@@ -73,8 +73,9 @@ pub struct FigureSpec {
     pub scale: Scale,
     /// What gets a panel of its own.
     pub panel_by: PanelBy,
-    /// Whether agents learn from each other, so that a run is one value: what is drawn over several agents is averaged over the
-    /// agents of each run first, bands are over runs, and above the panels of agents stands one with their mean.
+    /// True if agents learn from each other, so that a run is one value: what is drawn over several agents is averaged
+    /// over the agents of each run first, bands are over runs, and above the panels of agents stands one with their
+    /// mean.
     pub mean_over_agents: bool,
     /// Whether all panels have the same vertical axis.
     pub shared_y: bool,
@@ -121,7 +122,7 @@ pub struct Figure {
     pub y_label: String,
     /// The vertical axis.
     pub scale: Scale,
-    /// Whether all panels but the leading one have the same vertical axis.
+    /// True if all panels but the leading one have the same vertical axis.
     pub shared_y: bool,
     /// A wide panel above all others, with a vertical axis of its own.
     pub lead: Option<Panel>,

@@ -59,8 +59,8 @@ impl Estimate {
         Some(p.clamp(0.0, 1.0))
     }
 
-    /// Whether the mean of at least three values differs from 0 by the 95 % interval: one comparison by itself, not corrected for
-    /// others beside it.
+    /// Returns true if the mean of at least three values differs from 0 by the 95 % interval: one comparison by itself,
+    /// not corrected for others beside it.
     #[must_use]
     pub fn differs_from_zero(&self) -> bool {
         self.n >= VALUES_MIN && self.p_value().is_some_and(|p| p < LEVEL)

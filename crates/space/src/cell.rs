@@ -55,15 +55,15 @@ pub fn restored(cell: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether a cell has something that stands for another character.
+/// Returns true if a cell has something that stands for another character.
 fn has_escape(text: &str) -> bool {
     ["\\n", "\\r", "\\\\"]
         .iter()
         .any(|each| text.contains(each))
 }
 
-/// Whether a spreadsheet may take a cell for a formula that does something: it begins with `=`, `@` or a tab, or with a sign and
-/// calls a function or another program. `-1.5` and `-O2` do nothing.
+/// Returns true if a spreadsheet may take a cell for a formula that does something: it begins with `=`, `@` or a tab,
+/// or with a sign and calls a function or another program. `-1.5` and `-O2` do nothing.
 fn is_formula(text: &str) -> bool {
     match text.chars().next() {
         Some('=' | '@' | '\t') => true,

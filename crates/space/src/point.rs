@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// Whether both are the same value: numbers of one size, booleans, texts.
+    /// Returns true if both are the same value: numbers of one size, booleans, texts.
     pub(crate) fn means(&self, other: &Self) -> bool {
         match (self.as_f64(), other.as_f64()) {
             #[expect(
@@ -45,7 +45,7 @@ impl Value {
         }
     }
 
-    /// Whether a text reads as this number or boolean, however it is written; never of a text.
+    /// Returns true if a text reads as this number or boolean, however it is written; false if this is a text itself.
     pub(crate) fn reads(&self, text: &str) -> bool {
         match self {
             Self::Int(_) | Self::Float(_) => {

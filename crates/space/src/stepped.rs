@@ -29,7 +29,7 @@ pub struct Stepped {
     is_whole: bool,
 }
 
-/// Why there is no such grid: the key, what stands there, what is expected instead.
+/// The reason why there is no such grid: the key, the value that stands there, and what is expected instead.
 pub(crate) type Refused = (&'static str, String, String);
 
 impl Stepped {
@@ -99,7 +99,7 @@ impl Stepped {
         self.n_values
     }
 
-    /// Whether the values are whole numbers, of an `int`.
+    /// Returns true if the values are whole numbers, of an `int`.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }

@@ -14,8 +14,8 @@ pub struct Trial {
     pub number: u64,
     /// What is tried.
     pub point: Point,
-    /// Who proposed it: `initial`, `own`, `random`, `enqueued`, …; of one that evaluates the point of a failed trial again also
-    /// which, as in `own, retry of 7`.
+    /// The source of its point: `initial`, `own`, `random`, `enqueued`, …; where the point of a failed trial is
+    /// evaluated again, also the number of that trial, as in `own, retry of 7`.
     pub source: String,
     /// Where it stands.
     pub state: TrialState,
@@ -65,7 +65,7 @@ impl Trial {
         self.source.split_once(RETRY)?.1.parse().ok()
     }
 
-    /// Who proposed its point, whichever trial evaluates it.
+    /// Returns the source of its point, whichever trial evaluates it.
     pub fn origin(&self) -> &str {
         match self.source.split_once(RETRY) {
             Some((origin, _)) => origin,

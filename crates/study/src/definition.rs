@@ -454,7 +454,7 @@ impl Definition {
     }
 }
 
-/// What holds a stored definition, in messages about what has changed since.
+/// The name of what holds a stored definition, in messages about what has changed since.
 pub(crate) const STORED: &str = "the stored study";
 
 fn json<T: Serialize>(value: &T) -> String {

@@ -74,7 +74,7 @@ pub enum StudyError {
     NotFailed {
         /// The trial.
         number: u64,
-        /// Where it stands, in one word.
+        /// The state of the trial, in one word.
         state: &'static str,
     },
     /// A failed trial is tried again already.

@@ -85,7 +85,7 @@ pub struct StudyFile {
     pub failures_max: FailuresMax,
     /// The time after which a run begins no further trial.
     pub timeout: Option<Duration>,
-    /// How many trials without progress end the study.
+    /// The limit of trials without progress that ends the study.
     pub patience: Option<Patience>,
     /// Where it is kept; a relative file is relative to the study's own file.
     pub storage: Address,

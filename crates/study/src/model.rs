@@ -86,7 +86,7 @@ impl Model {
         self.n_told
     }
 
-    /// How many of the tellings it knows are of trials that evaluated the point of a failed one again.
+    /// Returns the number of known tellings of trials that evaluated the point of a failed one again.
     pub(crate) fn n_retries(&self) -> u64 {
         self.n_retries
     }
@@ -196,7 +196,7 @@ impl Model {
     }
 }
 
-/// How many of some trials evaluate the point of a failed one again.
+/// Returns the number of these trials that evaluate the point of a failed one again.
 pub(crate) fn n_retries(trials: &[Trial]) -> u64 {
     let retries = trials.iter().filter(|trial| trial.retry_of().is_some());
     retries.count() as u64
@@ -234,7 +234,7 @@ fn first_points(definition: &Definition, space: &Space) -> Result<Vec<Vec<f64>>,
     Ok(best.rows().map(<[f64]>::to_vec).collect())
 }
 
-/// Whether coordinates are those of one point, but for the rounding on the way through a parameter's own units.
+/// Returns true if coordinates are those of one point, but for the rounding on the way through a parameter's own units.
 fn is_same_point(a: &[f64], b: &[f64]) -> bool {
     a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9)
 }

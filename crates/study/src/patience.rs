@@ -1,4 +1,4 @@
-//! When a study has made no progress for long enough.
+//! The end of a study that has made no progress for long enough.
 
 use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial};
@@ -13,8 +13,8 @@ pub struct Patience {
     pub improvement_min: f64,
 }
 
-/// How a study goes forward: a function of the told trials in the order of telling, so an interrupted study ends where an
-/// uninterrupted one does.
+/// The progress of a study: a function of the told trials in the order of telling, so an interrupted study ends where
+/// an uninterrupted one does.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     patience: Patience,
@@ -63,7 +63,7 @@ impl Progress {
         })
     }
 
-    /// Whether there were as many trials without progress as the study bears.
+    /// Returns true if there were as many trials without progress as the study bears.
     pub(crate) fn is_over(&self) -> bool {
         self.n_without >= self.patience.n_trials
     }

@@ -32,7 +32,7 @@ pub struct RunOptions {
     pub failures_max: FailuresMax,
     /// The time after which this run begins no further trial; those that are being evaluated are still told.
     pub timeout: Option<Duration>,
-    /// How many trials without a new best end the study, those of earlier runs included.
+    /// The limit of trials without a new best that ends the study, those of earlier runs included.
     pub patience: Option<Patience>,
 }
 
@@ -217,7 +217,8 @@ impl Study {
         })
     }
 
-    /// Whether some trial did not fail, as far as that matters for how many may.
+    /// Returns true if some trial did not fail. Returns false, and reads no trials, unless the limit of failures is for
+    /// the time before the first value.
     fn has_outcome(&self, options: &RunOptions) -> Result<bool, StudyError> {
         if !matches!(options.failures_max, FailuresMax::BeforeFirstValue(_)) {
             return Ok(false);
@@ -263,7 +264,7 @@ struct Shared<'a> {
     at_work: Mutex<usize>,
     changed: Condvar,
     brake: Mutex<Brake>,
-    /// When no further trial begins.
+    /// The time from which no further trial begins; none if there is no limit.
     deadline: Option<Instant>,
     progress: Option<Mutex<Progress>>,
 }
@@ -422,7 +423,7 @@ impl Shared<'_> {
         self.was_told(trial, told)
     }
 
-    /// Whether the study has gone on without progress for long enough.
+    /// Returns true if the study has gone on without progress for long enough.
     fn is_out_of_patience(&self) -> Result<bool, StudyError> {
         let Some(progress) = &self.progress else {
             return Ok(false);

@@ -10,7 +10,7 @@ use crate::{BadSignature, Digest, EnrolmentToken, PublicKey, Signature, SigningK
 /// Bytes of a JSON request at most; those of version 2 have fewer than 400.
 pub const JSON_REQUEST_BYTES_MAX: usize = 1024;
 
-/// Who answers: that it holds the coordinator's key, to somebody who sent 32 bytes of their own as a challenge.
+/// A proof that its sender holds the coordinator's key, for somebody who sent 32 bytes of their own as a challenge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinatorProof {
     /// The coordinator's key.
@@ -45,7 +45,7 @@ impl CoordinatorProof {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnrolRequest {
-    /// Which token: the public half of [`EnrolmentToken::key`].
+    /// The token, named by the public half of [`EnrolmentToken::key`].
     pub token: PublicKey,
     /// The configuration that the sender agrees to.
     pub config: Digest,

@@ -63,7 +63,7 @@ pub enum TokenUnreadable {
 }
 
 const PREFIX: &str = "fbt2_";
-/// How tokens of version 1 of the protocol began.
+/// The prefix of tokens of version 1 of the protocol.
 const EARLIER_PREFIX: &str = "fbt1_";
 
 const CHECK_SIZE: usize = 4;

@@ -136,7 +136,7 @@ fn problems_are_those_of_the_protocol() {
     assert!(from_str::<Problem>("{\"code\":\"other\",\"message\":\"\"}").is_err());
 }
 
-/// What a hostile coordinator says of a refusal is one line of whoever shows it (INV-24).
+/// The message of a refusal by a hostile coordinator is one line wherever it is shown (INV-24).
 #[test]
 fn a_message_is_one_line_as_it_is_read() {
     let hostile = format!(

@@ -53,13 +53,13 @@ pub(crate) struct Desk {
     pub(crate) state: StudyState,
     /// Asks for this upload once more.
     pub(crate) resend: Option<u64>,
-    /// When the round began.
+    /// The time at which the round began.
     pub(crate) began_ms: u64,
-    /// When each upload came, by slot and round: milliseconds of the round.
+    /// The times at which uploads came, by slot and round, in milliseconds of the round.
     pub(crate) came_ms: BTreeMap<(u32, u64), Vec<u64>>,
-    /// When each slot asked for what is next: milliseconds of the round.
+    /// The slots that asked for what is next, each with the time in milliseconds of the round.
     pub(crate) asked_ms: Vec<(u32, u64)>,
-    /// How often somebody asked for a slot.
+    /// The number of requests for a slot.
     pub(crate) n_enrolments: u32,
 }
 

@@ -1,4 +1,5 @@
-//! When an agent speaks says nothing of its trials (INV-12), and clocks are compared before anything is evaluated.
+//! The instants at which an agent speaks say nothing of its trials (INV-12), and clocks are compared before anything is
+//! evaluated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ impl Objective for Telling {
     }
 }
 
-/// When uploads came, by slot and round, and when each slot asked for what is next: milliseconds of the round.
+/// The times at which uploads came, by slot and round, and those at which each slot asked for what is next, in
+/// milliseconds of the round.
 type Heard = (BTreeMap<(u32, u64), Vec<u64>>, Vec<(u32, u64)>);
 
 fn heard(below: u64, above: u64) -> Heard {
@@ -65,7 +67,8 @@ fn upload_time_uncorrelated() {
     assert!(of_first[0] != of_first[1] && of_first[1] != of_first[2]);
 }
 
-/// Who is not done in time is a straggler: nothing is sent and nothing charged, and the agent asks at the next boundary of rounds.
+/// An agent that is not done in time is a straggler: nothing is sent and nothing charged, and the agent asks at the
+/// next boundary of rounds.
 #[test]
 fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
     for took in [22_500, 25_000, 29_999] {

@@ -83,7 +83,7 @@ impl Server {
         })
     }
 
-    /// What it says of itself at `/metrics`.
+    /// Returns the metrics that it serves at `/metrics`.
     pub(super) fn metrics(&self) -> Result<String> {
         let mut stream = TcpStream::connect(self.metrics)?;
         stream

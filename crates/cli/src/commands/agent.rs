@@ -110,13 +110,13 @@ struct Enrolled {
     slot: u32,
     agent: String,
     config: String,
-    /// What its commands will be given.
+    /// The parameters that its commands will be given.
     space: Vec<ShownParameter>,
-    /// What the study promises of what is sent, in one sentence.
+    /// The study's promise for what is sent, in one sentence.
     protection: String,
 }
 
-/// What a run amounts to.
+/// The summary of a run.
 #[derive(Serialize)]
 struct Closing {
     schema_version: u32,
@@ -144,7 +144,7 @@ struct StudyStatus {
     coordinator: String,
     round: Option<u64>,
     rounds: u64,
-    /// Where the ledger ends, as `SEQ:HASH`.
+    /// The end of the ledger, as `SEQ:HASH`.
     ledger_head: Option<String>,
     trials: u64,
     best: Option<f64>,

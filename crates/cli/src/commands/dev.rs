@@ -108,7 +108,8 @@ impl Certs {
     }
 }
 
-/// Whether a certificate can be for it: a name of letters, digits, dots and dashes, maybe with `*` in front, or an IP address.
+/// Returns true if a certificate can be for this host: a name of letters, digits, dots and dashes, maybe with `*` in
+/// front, or an IP address.
 fn is_host(text: &str) -> bool {
     let name = text.strip_prefix("*.").unwrap_or(text);
     let is_label = |label: &str| {

@@ -102,7 +102,7 @@ impl Command {
         }
     }
 
-    /// Whether it has options of its own for its log.
+    /// Returns true if it has options of its own for its log.
     pub(crate) fn logs_itself(&self) -> bool {
         matches!(self, Self::Coordinator(coordinator::Coordinator::Run(_)))
     }

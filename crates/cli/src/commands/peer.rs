@@ -156,7 +156,7 @@ impl Peer {
     }
 }
 
-/// What a run amounts to.
+/// The summary of a run.
 #[derive(Serialize)]
 struct Closing {
     schema_version: u32,

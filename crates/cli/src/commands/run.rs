@@ -249,7 +249,7 @@ fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<&'static str> {
     )
 }
 
-/// Which agent has ended the run, and why.
+/// Names the agent that has ended the run, and the reason.
 fn ended_by(failing: &FailingAgent) -> String {
     let FailingAgent {
         agent,

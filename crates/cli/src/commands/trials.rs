@@ -98,7 +98,7 @@ fn columns(opened: &crate::study_ref::Opened, trials: &[Trial]) -> Vec<Column> {
     columns
 }
 
-/// Where a trial stands, in few words; `retried` has the later trials of those whose points are tried again.
+/// Describes the state of a trial in few words; `retried` has the later trials of those whose points are tried again.
 fn state(trial: &Trial, retried: &BTreeMap<u64, u64>) -> String {
     match &trial.state {
         TrialState::Told(Told::Failed { kind, .. }) => match retried.get(&trial.number) {

@@ -386,7 +386,7 @@ impl Tune {
         Ok(Exit::Done)
     }
 
-    /// Why a run ended whose trials failed one after another, and what to do.
+    /// Explains why a run ended whose trials failed one after another, and what to do.
     fn failing(
         &self,
         opened: &Opened,
@@ -421,7 +421,7 @@ impl Tune {
         text + "\n(failures_max in [study] is the number of failures in a row that ends a run; 0: none does)"
     }
 
-    /// Which limit has ended a run, and how to go on.
+    /// Names the limit that has ended a run, and the way to go on.
     fn limit_note(
         &self,
         opened: &Opened,

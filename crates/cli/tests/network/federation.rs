@@ -100,7 +100,7 @@ fn a_service_begins_no_coordinator_unless_it_is_told_to() {
     assert!(world.path("coordinatr/coordinator.key").exists());
 }
 
-/// What is in the memory of a coordinator and of an agent goes into no file that the system writes when they die.
+/// The memory of a coordinator and of an agent goes into no file that the system writes when they die.
 #[cfg(target_os = "linux")]
 #[test]
 fn processes_with_secrets_leave_no_core_dumps() {

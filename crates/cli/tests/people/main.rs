@@ -1,5 +1,5 @@
-//! What people meet at the command line: options that all commands share, completions and manual pages, JSON from every command,
-//! mistakes and the way out of each.
+//! The command line as people meet it: options that all commands share, completions and manual pages, JSON from every
+//! command, mistakes and the way out of each.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,

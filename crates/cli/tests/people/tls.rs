@@ -49,7 +49,7 @@ impl Served {
         command.output().unwrap()
     }
 
-    /// What is said when an agent cannot be enrolled.
+    /// Tries to enrol an agent, which is refused; returns the message on standard error.
     fn refused(&self, host: &str, more: &[&str]) -> String {
         let output = self.enrol(host, more);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -161,7 +161,7 @@ fn a_certificate_out_of_its_time_is_said_to_be() {
     contains(&said, &["begins to hold in 5 days", "clock"]);
 }
 
-/// What `openssl req -x509` makes is an authority, and not a server's certificate.
+/// A certificate that `openssl req -x509` makes is that of an authority, and not that of a server.
 #[test]
 fn an_authority_is_no_server() {
     let own = Served::with_certificate("own", |world| {

@@ -20,7 +20,7 @@ use super::answer::{Refusal, json, of_type};
 use super::request::{Length, check_version, now_ms, of_agent, signed, unknown_agent};
 use super::{OPENAPI, Shared, handouts, uploads};
 
-/// Whom an address is for.
+/// The parties that an address is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// Agents alone.

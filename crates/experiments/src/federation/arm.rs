@@ -28,7 +28,7 @@ pub(crate) struct ArmRun<'a> {
     /// The federation, in the repetition that is run.
     pub(crate) federation: &'a Federation,
     pub(crate) arm: Arm,
-    /// What each agent tunes, in the order of the file.
+    /// The objective of each agent, in the order of the file.
     pub(crate) objectives: Vec<Arc<dyn Objective>>,
     /// Where the releases of the arm are charged, if they are.
     pub(super) ledger: Option<&'a mut StudyLedger>,
@@ -36,7 +36,7 @@ pub(crate) struct ArmRun<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// What an agent tunes.
+/// Returns the objective of an agent.
 pub(crate) fn objective(
     federation: &Federation,
     agent: &FederationAgent,

@@ -39,7 +39,7 @@ pub enum Existing {
 pub struct RunOptions {
     /// The arms, in order; the first is compared with the others. Empty for the file's own algorithm alone.
     pub arms: Vec<Arm>,
-    /// How often they are repeated, each time from another child of the seed; none for one run from the seed itself.
+    /// The number of repetitions, each from another child of the seed; none for one run from the seed itself.
     pub runs: Option<u32>,
     /// The results folder.
     pub out: PathBuf,
@@ -59,7 +59,7 @@ pub struct RunOptions {
 pub struct ArmStart<'a> {
     /// The arm.
     pub arm: Arm,
-    /// Which run it is, from 0, and how many there are; none where there is one from the seed itself.
+    /// The number of the run, from 0, and the number of runs; none where there is one from the seed itself.
     pub run: Option<(u32, u32)>,
     /// Names of the agents.
     pub agents: &'a [String],
@@ -314,12 +314,12 @@ pub fn run_federation(
     })
 }
 
-/// Whether a run was begun in a folder: its results are there, or a ledger that was begun before them.
+/// Returns true if a run was begun in a folder: its results are there, or a ledger that was begun before them.
 fn is_begun(folder: &Path) -> bool {
     folder.join(RESULTS_FILE).exists() || study_ledger::is_present(folder)
 }
 
-/// What the agents of an arm tune; recorded values stand in for their objectives.
+/// Returns the objectives of the agents of an arm; recorded values stand in for them.
 fn objectives(
     federation: &Federation,
     arm: Arm,

@@ -58,7 +58,7 @@ pub enum RunError {
          [privacy] simulate = true, which protects nobody and charges nothing"
     )]
     RunsSpend {
-        /// How many.
+        /// The number of runs.
         runs: u32,
         /// The arm that is charged.
         arm: Arm,

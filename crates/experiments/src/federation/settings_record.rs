@@ -13,7 +13,7 @@ use super::run_error::RunError;
 
 /// Name of the record in the results folder.
 const SETTINGS_FILE: &str = "settings.json";
-/// What the texts of old records say of runs that are repeated, beside the tables.
+/// The key for repeated runs in the texts of old records, beside the tables.
 const RUNS: &str = "runs";
 
 /// The file's tables, but for what may change from one session to the next: `rounds`, time limits, `[network]` and the number of
@@ -21,7 +21,7 @@ const RUNS: &str = "runs";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SettingsRecord {
     file: Json,
-    /// Whether runs are repeated, each from a child of the seed.
+    /// True if runs are repeated, each from a child of the seed.
     is_repeated: bool,
 }
 

@@ -8,7 +8,7 @@
 pub(super) struct Argument<'a> {
     /// The argument as it is written.
     pub(super) text: &'a str,
-    /// What stands before the first placeholder of a text; none if there is no such placeholder.
+    /// The part before the first placeholder of a text; none if there is no such placeholder.
     pub(super) head: Option<&'a str>,
 }
 
@@ -17,7 +17,7 @@ impl Argument<'_> {
         self.head.is_some()
     }
 
-    /// Whether a text is its beginning, so that it may be an option, or the name of a program.
+    /// Returns true if a text is its beginning, so that it may be an option, or the name of a program.
     fn leads_with_text(&self) -> bool {
         self.head == Some("")
     }
@@ -30,11 +30,11 @@ pub(super) struct Danger {
     pub(super) index: usize,
     /// The program that runs it, as it is written.
     pub(super) by: String,
-    /// How, and so how the text may be handed over instead.
+    /// The way in which the text is run, and so the way to hand it over instead.
     pub(super) way: Way,
 }
 
-/// How a text is run.
+/// The way in which a text is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// As a script of a shell, which numbers further arguments.
@@ -49,10 +49,10 @@ pub(super) enum Way {
     Program,
 }
 
-/// Where a program finds its code.
+/// The place where a program finds its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Where a letter says so, the first operand is code; else it is a file.
+    /// In the first operand if a letter says so; else the first operand is a file.
     Shell,
     /// In values of options; the first operand is a file, and all that follows is data.
     Script,
@@ -66,7 +66,8 @@ enum Form {
     All,
 }
 
-/// How a program finds its code. Letters are those of options as in `-x`, words are whole options.
+/// A language: its programs, and the arguments in which they find their code. Letters are those of options as in `-x`,
+/// words are whole options.
 struct Language {
     names: &'static [&'static str],
     form: Form,
@@ -77,7 +78,7 @@ struct Language {
     /// Their value is data.
     data: &'static str,
     data_words: &'static [&'static str],
-    /// What follows them in the same argument is data.
+    /// The rest of the argument after them is data.
     attached: &'static str,
     /// Their value is a file of code.
     file: &'static str,
@@ -434,7 +435,8 @@ fn language(argument: &Argument<'_>) -> Option<&'static Language> {
     LANGUAGES.iter().find(is_its)
 }
 
-/// Where programs stand of which one runs the next, and a text that stands in the place of one, with the program that would run it.
+/// Returns the places of programs of which one runs the next, and a text that stands in the place of one, with the
+/// program that would run it.
 fn commands(arguments: &[Argument<'_>]) -> (Vec<usize>, Option<(usize, String)>) {
     let mut found = vec![0];
     let mut at = 0;
@@ -624,7 +626,7 @@ fn code(
     None
 }
 
-/// Whether a module of Python runs its arguments as code instead of taking them as data.
+/// Returns true if a module of Python runs its arguments as code instead of taking them as data.
 fn runs_its_arguments(module: &str) -> bool {
     module == "timeit"
 }

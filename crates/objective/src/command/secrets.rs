@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// What is taken out of the environment of every command, with the reason.
+/// The variables that are taken out of the environment of every command, each with the reason.
 const SECRETS: &[(&str, &str)] = &[
     ("FEDBO_TOKEN", "takes a slot in a study"),
     (
@@ -61,7 +61,7 @@ const SECRETS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Whether a variable of the environment is kept from the commands that we start.
+/// Returns true if a variable of the environment is kept from the commands that we start.
 #[must_use]
 pub fn is_secret(variable: &OsStr) -> bool {
     SECRETS.iter().any(|(name, _)| variable == *name)

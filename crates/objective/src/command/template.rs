@@ -15,8 +15,8 @@ use super::interpreters::{Argument, Way, danger};
 pub struct Placeholder {
     /// The name.
     pub name: String,
-    /// Whether a text that somebody chose takes its place. What else does is a number, `true` or `false` as this program writes
-    /// it, which is no code in any language.
+    /// True if a text that somebody chose takes its place. Anything else is a number, `true` or `false` as this program
+    /// writes it, which is no code in any language.
     pub is_text: bool,
 }
 

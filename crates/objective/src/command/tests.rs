@@ -425,7 +425,7 @@ fn choices_are_not_code() {
     assert!(!folder.path().join("pwned").exists());
 }
 
-/// What a command sees of our environment and of our open files (INV-26).
+/// A command sees no secrets in our environment and none of our open files (INV-26).
 #[test]
 fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
     const MARK: &str = "FEDBO_TEST_SECRETS";

@@ -37,7 +37,7 @@ impl Key {
     }
 }
 
-/// Where the leading panel is and what its axes are.
+/// The place of the leading panel, and its axes.
 #[derive(Clone, Debug)]
 struct Lead {
     at: (f64, f64),

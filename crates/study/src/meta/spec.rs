@@ -41,7 +41,7 @@ pub struct MetaSettings {
     pub gap_exponent: f64,
     /// η: how fast weights follow distances; 0 keeps all weights equal.
     pub rate: f64,
-    /// How many of the best points of old studies are tried before the strategy is asked.
+    /// The number of the best points of old studies that are tried before the strategy is asked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warm_start: usize,
 }

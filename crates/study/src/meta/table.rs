@@ -42,7 +42,7 @@ const WARM_START_MAX: usize = 1000;
 const STUDIES_MAX: usize = 100;
 
 impl MetaTable {
-    /// Whether the best points of old studies are tried first.
+    /// Returns true if the best points of old studies are tried first.
     pub(crate) fn has_warm_start(&self) -> bool {
         self.warm_start.is_some_and(|n_points| n_points > 0)
     }
