@@ -50,13 +50,13 @@ struct PrivacyTable {
 pub struct AgentFile {
     /// The agent's folder, `agent.home`.
     pub home: PathBuf,
-    /// Which of its studies, `agent.study`; the only one by default.
+    /// The study to take part in, `agent.study`; the agent's only one by default.
     pub study: Option<String>,
     /// Root of the agent's own draws, `agent.seed`; secret by default.
     pub seed: Option<u64>,
     /// Certificates of an authority besides the usual, `agent.ca`.
     pub authority: Option<PathBuf>,
-    /// What may be spent over all studies, `[privacy]`.
+    /// The budget over all studies, `[privacy]`.
     pub cap: Option<Budget>,
     /// After how many failed trials in a row a run ends, `agent.failures_max`.
     pub failures_max: FailuresMax,

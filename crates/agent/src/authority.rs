@@ -1,4 +1,4 @@
-//! Whom an agent believes that a service is who it says: the system's authorities, and those of a file.
+//! TLS trust roots of an agent: the system's and those of a PEM file.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What a session knows of time, and the chance by which retries are spread.
+/// A session's source of time, and of the random numbers that spread its retries.
 pub trait Clock {
     /// Milliseconds since 1970 UTC.
     fn now_ms(&self) -> u64;
@@ -46,7 +46,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// How long to wait before the next attempt: exponential back-off with full jitter.
+/// Exponential backoff with full jitter: the time to wait before the next attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     n_failed: u32,

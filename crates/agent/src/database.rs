@@ -1,4 +1,4 @@
-//! What an agent remembers, in one file.
+//! The database file in which an agent keeps its memory.
 
 use std::fmt;
 use std::path::Path;

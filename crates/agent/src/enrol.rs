@@ -14,18 +14,18 @@ use crate::identity::Identity;
 use crate::link::SignedConfig;
 use crate::{EnrolError, Home, HttpLink, KeyError, Link, LinkError, Membership};
 
-/// What an agent is enrolled with.
+/// The options of an enrolment.
 #[derive(Clone, Debug)]
 pub struct EnrolOptions {
     /// The agent's folder; made if there is none.
     pub home: PathBuf,
-    /// Where the coordinator is found: `https://HOST`, with a port or a path if need be.
+    /// The coordinator's address: `https://HOST`, with a port or a path if need be.
     pub coordinator_url: String,
-    /// What the study's operator handed over.
+    /// The enrolment token that the study's operator handed over.
     pub token: EnrolmentToken,
     /// Certificates of an authority besides the usual, in PEM form.
     pub ca: Option<PathBuf>,
-    /// Whether `http://` is allowed beyond this machine: then everybody on the way can read what is sent.
+    /// True if `http://` is allowed beyond this machine: then everybody on the way can read what is sent.
     pub allow_plain_http: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why an agent cannot do something.
+//! Errors of an agent.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use fedbo_wire::{ClockDiffers, ProblemCode};
 use crate::play::PlayError;
 use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced, Unprotected};
 
-/// Why an agent's home cannot be used.
+/// An error in opening or using an agent's home.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HomeError {
@@ -26,9 +26,9 @@ pub enum HomeError {
     /// The folder or a file in it cannot be made or written.
     #[error("{}: {cause}; make the agent's folder writable, or name another", path.display())]
     Folder {
-        /// What cannot be written.
+        /// The folder or file that cannot be made or written.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error message.
         cause: String,
     },
     /// Others can put files of theirs into the folder.
@@ -57,7 +57,7 @@ pub enum HomeError {
     Database {
         /// The file.
         path: PathBuf,
-        /// What it is or what the system says, and the way out.
+        /// A description of the file or of what happened to it, and the remedy.
         message: String,
     },
     /// The agent's memory or its disk refuses, for now or for good: a full disk, rights that are missing.
@@ -65,7 +65,7 @@ pub enum HomeError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What the system says, and the way out.
+        /// The system's error message, and the remedy.
         message: String,
     },
     /// The layout of the agent's memory is of another version.
@@ -78,12 +78,12 @@ pub enum HomeError {
         /// Ours.
         expected: i64,
     },
-    /// What the agent remembers contradicts itself.
+    /// The agent's memory contradicts itself.
     #[error("{}: {message}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The contradiction that was found.
         message: String,
     },
     /// The key.
@@ -94,9 +94,9 @@ pub enum HomeError {
     Held {
         /// The lock's file.
         path: PathBuf,
-        /// Who, in words.
+        /// The process that holds the lock, in words.
         by: String,
-        /// What it does.
+        /// The work of that process, in words.
         what: String,
     },
     /// The home has several memberships, or none of this name.
@@ -104,12 +104,12 @@ pub enum HomeError {
     WhichStudy {
         /// The home.
         path: PathBuf,
-        /// What was asked for, what there is, and the way out.
+        /// The study that was asked for, the studies that there are, and the remedy.
         which: String,
     },
 }
 
-/// Why an agent cannot be enrolled.
+/// An error that prevents the enrolment of an agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnrolError {
@@ -118,7 +118,7 @@ pub enum EnrolError {
     Url {
         /// The address.
         url: String,
-        /// What is wrong with it, and the way out.
+        /// The defect of the address, and the remedy.
         message: String,
     },
     /// The home.
@@ -132,7 +132,7 @@ pub enum EnrolError {
     Link {
         /// The address.
         url: String,
-        /// Why.
+        /// The cause.
         source: LinkError,
     },
     /// Whoever answers is not the coordinator that the token names.
@@ -140,7 +140,7 @@ pub enum EnrolError {
     Impostor {
         /// The address.
         url: String,
-        /// What does not fit.
+        /// The mismatch that was found.
         message: String,
     },
     /// The study's configuration cannot be used by this program.
@@ -160,7 +160,7 @@ pub enum EnrolError {
     },
 }
 
-/// Why an agent cannot go on.
+/// An error that stops an agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -200,7 +200,7 @@ pub enum RunError {
         /// The reason why its uploads are not charged as in the default mode.
         what: Unprotected,
     },
-    /// What its uploads cost is not known.
+    /// The cost of its uploads is not known.
     #[error(transparent)]
     Unpriced(#[from] Unpriced),
     /// It began with another seed.
@@ -210,13 +210,13 @@ pub enum RunError {
     OtherSeed {
         /// The study.
         study: String,
-        /// What the file says.
+        /// The seed in the agent's file.
         given: u64,
     },
     /// There is no seed to draw.
     #[error("the operating system gives no random numbers ({cause}); give agent.seed")]
     NoRandomness {
-        /// What it says.
+        /// The system's error message.
         cause: String,
     },
     /// The study's releases cannot be followed.
@@ -248,7 +248,7 @@ pub enum RunError {
     /// The objective cannot be evaluated at all, whatever the point.
     #[error("{message}; the trial was given back, mend the command and start again")]
     Objective {
-        /// What is wrong with it.
+        /// The defect of the objective.
         message: String,
     },
     /// The objective failed for one point after another.
@@ -264,7 +264,7 @@ pub enum RunError {
         /// The cause of the last failure.
         last: String,
     },
-    /// What the agent would send for a round is not what it made before.
+    /// The agent's upload for a round differs from the one that it made before.
     #[error(
         "round {round}: what the agent made for it is not what it would make now, so nothing is sent; its trials, its file \
          or this program have changed: put back what was there"
@@ -278,7 +278,7 @@ pub enum RunError {
     Log {
         /// The round after which it was taken; 0 for the first.
         round: u64,
-        /// Why.
+        /// The reason for the refusal.
         source: Misconduct,
     },
     /// A handout was taken at another place.
@@ -301,9 +301,9 @@ pub enum RunError {
     /// The coordinator refuses for good.
     #[error("the coordinator refuses {what}: {message} ({code})")]
     Refused {
-        /// What was asked for.
+        /// The request that was refused.
         what: &'static str,
-        /// Why.
+        /// The reason, as a code.
         code: ProblemCode,
         /// The same in words, with the way out.
         message: String,
@@ -333,7 +333,7 @@ impl From<PlayError> for RunError {
     }
 }
 
-/// Why trials cannot be read or written.
+/// An error in reading or writing trials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialsError {
@@ -356,7 +356,7 @@ pub enum TrialsError {
     },
 }
 
-/// Why a key cannot be replaced.
+/// An error in replacing a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RotateError {
@@ -373,7 +373,7 @@ pub enum RotateError {
     Link {
         /// The study.
         study: String,
-        /// Why.
+        /// The cause.
         source: LinkError,
     },
 }

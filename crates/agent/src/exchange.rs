@@ -1,4 +1,4 @@
-//! What a session exchanges with its coordinator: uploads go up, rounds come down.
+//! The exchange between a session and its coordinator: uploads go up, rounds come down.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::{Misconduct, RunError};
 
 /// Seconds that a coordinator may take to answer when there is nothing new: less than proxies are known to wait.
 const POLL_S: u64 = 25;
-/// Who answered at once that there is nothing new is not asked again before this has passed.
+/// The shortest time between two polls of a coordinator that answers at once that there is nothing new.
 const POLL_PAUSE: Duration = Duration::from_millis(1000);
-/// How long a coordinator may say that it plays an earlier round than it handed out.
+/// The time, in milliseconds, for which a coordinator may say that it plays an earlier round than it handed out.
 const BEHIND_MS: u64 = 30_000;
-/// How often an answer without news is noted as the last contact.
+/// The interval, in milliseconds, at which an answer without news is noted as the last contact.
 const CONTACT_MS: u64 = 60_000;
 
 /// The longest time until an upload is offered again for which its round is not open yet: rounds are short.
@@ -30,7 +30,7 @@ const MOMENT: Duration = Duration::from_secs(5);
 /// However long a coordinator wants an agent to wait, it does so no longer.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// What became of the bytes of an upload.
+/// The outcome of sending the bytes of an upload.
 enum Sent {
     Acknowledged,
     /// For good; the agent goes on.
@@ -528,7 +528,7 @@ impl Session<'_> {
     }
 }
 
-/// Whether an upload is of no use any more, and nobody did anything wrong.
+/// Returns true if a refusal means that the upload is of no use any more, and nobody did anything wrong.
 fn is_missed(code: ProblemCode) -> bool {
     matches!(
         code,
@@ -545,7 +545,7 @@ fn standstill(code: ProblemCode) -> Option<StudyState> {
     }
 }
 
-/// Whether the coordinator answers, and the round is not open just now.
+/// Returns true if a refusal means that the coordinator answers, and the round is not open just now.
 fn is_of_the_moment(code: ProblemCode) -> bool {
     matches!(
         code,
@@ -553,7 +553,7 @@ fn is_of_the_moment(code: ProblemCode) -> bool {
     )
 }
 
-/// Whether another key of the same agent may be answered otherwise.
+/// Returns true if another key of the same agent may get another answer.
 pub(crate) fn is_of_the_key(code: ProblemCode) -> bool {
     matches!(
         code,

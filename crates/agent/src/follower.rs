@@ -1,6 +1,6 @@
-//! What an agent knows of its coordinator's ledger, and what it refuses to believe (INV-13).
+//! An agent's view of its coordinator's ledger, and the checks of every handout against it (INV-13).
 //!
-//! Pure: a handout's bytes go in, what may be used or what the coordinator did wrong comes out.
+//! Pure: the bytes of a handout go in; its usable content, or the coordinator's misconduct, comes out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use fedbo_wire::{Content, Digest, Handout, LedgerEntry, Limits, PublicKey, Relay
 use crate::reader::Reader;
 use crate::{Membership, Misconduct};
 
-/// Why a study's releases cannot be followed.
+/// An error that keeps an agent from following a study's releases.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotFollowed {
@@ -30,14 +30,14 @@ pub enum NotFollowed {
     Neighbours,
 }
 
-/// What may be used of a handout.
+/// The verified content of a handout.
 #[derive(Clone, Debug)]
 pub(crate) struct Believed {
     /// The round that begins.
     pub(crate) round: u64,
     pub(crate) collects: bool,
     pub(crate) content: BelievedContent,
-    /// Where the ledger ends now.
+    /// The head of the ledger after this handout.
     pub(crate) head: Head,
     /// Hash of each new release with its event, by round.
     known: Vec<(u64, Digest)>,
@@ -66,7 +66,7 @@ pub(crate) struct Follower {
     known: BTreeMap<u64, Digest>,
 }
 
-/// What the configuration says of the ledger of a study with releases.
+/// The ledger of a study with releases, as the configuration describes it.
 #[derive(Debug)]
 struct LedgerPlan {
     schedule: ReleaseSchedule,
@@ -129,7 +129,7 @@ impl Follower {
         self.round
     }
 
-    /// Where the ledger ends, as far as the agent has followed it.
+    /// The head of the ledger, as far as the agent has followed it.
     pub(crate) fn head(&self) -> Head {
         self.head
     }

@@ -37,7 +37,7 @@ const READ_BODY: Duration = Duration::from_secs(300);
 pub struct HttpClient {
     /// Without a slash at its end.
     url: String,
-    /// Who is asked, in words.
+    /// The name of the receiver, for messages.
     whom: &'static str,
     client: ureq::Agent,
     /// The file of certificates that are believed besides those of the system.
@@ -60,7 +60,7 @@ struct Ask<'a> {
     target: &'a str,
     body: Vec<u8>,
     kind: &'static str,
-    /// What who is asked may take to answer.
+    /// The time that the receiver may take to answer.
     wait: Duration,
     bytes_max: u64,
 }

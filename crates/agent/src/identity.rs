@@ -16,14 +16,14 @@ const NEXT_FILE: &str = "identity.key.next";
 /// A key's file is one short line; of another file no more than this is read.
 const KEY_BYTES_MAX: u64 = 1024;
 
-/// Why a key cannot be used. No variant says anything of the key.
+/// An error in using a key. No variant reveals anything of the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
     /// There is none.
     #[error("{}: the agent's key is missing; put a copy back, or enrol with a new token in a new home", path.display())]
     Missing {
-        /// Where it should be.
+        /// The path at which it should be.
         path: PathBuf,
     },
     /// Others may read or change it.
@@ -42,7 +42,7 @@ pub enum KeyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it holds no key.
         source: KeyUnreadable,
     },
     /// The system refuses.
@@ -50,13 +50,13 @@ pub enum KeyError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error message.
         cause: String,
     },
     /// There is no randomness to make one of.
     #[error("the operating system gives no random numbers ({cause}), so no key can be made")]
     NoRandomness {
-        /// What it says.
+        /// The system's error message.
         cause: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What an agent asks its coordinator, whatever carries it.
+//! The requests of an agent to its coordinator, whatever carries them.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub trait Link {
     /// If it is refused, or there is no usable answer.
     fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError>;
 
-    /// Where a study stands.
+    /// Asks for the state of a study.
     ///
     /// # Errors
     /// If it is refused, or there is no usable answer.
@@ -59,7 +59,7 @@ pub trait Link {
     ) -> Result<(), LinkError>;
 }
 
-/// Where an upload goes.
+/// The destination of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
     /// The study.
@@ -70,7 +70,7 @@ pub struct Place<'a> {
     pub slot: u32,
 }
 
-/// What an agent says when it asks for the newest round.
+/// An agent's request for the newest round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
     /// The newest round that it knows; none before the first.
@@ -101,12 +101,12 @@ pub enum Polled {
     Nothing(Standing),
 }
 
-/// Where a study stands when there is nothing new.
+/// The state of a study when there is nothing new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The round that is being played.
     pub round: u64,
-    /// Whether rounds go on.
+    /// The state of the study; rounds go on only while it is running.
     pub state: StudyState,
     /// The coordinator has lost the agent's upload of this round and still collects it: the same bytes are to be sent again.
     pub resend: Option<u64>,
@@ -125,22 +125,22 @@ pub struct SignedConfig {
     pub signature: Signature,
 }
 
-/// Why a request has no good answer.
+/// The failure of a request: a refusal, or no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
     /// The coordinator refuses.
     #[error("the coordinator refuses: {} ({})", .problem.message, .problem.code)]
     Refused {
-        /// Why.
+        /// The coordinator's reason.
         problem: Problem,
-        /// When it wants to be asked again at the earliest, if it says so.
+        /// The time after which the request may be repeated at the earliest, if the coordinator says so.
         retry_after: Option<Duration>,
     },
     /// There is no way to it now, or something between here and there answers in its place.
     #[error("{reason}")]
     Unreachable {
-        /// What is in the way.
+        /// A description of the obstacle.
         reason: String,
     },
     /// The answer is none of this protocol: the same request would get the same again.
@@ -148,7 +148,7 @@ pub enum LinkError {
         "{reason}; whoever answers is no coordinator of this version: check the address and what stands between"
     )]
     Unusable {
-        /// What is wrong with it.
+        /// The defect of the answer.
         reason: String,
     },
     /// The party that answers speaks another version of the protocol.
@@ -171,7 +171,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Whether the same request may succeed later though nobody changes anything.
+    /// Returns true if the same request may succeed later though nobody changes anything.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
@@ -184,7 +184,7 @@ impl LinkError {
         }
     }
 
-    /// When the same request is welcome at the earliest, if that was said.
+    /// Returns the time after which the same request is welcome at the earliest, if the coordinator said so.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -193,7 +193,7 @@ impl LinkError {
         }
     }
 
-    /// Why the coordinator refuses, if it does.
+    /// Returns the code of the coordinator's refusal, if it is one.
     #[must_use]
     pub fn code(&self) -> Option<ProblemCode> {
         match self {

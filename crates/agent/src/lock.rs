@@ -61,7 +61,7 @@ impl Lock {
     }
 }
 
-/// What the holder wrote about itself.
+/// The holder of the lock, in words: the process that it wrote into the file, if that can be read.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file

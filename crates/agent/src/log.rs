@@ -1,4 +1,4 @@
-//! What an agent took and sent in a study, round by round: enough to do all of it again.
+//! The log of an agent's handouts and uploads in a study, round by round: enough to replay all of it.
 
 use fedbo_database::Failure;
 use fedbo_ledger::Head;
@@ -42,7 +42,7 @@ fn hash_of(bytes: &[u8]) -> Digest {
     digest("fedbo kept upload, version 1", &[bytes])
 }
 
-/// What became of an upload.
+/// The state of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UploadState {
     /// To be sent, or sent without an answer.
@@ -161,7 +161,7 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// What was made for a round.
+    /// Returns the upload that was made for a round, if there is one.
     pub(crate) fn upload(&self, round: u64) -> Result<Option<MadeUpload>, HomeError> {
         self.database
             .read(|tx| upload(tx, self.membership.id, round))

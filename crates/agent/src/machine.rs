@@ -11,7 +11,7 @@ use fedbo_wire::Digest;
 use crate::RunError;
 use crate::follower::{Believed, BelievedContent};
 
-/// What an agent does next. Equal events give equal effects.
+/// An agent's state machine: it takes events and returns what the agent does next. Equal events give equal effects.
 pub(crate) trait Machine {
     fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
     fn begin_round(&mut self, handout: Believed) -> Result<Vec<AgentEffect>, AgentError>;

@@ -16,7 +16,7 @@ pub struct Membership {
     pub(crate) id: i64,
     /// Name of the study.
     pub study: String,
-    /// Where its coordinator is found.
+    /// The coordinator's address.
     pub url: String,
     /// Certificates of an authority besides the usual.
     pub authority: Option<PathBuf>,
@@ -36,9 +36,9 @@ pub struct Membership {
     pub key: PublicKey,
     /// Root of the agent's own draws, once it is drawn or given.
     pub(crate) seed: Option<u64>,
-    /// When the coordinator last answered, milliseconds since 1970.
+    /// The time of the coordinator's last answer, in milliseconds since 1970.
     pub contact_at_ms: u64,
-    /// Whether the agent's plan is done, or the study over.
+    /// True if the agent's plan is done, or the study over.
     pub finished: bool,
 }
 
@@ -120,7 +120,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Where the coordinator is found now.
+    /// Stores the coordinator's new address, and the certificates that go with it.
     pub(crate) fn move_to(&self, tx: &Transaction<'_>, moved: &Self) -> Result<(), Failure> {
         let authority = moved.authority.as_ref().and_then(|path| path.to_str());
         tx.execute(

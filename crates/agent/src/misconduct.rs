@@ -1,15 +1,15 @@
-//! What a coordinator did that none may do, in words.
+//! Misconduct of a coordinator, in words.
 
 use fedbo_ledger::Head;
 use fedbo_wire::{Digest, HandoutUnreadable};
 
 use crate::reader::ReleaseDefect;
 
-/// What a coordinator did that none may do.
+/// Misconduct of a coordinator: what no correct one does.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misconduct {
-    /// What came is no handout of the study's coordinator.
+    /// The bytes are no handout of the study's coordinator.
     #[error("what it handed out cannot be believed: {0}")]
     Unreadable(#[from] HandoutUnreadable),
     /// It is of another configuration.
@@ -17,17 +17,17 @@ pub enum Misconduct {
         "it handed out a round of another configuration ({found}) than the one that was frozen ({expected})"
     )]
     OtherConfig {
-        /// What the agent joined.
+        /// The configuration that the agent joined.
         expected: Digest,
-        /// What came.
+        /// The configuration of the handout.
         found: Digest,
     },
     /// Messages came where releases are due, or the reverse.
     #[error("it handed out {found}, in this study it is to hand out {expected}")]
     OtherContent {
-        /// What is due.
+        /// The kind of content that is due.
         expected: &'static str,
-        /// What came.
+        /// The kind of content that came.
         found: &'static str,
     },
     /// The round is none after those that the agent knows.
@@ -35,7 +35,7 @@ pub enum Misconduct {
     RoundBack {
         /// The newest that was known.
         last: u64,
-        /// What came.
+        /// The round of the handout.
         found: u64,
     },
     /// It says of a round that it collects, or that it does not, against the configuration.
@@ -45,15 +45,15 @@ pub enum Misconduct {
     OtherCollection {
         /// The round.
         round: u64,
-        /// What it says.
+        /// True if the handout says that the round collects.
         found: bool,
     },
     /// The ledger ends earlier than before.
     #[error("its ledger goes back: it ends at entry {found}, it did end at entry {known}")]
     LedgerBack {
-        /// Where it was known to end.
+        /// The number of the last entry that the agent knew.
         known: u64,
-        /// Where it ends now.
+        /// The number of the entry at which it ends now.
         found: u64,
     },
     /// The ledger is not the one that the agent follows.
@@ -61,17 +61,17 @@ pub enum Misconduct {
         "its ledger has another history: it says that it ends at {found}, and what it handed out ends at {expected}"
     )]
     OtherHistory {
-        /// Where the agent comes to.
+        /// The head that the agent computed from the entries.
         expected: Head,
-        /// What the coordinator signed.
+        /// The head that the coordinator states.
         found: Head,
     },
     /// Entries are missing.
     #[error("entries of its ledger are missing: entry {found} came, entry {expected} is due")]
     EntryMissing {
-        /// What is due.
+        /// The number of the entry that is due.
         expected: u64,
-        /// What came.
+        /// The number of the entry that came.
         found: u64,
     },
     /// A round was released twice, in two forms.
@@ -83,9 +83,9 @@ pub enum Misconduct {
     /// There are more releases than the configuration says.
     #[error("it released more than planned: entry {found} of a ledger that is to have {planned}")]
     TooManyReleases {
-        /// What the configuration says.
+        /// The number of releases in the configuration.
         planned: u64,
-        /// What came.
+        /// The number of the entry that came.
         found: u64,
     },
     /// A round released that does not release, or one that does did not.
@@ -95,9 +95,9 @@ pub enum Misconduct {
     OtherRound {
         /// The entry.
         seq: u64,
-        /// What the configuration says.
+        /// The round that the configuration says.
         expected: u64,
-        /// What came.
+        /// The round of the release that came.
         found: u64,
     },
     /// Releases that are due are not there.
@@ -105,9 +105,9 @@ pub enum Misconduct {
     ReleaseMissing {
         /// The round.
         round: u64,
-        /// What the configuration says.
+        /// The number of releases that are due by the configuration.
         expected: u64,
-        /// What there is.
+        /// The number of releases that there are.
         found: u64,
     },
     /// A round that has not begun was released.
@@ -132,7 +132,7 @@ pub enum Misconduct {
     Release {
         /// The round.
         round: u64,
-        /// What is wrong with it.
+        /// The defect of the release.
         source: ReleaseDefect,
     },
 }

@@ -15,7 +15,7 @@ pub struct ObjectiveTable {
     pub command: Option<Vec<String>>,
     /// Seconds that a trial may take; none for no limit.
     pub timeout_s: Option<f64>,
-    /// Where the command runs, relative to the file's folder, which is also the default.
+    /// The command's working directory, relative to the file's folder, which is also the default.
     pub directory: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Who watches a run.
+//! Observers of a run.
 
 use std::time::Duration;
 

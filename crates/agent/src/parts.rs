@@ -1,4 +1,4 @@
-//! What agents of other kinds of federations are built of too: what they keep in their folder, and how they ask others.
+//! Parts that agents of other kinds of federations are built of too: the contents of their folder, and their requests.
 
 pub use crate::address::checked_url;
 pub use crate::clock::{Backoff, Clock, SystemClock};

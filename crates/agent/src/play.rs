@@ -9,7 +9,7 @@ use fedbo_storage::Told;
 use crate::TrialsError;
 use crate::trials::{Standing, Trials, told};
 
-/// What became of a trial.
+/// The outcome of playing a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Played {
     /// It had ended before.
@@ -20,7 +20,7 @@ pub enum Played {
     Interrupted,
 }
 
-/// Why a trial cannot be played.
+/// An error in playing a trial.
 #[derive(Debug, thiserror::Error)]
 pub enum PlayError {
     /// Trials cannot be read or written.
@@ -29,7 +29,7 @@ pub enum PlayError {
     /// The objective cannot be evaluated at all, whatever the point.
     #[error("{message}; the trial was given back, mend the command and start again")]
     Objective {
-        /// What is wrong with it.
+        /// The defect of the objective.
         message: String,
     },
 }

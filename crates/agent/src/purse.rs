@@ -1,4 +1,4 @@
-//! What an agent has spent over all its studies, and what it may spend (INV-13).
+//! An agent's privacy spending over all its studies, and its budget for them (INV-13).
 //!
 //! A charge is made before the first byte of an upload leaves, in the transaction that keeps the upload: two processes that
 //! run two studies of one home cannot both spend the last of the budget. What is charged stays charged, also if the upload
@@ -18,7 +18,7 @@ use crate::database::Database;
 use crate::log::{UploadState, insert_upload};
 use crate::{HomeError, Membership};
 
-/// Why a charge has no price.
+/// An error that leaves a charge without a price.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unpriced {
     /// The accountant takes no such events.
@@ -35,7 +35,7 @@ pub enum Unpriced {
 /// An upload that the agent's budget does not allow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetReached {
-    /// What may be spent over all studies.
+    /// The budget over all studies.
     pub cap: Budget,
     /// ε of all charges so far.
     pub spent: f64,
@@ -43,16 +43,16 @@ pub struct BudgetReached {
     pub would_be: f64,
 }
 
-/// What an agent has spent over all its studies.
+/// The privacy spending of an agent over all its studies, and its budget.
 #[derive(Clone, Debug)]
 pub struct PrivacyStatus {
-    /// What may be spent, as the agent's file said last.
+    /// The budget, as the agent's file said last.
     pub cap: Budget,
-    /// What all its uploads cost together, at most.
+    /// The cost of all its uploads together, at most.
     pub spent: Result<Claim, Unpriced>,
 }
 
-/// What an upload is charged with.
+/// The charge for an upload.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge<'a> {
     pub(crate) membership: &'a Membership,
@@ -62,7 +62,7 @@ pub(crate) struct Charge<'a> {
     pub(crate) now_ms: u64,
 }
 
-/// What became of a charge.
+/// The outcome of a charge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Charged {
     /// It is made; the upload may leave.
@@ -147,7 +147,7 @@ impl Purse {
         })
     }
 
-    /// Whether one more charge fits the cap.
+    /// Decides whether one more charge fits the cap.
     fn admit(&self, tx: &Transaction<'_>) -> Result<Result<Charged, Unpriced>, Failure> {
         let before = charges(tx)?;
         let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
@@ -223,7 +223,7 @@ fn charges(tx: &Transaction<'_>) -> Result<BTreeMap<Vec<u8>, Charges>, Failure> 
     Ok(all)
 }
 
-/// What charges cost together: an upper bound (INV-14).
+/// Returns an upper bound on the cost of charges together (INV-14).
 fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unpriced> {
     let mut accountant = AccountantKind::Pld.accountant();
     let mut mode = Mode::Default;
@@ -241,7 +241,8 @@ fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unp
     Ok(claim)
 }
 
-/// What the agent has spent over all its studies, at the δ of its cap; none while no study was charged.
+/// Returns the privacy spending over all studies, at the δ of the agent's cap; none before its first run of a study
+/// that charges.
 pub(crate) fn spent(database: &Database) -> Result<Option<PrivacyStatus>, HomeError> {
     database.read(|tx| {
         let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));

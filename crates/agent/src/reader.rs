@@ -1,4 +1,4 @@
-//! How an agent reads releases, and what it looks at in each.
+//! The reader of releases, and its checks of each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -139,8 +139,8 @@ impl Reader {
         }))
     }
 
-    /// What can be seen of a release alone: its shape, and that its numbers are numbers. Called on every release before it is
-    /// used; what releases say of their own noise is checked here too, once they say it.
+    /// Checks what a release shows by itself: its shape, that its numbers are finite, and that its witnesses, if it has
+    /// some, hold noise of about the promised strength. Called on every release before it is used.
     fn check_release(&self, aggregate: &Aggregate) -> Result<(), ReleaseDefect> {
         let (rows, expected_rows) = match &aggregate.content {
             AggregateContent::RegionSums(rows) | AggregateContent::Weighted(rows) => {

@@ -30,7 +30,7 @@ pub fn rotate(home: &Path) -> Result<PublicKey, RotateError> {
     })
 }
 
-/// How a coordinator is found.
+/// A function that makes the link to the coordinator of a membership.
 pub type LinkTo<'a> = dyn Fn(&Membership) -> Result<Box<dyn Link>, LinkError> + 'a;
 
 /// The same by other ways to the coordinators.

@@ -8,13 +8,13 @@ use fedbo_objective::{CommandObjective, Failure};
 use crate::clock::SystemClock;
 use crate::{AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session, protection};
 
-/// What a run is made of.
+/// The options of a run.
 pub struct RunOptions<'a> {
     /// The agent's file.
     pub file: &'a AgentFile,
     /// Ends the run once it is set; a command that is running is ended too.
     pub stop: Arc<AtomicBool>,
-    /// Who watches.
+    /// The observer of the run.
     pub observer: &'a dyn Observer,
 }
 

@@ -2,7 +2,7 @@
 
 use fedbo_database::Format;
 
-/// What an agent's file is; its mark says "feda".
+/// The format of an agent's database file, whose application id reads "feda".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6461,
     steps: &[STEP_1, STEP_2],

@@ -29,19 +29,19 @@ use crate::purse::Purse;
 use crate::trials::Trials;
 use crate::{Clock, Home, HomeError, Link, Membership, Misconduct, Observer, RunError};
 
-/// What a session is made of.
+/// The parts of a session.
 pub struct Parts<'a> {
     /// The agent's folder.
     pub home: Home,
-    /// Which of its studies.
+    /// The agent's membership in the study.
     pub membership: Membership,
-    /// What the membership's configuration describes.
+    /// The federation that the membership's configuration describes.
     pub federation: Federation,
-    /// What the agent tunes.
+    /// The objective that the agent tunes.
     pub objective: Arc<dyn Objective>,
     /// Root of the agent's own draws; by default the one that is kept, or a secret one that is drawn now.
     pub seed: Option<u64>,
-    /// What may be spent over all studies of the agent.
+    /// The budget over all studies of the agent.
     pub cap: Option<Budget>,
     /// After how many failed trials in a row the run ends; those of earlier runs do not count.
     pub failures_max: FailuresMax,
@@ -51,13 +51,13 @@ pub struct Parts<'a> {
     pub link: &'a dyn Link,
     /// Time and chance.
     pub clock: &'a dyn Clock,
-    /// Who watches.
+    /// The observer of the session.
     pub observer: &'a dyn Observer,
     /// Ends the run once it is set.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What a step of a session came to.
+/// The result of a step of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// There is more to do at once.
@@ -68,7 +68,7 @@ pub enum Step {
     Ended(Ended),
 }
 
-/// How a session ended.
+/// The outcome of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The agent's plan is done.
@@ -91,7 +91,7 @@ pub struct Session<'a> {
     trials: Trials,
     pub(crate) map: Digest,
     pub(crate) follower: Follower,
-    /// Where nothing is charged there is none.
+    /// The purse; none where nothing is charged.
     pub(crate) purse: Option<Purse>,
     /// The first is in use; another serves while a change of keys is not complete.
     pub(crate) keys: Vec<SigningKey>,
@@ -99,7 +99,7 @@ pub struct Session<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) observer: &'a dyn Observer,
     stop: Arc<AtomicBool>,
-    /// What the machine asks for and was not yet done.
+    /// Effects that the machine asks for and that were not yet carried out.
     pub(crate) queue: VecDeque<AgentEffect>,
     /// Trials that the machine was told of.
     pub(crate) n_told: u64,
@@ -129,7 +129,7 @@ pub struct Session<'a> {
     pub(crate) is_met: bool,
     /// It is not known that the coordinator goes on from what was followed: it may have been restored since it last answered.
     pub(crate) is_unsure: bool,
-    /// What the coordinator did: nothing is sent any more.
+    /// The coordinator's misconduct, once there was some: nothing is sent any more.
     pub(crate) accused: Option<Misconduct>,
     _lock: Lock,
 }

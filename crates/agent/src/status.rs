@@ -1,4 +1,4 @@
-//! What an agent's folder says, without asking anybody.
+//! The status of an agent, read from its folder without asking anybody.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use crate::log::{Log, UploadCounts};
 use crate::trials::look;
 use crate::{Home, HomeError, PrivacyStatus, RunError, purse};
 
-/// Where an agent stands.
+/// The status of an agent.
 #[derive(Clone, Debug)]
 pub struct HomeStatus {
     /// Its studies, by name.
     pub memberships: Vec<MembershipStatus>,
-    /// What it has spent over all of them and what it may spend; none before its first run of a study that charges.
+    /// Its spending over all of them and its budget; none before its first run of a study that charges.
     pub privacy: Option<PrivacyStatus>,
 }
 
-/// Where an agent stands in a study.
+/// The status of an agent in a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MembershipStatus {
     /// The study.
@@ -27,7 +27,7 @@ pub struct MembershipStatus {
     pub agent: String,
     /// Its slot.
     pub slot: u32,
-    /// Where the coordinator is found.
+    /// The coordinator's address.
     pub url: String,
     /// The newest round that began; none before the first.
     pub round: Option<u64>,
@@ -41,17 +41,17 @@ pub struct MembershipStatus {
     pub n_trials: u64,
     /// The best value.
     pub best: Option<f64>,
-    /// Which values are better.
+    /// The direction in which values get better.
     pub direction: Direction,
-    /// What became of its uploads.
+    /// The numbers of its uploads, by outcome.
     pub uploads: UploadCounts,
-    /// Whether its plan is done, or the study over.
+    /// True if its plan is done, or the study over.
     pub finished: bool,
-    /// When the coordinator last answered, milliseconds since 1970.
+    /// The time of the coordinator's last answer, in milliseconds since 1970.
     pub contact_at_ms: u64,
 }
 
-/// Where the agent in a folder stands in each of its studies. Asks nobody, changes nothing.
+/// Returns the status of the agent in a folder, with each of its studies. Asks nobody, changes nothing.
 ///
 /// # Errors
 /// If there is no agent, or what is stored cannot be read.

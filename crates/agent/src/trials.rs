@@ -35,7 +35,7 @@ impl fmt::Debug for Trials {
     }
 }
 
-/// Where a trial stands that the agent asks for.
+/// The state of a trial that the agent asks for.
 pub(crate) enum Standing {
     /// It ended before.
     Told(Told),
@@ -163,7 +163,7 @@ impl Trials {
     }
 }
 
-/// How a trial is told that ended so; none if it was interrupted.
+/// Returns the result to store for a trial's outcome; none if it was interrupted.
 pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),

@@ -10,23 +10,23 @@ use crate::home::{Home, HomeError, KEY, STORE};
 use crate::store::{SqliteStore, Store as _, StoreError};
 use crate::study::Study;
 
-/// What was copied.
+/// A copy of a coordinator's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
     /// The files, in the copy.
     pub files: Vec<PathBuf>,
 }
 
-/// What is wrong in a coordinator's folder, and in which file.
+/// A problem in a coordinator's folder, and the file that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderProblem {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong, and the way out.
+    /// The problem, and the remedy.
     pub message: String,
 }
 
-/// Why a folder cannot be copied or checked.
+/// An error in copying or checking a folder.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The folder cannot be used.
@@ -41,9 +41,9 @@ pub enum BackupError {
     /// The copy cannot be written.
     #[error("{}: {cause}", path.display())]
     Write {
-        /// What.
+        /// The file or folder that cannot be written.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         cause: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Where a study's releases are durable: in its ledger if they are charged, in the store if not.
+//! The durable releases of a study: in its ledger if they are charged, in the store if not.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use fedbo_wire::LedgerEntry;
 use crate::store::{FreeRelease, Lead, Store, StoreError};
 use crate::study::Study;
 
-/// Why releases are not durable; the study stops then, and nothing of the release has left.
+/// An error that keeps releases from being durable; the study stops then, and nothing of the release has left.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BookError {
     /// The ledger refuses.
@@ -28,9 +28,9 @@ pub(crate) enum BookError {
     SetBack {
         /// The study.
         study: String,
-        /// Where it ends.
+        /// The ledger's head.
         found: Head,
-        /// What the store remembers.
+        /// The head that the store remembers.
         known: String,
     },
     /// A release that is to be charged came without a price, or the other way round.
@@ -43,7 +43,7 @@ pub(crate) enum BookError {
 
 /// Keeps the releases of one study, in order.
 pub(crate) trait Book: Send {
-    /// Where the chain ends.
+    /// Returns the head of the chain.
     fn head(&self) -> Head;
 
     /// The release of a round, if it was made. If not, the budget must allow one more before anything is collected (INV-13).
@@ -57,11 +57,11 @@ pub(crate) trait Book: Send {
         release: &[u8],
     ) -> Result<Head, BookError>;
 
-    /// What was committed after number `after`, in order.
+    /// Returns the entries that were committed after number `after`, in order.
     fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError>;
 }
 
-/// Where a study's ledger is.
+/// The place of a study's ledger.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LedgerPlace<'a> {
     File(&'a Path),
@@ -171,7 +171,8 @@ fn entry(committed: fedbo_ledger::Committed) -> LedgerEntry {
     }
 }
 
-/// What another coordinator released of a study after `head`, for rounds before `round`: durable, and over (INV-1, INV-9).
+/// Returns the entries of a study that another coordinator released after `head`, for rounds before `round`. They are
+/// durable, and their rounds are over (INV-1, INV-9).
 pub(crate) fn released(
     store: &dyn Store,
     study: &Study,

@@ -19,18 +19,18 @@ pub(crate) const STORE: &str = "coordinator.db";
 pub(crate) const KEY: &str = "coordinator.key";
 const LOCK: &str = "coordinator.lock";
 
-/// How long an enrolment token is good.
+/// The number of days for which an enrolment token is valid.
 pub const TOKEN_DAYS: u64 = 7;
 
-/// Why a folder cannot be used.
+/// An error in opening or using a coordinator's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// The system refuses.
     #[error("{}: {cause}", path.display())]
     Refused {
-        /// What.
+        /// The file or folder that is refused.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// There is none.
@@ -45,7 +45,7 @@ pub enum HomeError {
     Key {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it holds no key.
         source: KeyUnreadable,
     },
     /// Others can read the key.
@@ -247,7 +247,7 @@ impl Home {
         self.is_new
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -265,7 +265,7 @@ impl Home {
         Arc::clone(&self.key)
     }
 
-    /// Where the ledger of a study is, in words.
+    /// The place of a study's ledger, in words.
     #[must_use]
     pub fn ledger_place(&self, study: &str) -> String {
         match &self.database {

@@ -1,4 +1,4 @@
-//! What any service of ours stands on: connections with limits, signed requests, answers that say why.
+//! The foundations of all our services: connections with limits, signed requests, answers that give reasons.
 
 pub use crate::listen::{
     ConnectionCounts, ConnectionLimits, ListenError, ListenSettings, Listening,

@@ -11,7 +11,7 @@ use crate::store::{
 };
 use crate::study::Study;
 
-/// Why a vector could not be passed on. Nothing of it is kept.
+/// An error in passing on a vector. Nothing of the vector is kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IntakeError {
     #[error(transparent)]
@@ -20,7 +20,7 @@ pub(crate) enum IntakeError {
     Seal(#[from] SealError),
 }
 
-/// Why a vector is not taken.
+/// The reason why a vector is not taken.
 #[derive(Debug)]
 pub(crate) enum NotTaken {
     /// As the machine that plays the round would say.
@@ -98,8 +98,8 @@ impl Intake {
         Ok(Err(rejected.into()))
     }
 
-    /// What does not depend on the round. A vector of a private study that is not finite counts as zero (INV-5) and is taken like
-    /// any other.
+    /// Checks what does not depend on the round. A vector of a private study that is not finite counts as zero (INV-5)
+    /// and is taken like any other.
     fn check(&self, update: &AgentUpdate) -> Result<(), UpdateRejected> {
         let AgentUpdate { sender, map, .. } = *update;
         if sender >= self.study.n_slots {
@@ -119,7 +119,7 @@ impl Intake {
         }
     }
 
-    /// Whether what an agent delivered is not here, as after a crash of the database.
+    /// Returns true if a vector that an agent delivered is not here, as after a crash of the database.
     pub(crate) fn awaits(&self, slot: u32, round: u64) -> Result<bool, StoreError> {
         self.inbox()?.awaits(self.study.key, slot, round)
     }

@@ -25,20 +25,20 @@ use tokio_rustls::TlsAcceptor;
 use crate::strangers::{Standing, Strangers};
 use crate::tls::{TlsFiles, TlsUnusable};
 
-/// Where a service listens, and how.
+/// The settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ListenSettings {
     /// The address.
     pub address: SocketAddr,
     /// Its certificate; none for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Whether plain HTTP is also spoken on addresses that others reach.
+    /// True if plain HTTP is also spoken on addresses that others reach.
     pub plain_http: bool,
-    /// What connections may use.
+    /// The limits of its connections.
     pub limits: ConnectionLimits,
 }
 
-/// Why nobody can be listened to.
+/// An error in listening on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address cannot be listened on.
@@ -46,7 +46,7 @@ pub enum ListenError {
     Address {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// Plain HTTP would leave this machine.
@@ -117,7 +117,7 @@ impl Listening {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -139,7 +139,7 @@ impl Listening {
     }
 }
 
-/// What connections may use.
+/// Limits on connections.
 ///
 /// All of them together hold at most
 ///
@@ -157,11 +157,11 @@ pub struct ConnectionLimits {
     /// Open connections at most. One more takes the place of the oldest on which no agent of a study has signed a request; if
     /// there is none, it is closed at once.
     pub n_connections: usize,
-    /// How long a handshake, and the head of a request, may take; an idle connection is closed after it.
+    /// The time that a handshake, and the head of a request, may take; an idle connection is closed after it.
     pub patience: Duration,
-    /// How long the body of a request may take.
+    /// The time that the body of a request may take.
     pub body_patience: Duration,
-    /// How long an answer may wait for a client that reads nothing of it.
+    /// The time that an answer may wait for a client that reads nothing of it.
     pub answer_patience: Duration,
 }
 
@@ -187,7 +187,7 @@ impl Default for ConnectionLimits {
 const SOCKET_BUFFERS: (u32, u32) = (64 << 10, 128 << 10);
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How long requests that are being answered may take when the service ends.
+/// The time that requests which are being answered may take when the service ends.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that are buffered of a connection's requests, and as many of its answers on their way through TLS.
 const BUFFER: usize = 16 << 10;

@@ -12,7 +12,7 @@ use fedbo_protocol::{
 
 use crate::study::Study;
 
-/// What the host of a study must do next.
+/// An action that the host of a study must take next.
 pub(crate) enum Step {
     /// A round begins: tell everybody.
     Begin(Beginning),
@@ -138,7 +138,7 @@ fn steps<H: Into<Beginning>>(effects: Vec<Effect<H>>) -> Vec<Step> {
     effects.into_iter().map(Step::from).collect()
 }
 
-/// Why a study has no machine.
+/// An error in making the machine of a study.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoMachine {
     /// Its noise comes from a seed, and this build has none such (INV-10).

@@ -1,4 +1,4 @@
-//! What an operator may watch. Every number is public or post-processing: the allow-list stands in docs/operations.md (INV-4).
+//! Metrics for operators. Every number is public or post-processing; docs/operations.md has the allow-list (INV-4).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -113,7 +113,7 @@ impl StudyMetrics {
         self.metrics.rounds.get_or_create(&self.labels).set(round);
     }
 
-    /// Whether it cannot go on.
+    /// Sets the gauge that says whether the study cannot go on.
     pub(crate) fn stands_still(&self, stands_still: bool) {
         let gauge = self.metrics.still.get_or_create(&self.labels);
         gauge.set(stands_still.into());

@@ -1,4 +1,4 @@
-//! What everybody may know of a study at a moment: all that polls see.
+//! The public state of a study at a moment: all that polls see.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,25 +15,26 @@ use crate::study::Study;
 /// Handouts with more releases than these are signed anew each time: agents that were away are few.
 const CACHED_MAX: usize = 4;
 
-/// What everybody may know of a study at a moment. All of it is public, or durable and released (INV-1, INV-4).
+/// The state of a study at a moment that everybody may know. All of it is public, or durable and released (INV-1,
+/// INV-4).
 pub(crate) struct Published {
     pub(crate) state: StudyState,
-    /// Whether what was released before is here: until then nothing is handed out.
+    /// True once what was released before is here: until then nothing is handed out.
     pub(crate) is_ready: bool,
     /// The round that is being played.
     pub(crate) round: u64,
     /// The time at which the round began; none before the first.
     pub(crate) began_at: Option<Instant>,
     pub(crate) collects: bool,
-    /// Where the chain of releases ends.
+    /// The head of the chain of releases.
     pub(crate) head: Head,
     /// All releases, in order.
     pub(crate) entries: Vec<Arc<LedgerEntry>>,
-    /// What was handed out last in a relayed study.
+    /// The newest broadcast of a relayed study.
     pub(crate) broadcast: Option<Arc<Broadcast>>,
-    /// Why the study stands still, in words for its operator.
+    /// The reason why the study stands still, in words for its operator.
     pub(crate) trouble: Option<String>,
-    /// Whether the service is about to end.
+    /// True if the service is about to end.
     pub(crate) closes: bool,
     /// Signed handouts by the number of releases in them.
     encoded: Mutex<HashMap<usize, Arc<[u8]>>>,

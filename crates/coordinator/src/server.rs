@@ -16,24 +16,24 @@ use crate::service::{Audience, Shared, router};
 use crate::store::{Store, StoreError};
 use crate::tls::TlsFiles;
 
-/// How often the store is asked whether studies or agents have changed.
+/// The interval at which the store is asked whether studies or agents have changed.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Connections of the operator at most.
 const OPERATORS: usize = 64;
 
-/// What a service needs.
+/// The settings of a service.
 pub struct ServiceSettings {
-    /// Where it listens.
+    /// The address on which it listens.
     pub listen: SocketAddr,
     /// Its certificate; none for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Whether plain HTTP is also spoken on addresses that others reach.
+    /// True if plain HTTP is also spoken on addresses that others reach.
     pub plain_http: bool,
     /// The address for metrics and health checks, over plain HTTP. Without one they are served at the agents' address
     /// if that is plain HTTP too, and nowhere if it is TLS.
     pub metrics: Option<SocketAddr>,
-    /// Where studies are kept.
+    /// The store of its studies.
     pub store: Arc<dyn Store>,
     /// The folder of ledgers.
     pub ledgers: PathBuf,
@@ -41,13 +41,13 @@ pub struct ServiceSettings {
     pub key: Arc<SigningKey>,
     /// Tells this coordinator from others.
     pub holder: String,
-    /// What connections may use.
+    /// The limits of its connections.
     pub limits: ConnectionLimits,
-    /// How long it keeps others from taking over its studies when it does not answer ([`crate::LEASE`]).
+    /// The lease: how long it keeps others from taking over its studies when it does not answer ([`crate::LEASE`]).
     pub lease: Duration,
 }
 
-/// Why a service does not start.
+/// An error in starting a service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// Nobody can be listened to.
@@ -126,7 +126,7 @@ impl Service {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,4 +1,4 @@
-//! Who gives way when connections run out: those on which no agent has signed a request.
+//! The eviction of connections when they run out: only those on which no agent has signed a request.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
-/// What is known of a connection.
+/// The state of a connection: known once an agent has signed a request on it, and told when it is to leave.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     is_known: AtomicBool,

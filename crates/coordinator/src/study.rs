@@ -8,7 +8,7 @@ use fedbo_wire::{Digest, Signature, SigningKey, Upload, config_digest, sign_conf
 
 use crate::store::{StudyKey, StudyRecord};
 
-/// What a coordinator knows of a study and nobody may change (INV-11).
+/// A study as its coordinator knows it; nobody may change any of it (INV-11).
 #[derive(Clone)]
 pub struct Study {
     /// Its key in the store.
@@ -21,7 +21,7 @@ pub struct Study {
     pub digest: Digest,
     /// The coordinator's signature of it.
     pub signature: Signature,
-    /// What it says.
+    /// The federation that the configuration describes.
     pub federation: Federation,
     /// Hash of the shared features.
     pub map: MapHash,
@@ -31,7 +31,7 @@ pub struct Study {
     pub n_features: u32,
 }
 
-/// Why a stored study cannot be served.
+/// An error that keeps a stored study from being served.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyUnusable {
     /// Its configuration cannot be read.
@@ -56,7 +56,7 @@ pub enum StudyUnusable {
     TooMany {
         /// Of what.
         what: &'static str,
-        /// How many.
+        /// The number of them.
         found: usize,
     },
 }
@@ -90,17 +90,17 @@ impl Study {
         })
     }
 
-    /// What its releases cost, where they are charged.
+    /// The privacy plan of its releases, where they are charged.
     pub(crate) fn plan(&self) -> Option<&PrivacyPlan> {
         self.federation.privacy()
     }
 
-    /// Whether agents exchange messages; if not, they get releases of sums.
+    /// Returns true if agents exchange messages; if not, they get releases of sums.
     pub(crate) fn is_relayed(&self) -> bool {
         self.federation.algorithm == Algorithm::Fts
     }
 
-    /// Whether vectors are taken in a round.
+    /// Returns true if vectors are taken in a round.
     pub(crate) fn collects(&self, round: u64) -> bool {
         match &self.federation.collaboration {
             Collaboration::Fts(_) => true,
@@ -114,7 +114,7 @@ impl Study {
         Upload::n_bytes(self.n_features as usize)
     }
 
-    /// Where the chain of its releases begins.
+    /// Returns the head with which the chain of its releases begins.
     pub(crate) fn genesis(&self) -> Head {
         match self.plan() {
             Some(plan) => plan.charter.genesis(),

@@ -8,7 +8,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Where a service's certificate lies.
+/// The files of a service's certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate and those between it and its authority, as PEM.
@@ -17,7 +17,7 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Why no TLS can be spoken.
+/// An error in setting up TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsUnusable {
     /// A file cannot be used.
@@ -25,7 +25,7 @@ pub enum TlsUnusable {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         message: String,
     },
     /// The two do not belong together.
@@ -35,7 +35,7 @@ pub enum TlsUnusable {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What the library says.
+        /// The TLS library's error message.
         message: String,
     },
 }

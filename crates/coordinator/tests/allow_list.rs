@@ -1,4 +1,4 @@
-//! What the service says of itself is on the allow-list of docs/operations.md, with a reason (INV-4).
+//! Everything that the service says of itself is on the allow-list of docs/operations.md, with a reason (INV-4).
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot go on has failed, and the place says where"

@@ -1,4 +1,4 @@
-//! What every store of a coordinator owes to agents, operators and rounds; and what the inbox of one owes that replicas share.
+//! The contract of every store with agents, operators and rounds, and that of an inbox with the replicas that share it.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,

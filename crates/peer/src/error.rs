@@ -1,4 +1,4 @@
-//! Why a peer cannot go on.
+//! Errors of a peer.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use fedbo_coordinator::http::ListenError;
 use fedbo_protocol::AgentError;
 use fedbo_wire::PublicKey;
 
-/// Why a home cannot be a peer's.
+/// An error in opening a peer's home: it cannot be used, or belongs to another peer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OtherHome {
@@ -24,14 +24,14 @@ pub enum OtherHome {
     Differs {
         /// The home.
         path: PathBuf,
-        /// What differs: federation, name or key.
+        /// The difference: federation, name or key.
         what: &'static str,
-        /// Whose it is.
+        /// The name of the peer that it belongs to.
         name: String,
     },
 }
 
-/// Why a peer cannot go on. What it has measured and received is kept.
+/// An error that stops a peer. Its measurements, and the reports that it has received, are kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
@@ -47,7 +47,7 @@ pub enum PeerError {
     /// Its trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
-    /// What happens cannot be stored.
+    /// An event cannot be stored.
     #[error("{0}; all that was confirmed before is kept, start again to go on")]
     Memory(HomeError),
     /// A trial cannot be evaluated.
@@ -65,12 +65,12 @@ pub enum PeerError {
     /// The machine failed.
     #[error(transparent)]
     Machine(#[from] AgentError),
-    /// What is remembered cannot have happened.
+    /// The stored log contradicts the federation or the trials.
     #[error(
         "the peer's memory does not fit its federation or its trials: {0}; restore its home from a copy"
     )]
     Log(String),
-    /// What the peer would report is not what it kept.
+    /// The peer's report for a round differs from the one that it kept.
     #[error(
         "round {round}: what the peer reported is not what it would report now; its trials, its file or this program have changed: \
          put back what was there"
@@ -88,12 +88,12 @@ pub enum PeerError {
     /// A way to a neighbour cannot be tried.
     #[error("{neighbour}: {source}")]
     Link {
-        /// Whom, in words.
+        /// The neighbour, in words.
         neighbour: String,
-        /// Why.
+        /// The cause.
         source: LinkError,
     },
-    /// Who answers where a neighbour was has another key.
+    /// The peer that answers at a neighbour's address has another key than the neighbour had.
     #[error(
         "who answers at {url} as {neighbour:?} has the key {found}, known is {known}: either somebody else is in its place, or its home \
          was made anew; nothing was sent to it. Ask its owner; if the key is right, name it as key of this neighbour in the \
@@ -102,19 +102,19 @@ pub enum PeerError {
     Impostor {
         /// The neighbour.
         neighbour: String,
-        /// Where.
+        /// The address.
         url: String,
         /// Its key, as it was.
         known: PublicKey,
-        /// What the other has.
+        /// The key of the peer that answers.
         found: PublicKey,
     },
-    /// Who answers is somebody else, or cannot show its key.
+    /// The peer that answers is not the expected one, or cannot prove its key.
     #[error("{url}: {message}")]
     Stranger {
-        /// Where.
+        /// The address.
         url: String,
-        /// Who it is, and the way out.
+        /// A description of the peer that answers, and the remedy.
         message: String,
     },
     /// A neighbour has another file.
@@ -125,7 +125,7 @@ pub enum PeerError {
     OtherFile {
         /// The neighbour.
         neighbour: String,
-        /// Where.
+        /// The address.
         url: String,
         /// This peer's file.
         path: String,
@@ -135,9 +135,9 @@ pub enum PeerError {
     Refused {
         /// The neighbour.
         neighbour: String,
-        /// What it refuses.
+        /// The request that it refuses.
         what: String,
-        /// Why, and the way out.
+        /// The reason, and the remedy.
         message: String,
     },
     /// A neighbour has more of this peer's reports than this peer.

@@ -1,4 +1,4 @@
-//! What the threads of a peer tell each other: the session, a link for each neighbour, the service.
+//! The state through which a peer's threads notify each other: the session, a link for each neighbour, the service.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ struct State {
     failure: Option<PeerError>,
 }
 
-/// Where the peer stands with one neighbour.
+/// The state of the peer's exchange with one neighbour.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkState {
     /// Its key, once it is known.
@@ -60,11 +60,11 @@ pub(crate) struct LinkState {
     pub(crate) is_done: bool,
     /// Attempts to tell it so that failed.
     pub(crate) n_farewells_failed: u32,
-    /// When it was last said that somebody else speaks in its name.
+    /// The last time at which it was reported that somebody else speaks in its name.
     pub(crate) said_impostor: Option<Instant>,
 }
 
-/// What a link does next.
+/// The next task of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Ask who the neighbour is and what it has.
@@ -103,12 +103,12 @@ impl Hub {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Where the peer stands with a neighbour.
+    /// The state of the exchange with a neighbour.
     pub(crate) fn link(&self, slot: u32) -> LinkState {
         self.lock().links.get(&slot).cloned().unwrap_or_default()
     }
 
-    /// Where it stands with all.
+    /// The states of the exchanges with all neighbours, by slot.
     pub(crate) fn links(&self) -> BTreeMap<u32, LinkState> {
         self.lock().links.clone()
     }
@@ -187,7 +187,8 @@ impl Hub {
         self.changed.notify_all();
     }
 
-    /// Whether it is worth saying that somebody else speaks as this neighbour: whoever does so must not fill logs.
+    /// Returns true if it is to be reported that somebody else speaks as this neighbour. That is at most once per
+    /// `IMPOSTORS`, so that nobody fills logs.
     pub(crate) fn may_say_impostor(&self, slot: u32) -> bool {
         self.change(slot, |link| {
             let now = Instant::now();
@@ -309,7 +310,7 @@ mod tests {
         assert!(!hub.pause(Some(1), Duration::from_secs(60)));
     }
 
-    /// Who is not known ends pauses only so often: nobody makes this peer knock without a rest.
+    /// Strangers end few pauses: nobody can make this peer retry without a rest.
     #[test]
     fn strangers_end_few_pauses() {
         let hub = hub();

@@ -23,7 +23,7 @@ pub(crate) struct Link {
     pub(crate) shared: Arc<Shared>,
     pub(crate) url: String,
     pub(crate) client: HttpClient,
-    /// Whose it is; none until it has said so.
+    /// The slot of the neighbour there; none until it has said so.
     pub(crate) slot: Option<u32>,
     /// This process has just begun: the neighbour is to say what it has, and to ask the same.
     pub(crate) is_first: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Link {
     pub(crate) said_away: bool,
 }
 
-/// Why a step failed.
+/// The failure of a step.
 enum Trouble {
     /// It may go well later.
     Passing(String),
@@ -318,7 +318,7 @@ impl Link {
         }
     }
 
-    /// What becomes of a request that has no good answer.
+    /// Classifies the failure of a request: it may pass, it is fatal, or the process ends.
     fn trouble(&self, error: LinkError, what: &str) -> Trouble {
         match error {
             LinkError::Stopped => Trouble::Stopped,

@@ -1,4 +1,4 @@
-//! What a peer knows of its federation before anything has happened.
+//! A peer's knowledge of its federation before anything has happened.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub struct Member {
     pub rounds: u64,
     /// Initial points of each peer.
     pub n_initial: usize,
-    /// Which values are better.
+    /// The direction in which values get better.
     pub direction: Direction,
 }
 

@@ -1,4 +1,4 @@
-//! What a peer remembers: the events that its machine takes, in their order, and what it has made of them.
+//! A peer's memory: the events that its machine takes, in their order, and what it has made of them.
 //!
 //! The log is also the queue: a report is answered once it is in it, and the machine takes what is in it. So there is one order of
 //! events, and a peer that begins again takes the same.
@@ -45,18 +45,18 @@ struct Inner {
 pub struct Logged {
     /// Its number, from 1 on.
     pub seq: u64,
-    /// When it happened: milliseconds in which the peer ran.
+    /// The time at which it happened: milliseconds in which the peer ran.
     pub at: Tick,
-    /// What happened.
+    /// The event itself.
     pub event: Event,
 }
 
-/// What happens to a peer.
+/// An event that happens to a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A trial of its own has ended.
     Evaluated {
-        /// Which.
+        /// The number of the trial.
         trial: u64,
         /// Its value, to be maximized; none if it failed.
         value: Option<f64>,
@@ -67,7 +67,7 @@ pub enum Event {
     Tick,
 }
 
-/// What became of a report that came.
+/// The outcome of taking a report that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It is new, and durable now.
@@ -226,7 +226,7 @@ impl Memory {
         self.lock().database.read(n_outgoing)
     }
 
-    /// What is remembered of neighbours, by place.
+    /// Returns the memory of each neighbour, by place.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -300,7 +300,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What a report is to the one of its round that came before.
+    /// Compares a report with the one of its round that came before. A different one is kept as evidence.
     fn compare(&self, sender: u32, round: u64, bytes: &[u8]) -> Result<Taken, HomeError> {
         let sql = "SELECT bytes FROM events WHERE kind = 'report' AND sender = ? AND round = ?";
         let known: Vec<u8> = self.database.read(|tx| {

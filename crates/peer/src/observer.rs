@@ -1,4 +1,4 @@
-//! Who watches a peer.
+//! Observers of a peer.
 
 use fedbo_protocol::{ReportRejected, Trial};
 use fedbo_space::Point;

@@ -18,7 +18,7 @@ use crate::{Address, Member, Observer, Parts, PeerError};
 
 /// The folder of a peer, unless its file says otherwise.
 pub const HOME: &str = "fedbo-peer";
-/// Where a peer listens, unless that is said otherwise.
+/// The default address on which a peer listens.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7434);
 /// Connections of strangers; a peer has few neighbours.
 const N_STRANGERS: usize = 256;
@@ -55,14 +55,14 @@ struct NeighbourTable {
     key: Option<String>,
 }
 
-/// What is said beside the file, in place of what it says.
+/// Settings from outside the file, which take precedence over it.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The peer's name on the roster.
     pub name: Option<String>,
     /// Its folder.
     pub home: Option<PathBuf>,
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: Option<SocketAddr>,
     /// Neighbours, each `URL` or `NAME=URL`; those of the file with the same name are found there.
     pub neighbours: Vec<String>,
@@ -195,7 +195,7 @@ impl PeerFile {
         })
     }
 
-    /// What the peer tunes: its own file says so, or else the federation's.
+    /// Returns the objective that the peer tunes: that of its own file, or else that of the federation's.
     fn objective(
         &self,
         shared: &SharedFile,
@@ -232,7 +232,7 @@ impl PeerFile {
         })
     }
 
-    /// Where the graph's neighbours are: each has one address.
+    /// Returns the addresses of the graph's neighbours: one for each.
     fn addresses(&self, member: &Member) -> Result<Vec<Address>, PeerError> {
         let mut addresses = Vec::new();
         let mut unnamed = Vec::new();

@@ -1,4 +1,4 @@
-//! What a session does with its machine: the log goes in, reports come out, trials are evaluated.
+//! The work of a session on its machine: the log goes in, reports come out, trials are evaluated.
 
 use std::time::{Duration, Instant};
 
@@ -204,13 +204,13 @@ impl Session {
         self.machine.received_from(slot) >= round || self.has_all(slot)
     }
 
-    /// Whether all that a neighbour will ever report has come.
+    /// Returns true if all reports that a neighbour will ever make have come.
     fn has_all(&self, slot: u32) -> bool {
         let last = self.last_reports.get(&slot);
         last.is_some_and(|last| self.machine.received_from(slot) > *last)
     }
 
-    /// Whether neighbours still need this peer, or it needs them.
+    /// Returns the outcome of the session, or none as long as neighbours still need this peer, or it needs them.
     fn stay(&mut self) -> Option<Ended> {
         let n_outgoing = self.shared.hub.n_outgoing();
         let mut missing = Vec::new();

@@ -17,7 +17,7 @@ use crate::schema::FORMAT;
 /// Name of a peer's memory in its folder.
 pub(crate) const MEMORY_FILE: &str = "peer.db";
 
-/// Which reports of a sender have come.
+/// The reports of a sender that have come.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sender {
     /// Those of rounds 0..next, and some later ones.
@@ -25,20 +25,20 @@ pub(crate) struct Sender {
     pub(crate) early: BTreeSet<u64>,
 }
 
-/// What is remembered of a neighbour.
+/// The memory of a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighbourMemory {
     /// Its place on the roster.
     pub slot: u32,
     /// Its name there.
     pub name: String,
-    /// Where it was found last.
+    /// The address at which it was found last.
     pub url: String,
     /// Its key, once it is known.
     pub key: Option<PublicKey>,
     /// Reports of ours that it has confirmed.
     pub confirmed: u64,
-    /// When it last answered or asked, milliseconds since 1970.
+    /// The time at which it last confirmed something, in milliseconds since 1970.
     pub contact_at_ms: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Sender {
     }
 }
 
-/// Whose a memory is.
+/// The owner of a memory.
 pub(crate) struct Owner {
     pub(crate) name: String,
     pub(crate) slot: u32,
@@ -62,7 +62,7 @@ pub(crate) struct Owner {
     pub(crate) key: PublicKey,
 }
 
-/// What a memory says to who only looks.
+/// A snapshot of a memory, for those who only look.
 pub(crate) struct Look {
     pub(crate) owner: Owner,
     pub(crate) n_outgoing: u64,
@@ -152,7 +152,7 @@ fn read_owner(tx: &Transaction<'_>) -> Result<Option<Owner>, Failure> {
     }))
 }
 
-/// What the log holds, in short.
+/// A summary of the log.
 pub(crate) struct Log {
     /// Reports of each sender.
     pub(crate) senders: BTreeMap<u32, Sender>,

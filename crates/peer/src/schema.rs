@@ -2,7 +2,7 @@
 
 use fedbo_database::Format;
 
-/// What a peer's file is; its mark says "fedp".
+/// The format of a peer's database file, whose application id reads "fedp".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6470,
     steps: &[STEP_1],

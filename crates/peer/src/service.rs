@@ -1,4 +1,4 @@
-//! What a peer answers: who it is, and that reports have come.
+//! The answers of a peer: its identity, and receipts for the reports that have come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::PeerError;
 use crate::memory::Taken;
 use crate::shared::Shared;
 
-/// How long the body of a request may take.
+/// The time that the body of a request may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Routes of a peer.
@@ -171,8 +171,8 @@ async fn report(
     .await
 }
 
-/// Who says to have signed a request of this neighbour, if that is the neighbour's key. When it was signed is not looked at: a
-/// request that comes again changes nothing, and clocks may differ.
+/// Returns the unverified signature of a request, and the neighbour's key if the request names it. The time of the
+/// signature is not checked: a request that comes again changes nothing, and clocks may differ.
 fn of_neighbour(
     shared: &Shared,
     sender: u32,

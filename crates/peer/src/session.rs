@@ -22,7 +22,7 @@ use crate::service::router;
 use crate::shared::Shared;
 use crate::{Member, Memory, Observer, PeerError};
 
-/// What a session is made of.
+/// The parts of a session.
 pub struct Parts {
     /// The peer's folder; made if there is none.
     pub home: PathBuf,
@@ -34,34 +34,34 @@ pub struct Parts {
     pub file: String,
     /// The peer's machine, which has not begun.
     pub machine: Peer,
-    /// What the peer tunes.
+    /// The objective that the peer tunes.
     pub objective: Arc<dyn Objective>,
-    /// Where its neighbours are.
+    /// The addresses of its neighbours.
     pub neighbours: Vec<Address>,
     /// Certificates of an authority besides the usual, in PEM form.
     pub authority: Option<PathBuf>,
-    /// Where it listens.
+    /// The settings of its listener.
     pub listen: ListenSettings,
     /// It ends after its last round, as soon as the neighbours that answer have confirmed its reports.
     pub leaves: bool,
-    /// Who watches.
+    /// The observer of the session.
     pub observer: Arc<dyn Observer>,
     /// Ends the run once it is set.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Where a neighbour is.
+/// The address of a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// Its place on the roster; none if it is to say so itself.
     pub slot: Option<u32>,
-    /// Where it is found.
+    /// The URL at which it is found.
     pub url: String,
     /// Its key, if that is known.
     pub key: Option<PublicKey>,
 }
 
-/// How a session ended.
+/// The outcome of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The plan is done, all neighbours have all of it, and all of theirs has come.
@@ -99,7 +99,7 @@ pub(crate) struct Session {
     pub(crate) leaves: bool,
     /// The last event that the machine has taken.
     pub(crate) seq: u64,
-    /// What it asks for.
+    /// Effects that the machine asks for and that were not yet carried out.
     pub(crate) effects: VecDeque<PeerEffect>,
     /// The trial that it waits for.
     pub(crate) running: Option<Trial>,

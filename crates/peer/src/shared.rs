@@ -1,4 +1,4 @@
-//! What all threads of a peer share.
+//! The state that all threads of a peer share.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use fedbo_wire::{Receipt, SigningKey};
 use crate::hub::Hub;
 use crate::{Member, Memory, Observer, PeerError};
 
-/// What all threads of a peer share.
+/// The state that all threads of a peer share.
 pub(crate) struct Shared {
     pub(crate) member: Member,
     pub(crate) key: SigningKey,
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// What has come of a sender, signed.
+    /// Returns a signed receipt for the reports of a sender that have come.
     pub(crate) fn receipt(&self, sender: u32) -> Receipt {
         let received = self.memory.received_from(sender);
         Receipt::new(&self.key, &self.member.digest, sender, received)

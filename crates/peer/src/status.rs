@@ -1,4 +1,4 @@
-//! What a peer's folder says, without asking anybody.
+//! The status of a peer, read from its folder without asking anybody.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use fedbo_wire::PublicKey;
 use crate::records::look;
 use crate::{OtherHome, PeerError};
 
-/// Where a peer stands.
+/// The status of a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerStatus {
     /// Name of the federation.
@@ -33,12 +33,12 @@ pub struct PeerStatus {
     pub n_conflicts: u64,
 }
 
-/// Where a peer stands with a neighbour.
+/// The status of a peer's exchange with a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighbourStatus {
     /// Its name.
     pub name: String,
-    /// Where it was found last.
+    /// The address at which it was found last.
     pub url: String,
     /// Its key, once it is known.
     pub key: Option<PublicKey>,
@@ -46,11 +46,11 @@ pub struct NeighbourStatus {
     pub confirmed: u64,
     /// Reports of it that have come.
     pub received: u64,
-    /// When it last confirmed something, milliseconds since 1970.
+    /// The time at which it last confirmed something, in milliseconds since 1970.
     pub contact_at_ms: Option<u64>,
 }
 
-/// Where the peer in a folder stands; none if it has not begun. Asks nobody, changes nothing.
+/// Returns the status of the peer in a folder; none if it has not begun. Asks nobody, changes nothing.
 ///
 /// # Errors
 /// If what is stored cannot be read.

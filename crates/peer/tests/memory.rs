@@ -1,4 +1,4 @@
-//! What a peer remembers: in order, once, and through the death of its process.
+//! A peer's memory keeps events in order, once, and through the death of its process.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot go on has failed, and the place says where"
@@ -202,7 +202,7 @@ fn a_home_stays_its_peers() {
     }
 }
 
-/// What this program must never do by mistake is refused by the file itself.
+/// The file itself refuses what this program must never do by mistake.
 #[test]
 fn the_log_is_only_appended_to() {
     let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What an agent may spend over all its studies holds, whatever its coordinators want (INV-13).
+//! An agent's budget over all its studies holds, whatever its coordinators want (INV-13).
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn privacy(name: &str) -> &'static str {
     }
 }
 
-/// How many uploads of the first agent arrived.
+/// The number of uploads of the first agent that arrived.
 fn n_arrived(desk: &RefCell<Desk>) -> usize {
     let desk = desk.borrow();
     desk.arrived.keys().filter(|(slot, _)| *slot == 0).count()

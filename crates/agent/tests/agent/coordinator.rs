@@ -17,7 +17,7 @@ use fedbo_wire::{
 
 use crate::ways::now_ms;
 
-/// What plays the rounds.
+/// The machine that plays the rounds.
 enum Play {
     Relay(Relay),
     Aggregator(Box<dyn Coordinator<Handout = AggregateHandout>>),
@@ -225,7 +225,7 @@ impl Desk {
         }
     }
 
-    /// Where its ledger ends, as it says when asked; nothing where messages are relayed.
+    /// The head of its ledger, as it says when asked; empty where messages are relayed.
     pub(crate) fn status_head(&self) -> String {
         match &self.play {
             Play::Relay(_) => String::new(),

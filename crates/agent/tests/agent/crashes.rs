@@ -10,7 +10,7 @@ use fedbo_storage::Told;
 use crate::ways::{Cutter, busy, note};
 use crate::world::{CHARGED, Member, SIMULATED, desk, members};
 
-/// What can be seen of a federation when it is over.
+/// The observable traces of a federation that is over.
 #[derive(Debug, PartialEq)]
 struct Traces {
     trials: Vec<Vec<(Point, String, Option<Told>)>>,
@@ -128,7 +128,7 @@ fn an_agent_that_dies_once_at_any_moment_does_the_same() {
     }
 }
 
-/// Where privacy is charged the noise is no replay, so trials differ from run to run; each upload is charged once all the same.
+/// Noise that is charged is not replayed, so trials differ from run to run; each upload is charged once all the same.
 #[test]
 fn dying_charges_no_upload_twice() {
     let folder = tempfile::tempdir().unwrap();

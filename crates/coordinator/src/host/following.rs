@@ -1,4 +1,4 @@
-//! What a study's thread does whether it leads or not: it looks at the store and publishes what that says.
+//! The work that a study's thread does whether it leads or not: it looks at the store and publishes what that says.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

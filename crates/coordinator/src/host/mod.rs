@@ -28,22 +28,22 @@ use worker::Worker;
 
 pub(crate) use past::broadcasts_since;
 
-/// How long a coordinator that does not answer keeps others from taking over its studies, unless its settings say otherwise.
+/// The default lease: the time for which a coordinator that does not answer keeps others from taking over its studies.
 pub const LEASE: Duration = Duration::from_secs(15);
 /// Requests that may wait for a study's thread.
 const QUEUE: usize = 4096;
 
-/// What is asked of a study's thread.
+/// A request to a study's thread.
 enum Command {
     Upload(AgentUpdate, oneshot::Sender<UploadAnswer>),
-    /// Whether a vector of this slot and round is missing.
+    /// Asks whether a vector of this slot and round is missing.
     Awaits(u32, u64, oneshot::Sender<bool>),
     /// The store has changed.
     Refresh,
     Close,
 }
 
-/// What becomes of an upload.
+/// The answer to an upload.
 #[derive(Debug)]
 pub(crate) enum UploadAnswer {
     Accepted,
@@ -60,7 +60,7 @@ pub(crate) struct Busy;
 pub(crate) struct Host {
     commands: SyncSender<Command>,
     pub(crate) published: watch::Receiver<Arc<Published>>,
-    /// Where vectors go that any replica may take; none where they go to the thread.
+    /// The intake of vectors that any replica may take; none where vectors go to the thread.
     pub(crate) intake: Option<Arc<Intake>>,
     thread: Option<JoinHandle<()>>,
 }

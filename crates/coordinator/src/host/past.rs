@@ -1,4 +1,4 @@
-//! What was handed out in earlier rounds of a relayed study.
+//! The broadcasts of earlier rounds of a relayed study.
 
 use fedbo_gp::MapHash;
 use fedbo_protocol::{AgentUpdate, Broadcast, Handout as _};
@@ -8,7 +8,7 @@ use super::trouble::Trouble;
 use crate::store::Store;
 use crate::study::Study;
 
-/// What was handed out when a round of a relayed study began.
+/// Returns the broadcast with which a round of a relayed study began; an empty one if none is stored.
 pub(super) fn broadcast(
     store: &dyn Store,
     study: &Study,

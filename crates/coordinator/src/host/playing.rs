@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::machine::{Beginning, Step, machine};
 use crate::store::{Lead, NextRound, StoreError, StudyRecord};
 
-/// How often a replica that follows tries to take the lead, at most.
+/// The time between two attempts of a replica that follows to take the lead; less where a quarter of the lease is less.
 const TRY: Duration = Duration::from_millis(500);
 
 impl Worker {

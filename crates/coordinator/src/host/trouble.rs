@@ -1,4 +1,4 @@
-//! What makes a study stand still.
+//! Errors that make a study stand still.
 
 use fedbo_ledger::LedgerError;
 use fedbo_protocol::RoundError;
@@ -8,7 +8,7 @@ use crate::book::BookError;
 use crate::machine::NoMachine;
 use crate::store::StoreError;
 
-/// Why a study stands still.
+/// An error that makes a study stand still.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     #[error(transparent)]
@@ -27,7 +27,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// Whether another coordinator plays the study now, which is nobody's mistake.
+    /// Returns true if another coordinator plays the study now, which is nobody's mistake.
     pub(super) fn is_succession(&self) -> bool {
         matches!(
             self,
@@ -39,7 +39,7 @@ impl Trouble {
         )
     }
 
-    /// Whether the study's budget is spent.
+    /// Returns true if the study's budget is spent.
     pub(super) fn is_of_the_budget(&self) -> bool {
         matches!(
             self,

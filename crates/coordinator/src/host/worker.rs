@@ -21,18 +21,18 @@ use crate::study::Study;
 
 /// Parts of the lease after which it is renewed.
 pub(super) const RENEWALS: u32 = 3;
-/// How often a replica looks for vectors while its round collects.
+/// The interval at which a replica looks for vectors while its round collects.
 const COLLECT: Duration = Duration::from_millis(50);
-/// How often a replica looks at what another one that leads has done.
+/// The interval at which a replica that follows looks at what the leader has done.
 pub(super) const FOLLOW: Duration = Duration::from_millis(100);
-/// How long a thread waits when nothing is due.
+/// The longest time that a thread waits when nothing is due.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// After trouble: the first wait before another try, which doubles up to the last.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The same where replicas share a database: a restart of it is over soon, and a round waits for it.
 const REPLICA_RETRIES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
-/// What it takes to play rounds.
+/// The state of a leader that plays rounds.
 pub(super) struct Seat {
     pub(super) lead: Lead,
     pub(super) machine: Box<dyn Machine>,
@@ -41,7 +41,7 @@ pub(super) struct Seat {
     pub(super) renewed: Instant,
     /// The round that is being played.
     pub(super) round: u64,
-    /// Whether replicas take vectors of it.
+    /// True while replicas take vectors of it.
     pub(super) is_open: bool,
     /// Slots whose vectors of it were read from the store.
     pub(super) known: Vec<u32>,
@@ -56,13 +56,13 @@ pub(super) struct Worker {
     pub(super) publisher: watch::Sender<Arc<Published>>,
     pub(super) metrics: StudyMetrics,
     pub(super) lease: Duration,
-    /// Where replicas share a store.
+    /// The intake of vectors, where replicas share a store.
     pub(super) intake: Option<Arc<Intake>>,
     /// The inbox as it was seen last.
     pub(super) epoch: Option<i64>,
-    /// When the store was looked at.
+    /// The time at which the store was last looked at.
     pub(super) looked: Option<Instant>,
-    /// When the lead was asked for.
+    /// The time at which the lead was last asked for.
     pub(super) tried: Option<Instant>,
     /// While rounds are played here.
     pub(super) seat: Option<Seat>,

@@ -1,4 +1,4 @@
-//! What is handed out when rounds begin: long polls.
+//! Handouts of rounds that begin, by long polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::published::Published;
 /// Seconds that a poll may wait at most.
 const WAIT_MAX_S: u64 = 60;
 
-/// What an agent knows and how long it waits.
+/// The parameters of a poll: what the agent knows, and how long it waits.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {
@@ -83,7 +83,7 @@ pub(super) async fn get(
     }
 }
 
-/// Whether what an agent says to have delivered is not here, as after a crash of the coordinator.
+/// Returns true if the upload that an agent says it delivered is not here, as after a crash of the coordinator.
 async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
     if let Some(intake) = served.intake.clone() {
         let asked = tokio::task::spawn_blocking(move || intake.awaits(slot, round)).await;

@@ -24,18 +24,18 @@ use tokio::sync::Mutex;
 use crate::metrics::Metrics;
 use crate::store::{Store, StoreError};
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: Arc<SigningKey>,
     pub(crate) metrics: Arc<Metrics>,
     /// Tells this coordinator from others.
     pub(crate) holder: String,
-    /// Where ledgers are.
+    /// The folder of ledgers.
     pub(crate) ledgers: PathBuf,
-    /// How long a lead lasts that is not renewed.
+    /// The time for which a lead lasts that is not renewed.
     pub(crate) lease: Duration,
-    /// How long the body of a request may take.
+    /// The time that the body of a request may take.
     body_patience: Duration,
     registry: RwLock<Arc<Registry>>,
     /// Held while the registry is read anew.

@@ -23,7 +23,7 @@ pub(crate) struct Served {
     pub(crate) study: Arc<Study>,
     pub(crate) host: Arc<Mutex<Host>>,
     pub(crate) published: tokio::sync::watch::Receiver<Arc<crate::published::Published>>,
-    /// Where vectors go that any replica may take; none where they go to the thread.
+    /// The intake of vectors that any replica may take; none where vectors go to the thread.
     pub(crate) intake: Option<Arc<crate::intake::Intake>>,
     /// Slot and whether it is revoked, by key.
     agents: HashMap<PublicKey, (u32, bool)>,

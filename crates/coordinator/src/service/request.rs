@@ -22,7 +22,7 @@ use crate::strangers::Standing;
 /// A request whose signature fits.
 #[derive(Clone, Debug)]
 pub struct Signed {
-    /// Who signed it.
+    /// The key of the signer.
     pub key: PublicKey,
     /// Its body.
     pub body: Bytes,
@@ -35,7 +35,7 @@ pub(crate) struct OfAgent {
     pub(crate) body: Bytes,
 }
 
-/// Which length a body may have.
+/// The length that a body may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
     /// None at all.
@@ -108,14 +108,14 @@ pub(crate) async fn of_agent(
     Ok(OfAgent { served, slot, body })
 }
 
-/// Who is on no roster learns nothing of which studies there are.
+/// The refusal of an agent that is on no roster. It does not reveal which studies there are.
 pub(crate) fn unknown_agent() -> Refusal {
     let message =
         "there is no such study, or your key has no slot in it; enrol with a token of its operator";
     Refusal::new(ProblemCode::UnknownStudy, message)
 }
 
-/// Who says to have signed a request of our version, at a time that is near.
+/// Returns the unverified signature of a request of our version, if its time is near this machine's.
 fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
     let signature = claimed(headers)?;
     signature
@@ -130,7 +130,8 @@ pub(crate) fn now_ms() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Who says to have signed a request of our version; when is left to the caller. Nothing is verified before the body is read.
+/// Returns the unverified signature of a request of our version; its time is left to the caller to check. Nothing is
+/// verified before the body is read.
 ///
 /// # Errors
 /// If the request is of another version or not signed.

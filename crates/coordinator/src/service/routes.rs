@@ -1,4 +1,4 @@
-//! Which path leads where.
+//! The routes of the service.
 
 use std::sync::Arc;
 use std::time::Instant;

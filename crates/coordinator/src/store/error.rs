@@ -1,4 +1,4 @@
-//! Why a store could not do something.
+//! Errors of a store.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use fedbo_database::Fault;
 
 use super::StudyState;
 
-/// Why a store could not do something.
+/// An error of a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -21,7 +21,7 @@ pub enum StoreError {
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What it is, and the way out.
+        /// A description of the file, and the remedy.
         message: String,
     },
     /// The layout is of another version.
@@ -39,15 +39,15 @@ pub enum StoreError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What the system says, and the way out.
+        /// The system's error message, and the remedy.
         message: String,
     },
-    /// What is stored contradicts itself.
+    /// The stored data contradict themselves.
     #[error("{}: {message}", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// How, and the way out.
+        /// The contradiction, and the remedy.
         message: String,
     },
     /// The name is taken.
@@ -73,9 +73,9 @@ pub enum StoreError {
     /// A study's state does not allow the change.
     #[error("the study is {from}, so it cannot become {to}")]
     State {
-        /// What it is.
+        /// The state of the study.
         from: StudyState,
-        /// What was asked for.
+        /// The state that was asked for.
         to: StudyState,
     },
     /// The coordinator has given out no such token.

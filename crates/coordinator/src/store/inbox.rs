@@ -9,7 +9,7 @@ pub struct Posting<'a> {
     pub study: StudyKey,
     /// The round that it is for.
     pub round: u64,
-    /// Whose it is.
+    /// The slot of its sender.
     pub slot: u32,
     /// A keyed hash by which a repeat is told from another vector; none where it makes no difference.
     pub mark: Option<&'a [u8]>,
@@ -17,7 +17,7 @@ pub struct Posting<'a> {
     pub sealed: &'a [u8],
 }
 
-/// What becomes of a vector that was posted.
+/// The outcome of posting a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
     /// It is there, or one of this slot and round was before it (INV-6).
@@ -38,14 +38,14 @@ pub enum Posted {
 /// A vector that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// Whose it is.
+    /// The slot of its sender.
     pub slot: u32,
     /// As it was posted.
     pub sealed: Vec<u8>,
 }
 
-/// Where replicas leave vectors for the one that has the lead. Its content ends with the round, and with a crash of the database: then
-/// it is asked for again.
+/// The inbox in which replicas leave vectors for the leader. Its content ends with the round, and with a crash of the
+/// database: then agents are asked for it again.
 pub trait Inbox: Send + Sync {
     /// Takes a vector if its round is open, in one transaction; the first of a slot and round counts (INV-6). A repeat is
     /// answered as the first was, also after the round.
@@ -54,7 +54,7 @@ pub trait Inbox: Send + Sync {
     /// If the store cannot be written.
     fn post(&self, posting: &Posting<'_>) -> Result<Posted, StoreError>;
 
-    /// Whether a vector of this slot and round would be taken, and has not come.
+    /// Returns true if a vector of this slot and round would be taken, and has not come.
     ///
     /// # Errors
     /// If the store cannot be read.

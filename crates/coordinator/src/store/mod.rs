@@ -1,7 +1,7 @@
-//! What a coordinator keeps: studies, their agents, and which round is being played.
+//! The store of a coordinator: studies, their agents, and which round is being played.
 //!
-//! A store decides what is durable and in which order changes happen. Vectors do not outlive their round (INV-16): of a store that
-//! one process uses they are no part, and the [`Inbox`] of one that replicas share has them sealed.
+//! A store decides what is durable and in which order changes happen. Vectors do not outlive their round (INV-16): a
+//! store that one process uses does not hold them, and the [`Inbox`] of a store that replicas share holds them sealed.
 
 mod error;
 mod inbox;
@@ -22,7 +22,7 @@ pub use postgres::PostgresStore;
 pub use seal::{Place, Seal, SealError};
 pub use sqlite::SqliteStore;
 
-/// Which study of a store.
+/// The key of a study in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StudyKey(pub i64);
 
@@ -35,13 +35,13 @@ pub struct StudyRecord {
     pub name: String,
     /// Its frozen public configuration (INV-11).
     pub config: String,
-    /// What it is doing.
+    /// Its state.
     pub state: StudyState,
     /// The round that is being played, or is played next.
     pub round: u64,
-    /// When that round began, by the store's clock, in milliseconds since 1970; none if it has not.
+    /// The time at which that round began, by the store's clock, in milliseconds since 1970; none if it has not.
     pub began_ms: Option<u64>,
-    /// Where the ledger of its releases ended when the last of them left, as `SEQ:HASH`.
+    /// The head of the ledger of its releases when the last of them left, as `SEQ:HASH`.
     pub head: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub struct SlotRecord {
     pub name: String,
     /// The key of the agent that enrolled for it.
     pub key: Option<PublicKey>,
-    /// Whether it may take part no more.
+    /// True if it may take part no more.
     pub is_revoked: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct Lead {
     pub token: i64,
 }
 
-/// What an enrolment leads to.
+/// The result of an enrolment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
     /// The study.
@@ -78,18 +78,18 @@ pub struct Enrolment {
     pub agent: String,
 }
 
-/// How a round ended and the next began.
+/// The transition from a round to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct NextRound<'a> {
     /// The round that begins.
     pub round: u64,
-    /// When, by the store's clock.
+    /// The time at which it begins, by the store's clock, in milliseconds since 1970.
     pub began_ms: u64,
-    /// Whether vectors are taken in it.
+    /// True if vectors are taken in it.
     pub collects: bool,
-    /// What is handed out in a relayed study.
+    /// The broadcast, in a relayed study.
     pub broadcast: Option<&'a [u8]>,
-    /// Whether the study ends with it.
+    /// True if the study ends with it.
     pub finishes: bool,
 }
 
@@ -102,9 +102,9 @@ pub struct FreeRelease {
     pub bytes: Vec<u8>,
 }
 
-/// Where a coordinator keeps its studies. Every call is one transaction, durable when it returns.
+/// The store of a coordinator's studies. Every call is one transaction, durable when it returns.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Where replicas leave vectors for each other; none where one process takes all of them.
+    /// The inbox in which replicas leave vectors for each other; none where one process takes all of them.
     fn inbox(&self) -> Option<&dyn Inbox> {
         None
     }
@@ -249,7 +249,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
     fn note_head(&self, lead: &Lead, head: &str) -> Result<(), StoreError>;
 
-    /// What was handed out in a relayed study when a round began.
+    /// Returns the broadcast with which a round of a relayed study began, if there was one.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -277,7 +277,7 @@ fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
     }
 }
 
-/// Whether an operator may change a study's state like this.
+/// Returns true if an operator may change a study's state like this.
 fn may_become(from: StudyState, to: StudyState) -> bool {
     use StudyState::{Paused, Running, Waiting};
     matches!(

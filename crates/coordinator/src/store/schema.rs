@@ -2,7 +2,7 @@
 
 use fedbo_database::Format;
 
-/// What a store's file is; its mark says "fedc".
+/// The format of a store's file, whose application id reads "fedc".
 pub(super) const FORMAT: Format = Format {
     application_id: 0x6665_6463,
     steps: &[STEP_1],

@@ -14,7 +14,7 @@ pub struct Seal {
     marks: hmac::Key,
 }
 
-/// Why a vector cannot be sealed or read.
+/// An error in sealing or reading a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// No nonce can be drawn.
@@ -28,7 +28,7 @@ pub enum SealError {
     Broken,
 }
 
-/// Which vector: the study by its configuration, the round, the slot.
+/// The identity of a vector: the study by its configuration, the round, the slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// [`fedbo_wire::config_digest`] of the study.

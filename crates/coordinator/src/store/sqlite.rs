@@ -30,7 +30,7 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-/// What ends a transaction early: with the file, or in words already.
+/// An error that ends a transaction early: a failure of the file, or an error of the store.
 enum Ended {
     Failure(Failure),
     Store(StoreError),
@@ -84,7 +84,7 @@ impl SqliteStore {
             .map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), to))
     }
 
-    /// What is wrong with a file; empty if nothing is. Reads only.
+    /// Returns the problems of a file; empty if there are none. Reads only.
     ///
     /// # Errors
     /// If it is no store of this version, or the system refuses it.

@@ -1,4 +1,4 @@
-//! What a running service answers is described.
+//! The description covers the answers of a running service.
 
 use std::collections::BTreeSet;
 

@@ -63,7 +63,7 @@ const N_AGENTS: u32 = 6;
 const N_CONNECTIONS: usize = 64;
 /// Connections that attackers hold or try to.
 const N_HELD: usize = 150;
-/// What an attacker tries to send in one body.
+/// Bytes that an attacker tries to send in one body.
 const HUGE: usize = 64 << 20;
 /// Refused requests of each kind, at least.
 const N_REFUSED: usize = 1000;
@@ -138,7 +138,7 @@ fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
     accepted
 }
 
-/// What the accepted vectors make, each taken once.
+/// The releases of the accepted vectors, each taken once.
 fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec<u8>> {
     let federation = &pressed.study.federation;
     let Collaboration::Distributed(distributed) = &federation.collaboration else {
@@ -164,7 +164,7 @@ fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec
     (0..n_rounds).map(&mut release).collect()
 }
 
-/// What attackers have done so far.
+/// Counts of what attackers have done so far.
 #[derive(Debug, Default)]
 struct Flooding {
     ended: AtomicBool,

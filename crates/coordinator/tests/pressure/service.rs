@@ -156,8 +156,8 @@ impl Pressed {
         1024 * kib.parse::<u64>().unwrap()
     }
 
-    /// What so many connections may use at most, by the formula of [`ConnectionLimits`], and what the allocator and the rounds
-    /// of so small a study may take beside them.
+    /// An upper bound on the bytes of so many connections, by the formula of [`ConnectionLimits`], with an allowance
+    /// for the allocator and the rounds of so small a study.
     pub(crate) fn bytes_max(&self, n_connections: usize) -> u64 {
         let upload = fedbo_wire::Upload::n_bytes(N_FEATURES);
         let each = ConnectionLimits::BYTES_EACH + 2 * upload + fedbo_coordinator::OPENAPI.len();

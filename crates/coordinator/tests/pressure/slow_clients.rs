@@ -65,11 +65,11 @@ fn a_body_in_pieces_takes_the_memory_of_a_body() {
     pressed.end();
 }
 
-/// How much later than its limit a connection may be closed, on a machine that does other things too.
+/// The tolerance, beyond its limit, for closing a connection on a machine that does other things too.
 const LENIENCE: Duration = Duration::from_secs(3);
-/// What an honest upload may take at worst, in one of a hundred.
+/// The limit on the time of an honest upload, at the 99th percentile.
 const HONEST_P99: Duration = Duration::from_millis(500);
-/// How often slow clients send a byte.
+/// The interval at which slow clients send a byte.
 const TRICKLE: Duration = Duration::from_millis(100);
 
 fn press(n_of_each_kind: usize, limits: ConnectionLimits) {
@@ -252,7 +252,7 @@ impl Slow {
     }
 }
 
-/// Whether the other side has not closed a connection that does not block; what it has sent is thrown away.
+/// Returns true if the other side has not closed a connection that does not block; what it has sent is thrown away.
 fn is_open(mut stream: &TcpStream) -> bool {
     let mut block = [0; 4096];
     loop {

@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) home: Home,
 }
 
-/// What was answered.
+/// An answer of the service.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

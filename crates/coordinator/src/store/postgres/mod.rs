@@ -22,7 +22,7 @@ use rows::{Outcome, bytes, identity, in_words, int};
 
 /// Connections of a process at most.
 const CONNECTIONS: usize = 8;
-/// How long a call waits for a server that is away: rounds try again, and agents are told to.
+/// The time for which a call waits for a server that is away: rounds try again, and agents are told to.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A store in a database, in a schema `fedbo_coordinator` of its own. Any number of processes may share it; one of them plays a
