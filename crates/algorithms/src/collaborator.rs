@@ -7,7 +7,7 @@ use crate::{Domain, Strategy, StrategyError, Surrogate};
 
 /// A strategy whose knowledge can be sent: as one function drawn from its posterior, in weights of the shared features.
 pub trait Collaborator: Strategy {
-    /// Where it queries.
+    /// The domain of its queries.
     fn domain(&self) -> &Domain;
 
     /// Its model of its own objective.

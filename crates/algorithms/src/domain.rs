@@ -1,4 +1,4 @@
-//! Where queries may lie, and how a function is maximized there.
+//! The domains of queries, and the maximization of functions on them.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Domain {
     }
 }
 
-/// How a function is maximized over a [`Domain::Space`]; a finite domain is always scanned.
+/// The method by which a function is maximized over a [`Domain::Space`]; a finite domain is always scanned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Maximizer {
     /// A batch of Sobol points and the best refined by L-BFGS-B.

@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Where the formula changes, value and derivatives go on within their tolerance.
+    /// Value and derivatives are continuous, within their tolerance, where the formula changes.
     #[test]
     fn the_pieces_meet() {
         for z in [-5.0, TAIL] {

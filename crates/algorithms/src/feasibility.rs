@@ -1,4 +1,4 @@
-//! Where trials fail: a probability of success that a search can weigh against what a point promises.
+//! The feasibility of points: a probability of success that a search can weigh against what a point promises.
 
 use fedbo_optim::{Function, Points};
 

@@ -10,7 +10,7 @@ use crate::{
     SurrogateSettings, UcbMultiplier,
 };
 
-/// How a [`GpUcb`] strategy works.
+/// Settings of a [`GpUcb`] strategy.
 #[derive(Clone, Debug)]
 pub struct GpUcbSettings {
     /// The surrogate; its sampler is not used.

@@ -19,14 +19,14 @@ pub enum Incumbent {
     BestMean,
 }
 
-/// How a [`LogEi`] strategy works.
+/// Settings of a [`LogEi`] strategy.
 #[derive(Clone, Debug)]
 pub struct LogEiSettings {
     /// The surrogate; its sampler is not used.
     pub surrogate: SurrogateSettings,
     /// The search for the maximum of the expected improvement.
     pub maximizer: Maximizer,
-    /// What is to be improved on.
+    /// The value that is to be improved on.
     pub incumbent: Incumbent,
     /// Draws of the outputs of running trials that the improvement is averaged over.
     pub n_fantasies: usize,

@@ -1,4 +1,5 @@
-//! What all strategies with a Gaussian process share: the model, the search for a maximum, and the choice among candidates.
+//! The common part of all strategies with a Gaussian process: the model, the search for a maximum, and the choice among
+//! candidates.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub(crate) struct Proposer {
     trials: Trials,
     surrogate: Surrogate,
     maximizer: Maximizer,
-    /// Where trials fail, once one has: in a study only, as the papers' algorithms know no failures.
+    /// The probability that a trial succeeds, once one has failed: in a study only, as the papers' algorithms know no
+    /// failures.
     feasibility: Option<Feasibility>,
 }
 
@@ -125,7 +127,7 @@ impl Proposer {
         Ok(())
     }
 
-    /// What may be queried while `pending` is running.
+    /// The points that may be queried while `pending` is running.
     ///
     /// # Errors
     /// If nothing is left of a study's discrete space, or there are more observations than the surrogate takes.
@@ -143,8 +145,8 @@ impl Proposer {
         Ok(open)
     }
 
-    /// Whether this is for one party's study, which learns from failures and ends when a discrete space is used up. An
-    /// agent of a federation owes a query each round: it repeats a point then.
+    /// Returns true if this is for one party's study, which learns from failures and ends when a discrete space is used
+    /// up. An agent of a federation owes a query each round: it repeats a point then.
     fn serves_a_study(&self) -> bool {
         matches!(self.maximizer, Maximizer::Snapped(_))
     }

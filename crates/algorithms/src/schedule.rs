@@ -1,4 +1,4 @@
-//! When a study's surrogate is fitted, and to which observations.
+//! The schedule of fits of a study's surrogate, and the observations that each fit sees.
 
 /// The last count of observations at which a scheduled fit takes place and the posterior is built anew; later ones are
 /// only appended, so that no step takes seconds.

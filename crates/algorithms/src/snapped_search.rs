@@ -100,7 +100,7 @@ impl SnappedSearch<'_> {
         push_new(points, &unit);
     }
 
-    /// Where the floats climb to while integers and choices stay.
+    /// The point that the floats climb to while integers and choices stay.
     fn climb(&self, unit: &[f64]) -> Vec<f64> {
         let (mut lower, mut upper) = (vec![0.0; unit.len()], vec![1.0; unit.len()]);
         let mut is_free = false;

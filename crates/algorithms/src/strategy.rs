@@ -9,7 +9,7 @@ use fedbo_streams::Stream;
 use crate::Surrogate;
 use crate::meta::Transfer;
 
-/// Where a query came from.
+/// The origin of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The initial design, before any surrogate.
@@ -60,7 +60,7 @@ impl fmt::Display for Source {
 pub struct Proposal {
     /// Coordinates in `[0,1]^d`, finite, in the domain.
     pub unit: Vec<f64>,
-    /// Where it came from.
+    /// The origin of the query.
     pub source: Source,
 }
 
@@ -101,13 +101,13 @@ pub trait Strategy: Send {
         None
     }
 
-    /// What it builds on earlier tasks at its next query, if it learns from any.
+    /// Its reliance on earlier tasks at its next query, if it learns from any.
     fn transfer(&self) -> Option<Transfer> {
         None
     }
 }
 
-/// Why a strategy could not go on.
+/// The reason why a strategy could not go on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StrategyError {
     /// The surrogate failed.
@@ -142,7 +142,7 @@ pub enum StrategyError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What would be accepted.
+        /// The values that would be accepted.
         expected: &'static str,
     },
 }

@@ -12,7 +12,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::{Observation, schedule};
 
-/// When hyperparameters are fitted again, by the number n of observations.
+/// The schedule of hyperparameter fits, by the number n of observations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refit {
     /// Every k observations since the last fit, the first as soon as there are two.
@@ -36,18 +36,18 @@ impl Refit {
     }
 }
 
-/// Where kernel and noise variance come from.
+/// The source of kernel and noise variance.
 #[derive(Clone, Debug)]
 pub enum HyperparameterPolicy {
     /// Given and kept.
     Fixed(Hyperparameters),
     /// Fitted by evidence, starting from `initial` (also used until the first fit).
     Fitted {
-        /// Where the first fit starts.
+        /// The start of the first fit.
         initial: Hyperparameters,
-        /// How a fit searches.
+        /// Options of a fit's search.
         options: FitOptions,
-        /// When it is repeated.
+        /// The schedule of fits.
         refit: Refit,
     },
     /// Fitted at 2, 3, …, 20 observations, then at counts that grow by a tenth, up to 3000. Every fit starts from
@@ -58,9 +58,9 @@ pub enum HyperparameterPolicy {
     /// A fit that fails leaves `initial` until the next. It sees 500 observations at most, half of them the best ones
     /// and the rest spread evenly over the others; random restarts end at 40 observations.
     Scheduled {
-        /// Where every fit starts; also used until the first.
+        /// The start of every fit; also used until the first.
         initial: Hyperparameters,
-        /// How a fit searches.
+        /// Options of a fit's search.
         options: FitOptions,
         /// Bounds of the power λ of the [`OutputTransform`] that standardized outputs pass, fitted to all of them anew with
         /// every observation; (1, 1) leaves them.
@@ -68,7 +68,7 @@ pub enum HyperparameterPolicy {
     },
 }
 
-/// How an agent draws a function from its own posterior.
+/// The method by which an agent draws a function from its own posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnSampler {
     /// Pathwise on a box, jointly exact on a finite domain.
@@ -77,14 +77,14 @@ pub enum OwnSampler {
     Features(usize),
 }
 
-/// How a [`Surrogate`] models.
+/// Settings of a [`Surrogate`].
 #[derive(Clone, Debug)]
 pub struct SurrogateSettings {
     /// Hyperparameters.
     pub hyperparameters: HyperparameterPolicy,
-    /// Whether outputs are standardized (default) or taken raw (the papers' setting).
+    /// True if outputs are standardized (default), false if they are taken raw (the papers' setting).
     pub standardize: bool,
-    /// How functions are drawn.
+    /// The method by which functions are drawn.
     pub sampler: OwnSampler,
 }
 
@@ -120,7 +120,7 @@ impl SurrogateSettings {
     }
 }
 
-/// What happened inside a surrogate that a user may want to see: nothing falls back silently (INV-21).
+/// The diagnostics of a surrogate that a user may want to see: nothing falls back silently (INV-21).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Diagnostics {
     /// Hyperparameter fits.
@@ -156,7 +156,7 @@ impl Surrogate {
     /// longer; the posterior then stays as it was.
     pub const MAX_OBSERVATIONS: usize = 5000;
 
-    /// Whether it has more than [`Surrogate::MAX_OBSERVATIONS`] and keeps to that bound.
+    /// Returns true if it has more than [`Surrogate::MAX_OBSERVATIONS`] and keeps to that bound.
     pub(crate) fn is_overfull(&self) -> bool {
         self.outputs.len() > Self::MAX_OBSERVATIONS
             && matches!(
@@ -203,7 +203,7 @@ impl Surrogate {
         self.outputs.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no observation.
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty()
     }
@@ -250,7 +250,8 @@ impl Surrogate {
         }
     }
 
-    /// What 0 and a difference of 1 in the posterior's units are in those of what was told, where outputs pass an affine map.
+    /// The level and size of the posterior's units: its 0 and a difference of 1, in the units of what was told, where
+    /// outputs pass an affine map.
     pub(crate) fn level_and_size(&self) -> (f64, f64) {
         let level = self.restore(0.0);
         (level, self.restored_std(0.0, 1.0))
@@ -265,12 +266,12 @@ impl Surrogate {
         }
     }
 
-    /// Whether the posterior is over standardized outputs.
+    /// Returns true if the posterior is over standardized outputs.
     pub(crate) fn standardizes(&self) -> bool {
         self.settings.standardize
     }
 
-    /// How functions are drawn.
+    /// The method by which functions are drawn.
     pub fn sampler(&self) -> OwnSampler {
         self.settings.sampler
     }
@@ -280,7 +281,7 @@ impl Surrogate {
         self.joint.as_deref()
     }
 
-    /// What happened inside.
+    /// The diagnostics so far.
     pub fn diagnostics(&self) -> Diagnostics {
         self.diagnostics
     }
@@ -589,7 +590,7 @@ impl SurrogateSettings {
     }
 }
 
-/// By how much the logarithm of each coordinate's length scale is smaller than that of a range.
+/// The difference by which the logarithm of each coordinate's length scale is smaller than that of a range.
 fn lengthscale_offsets(space: &Space) -> Vec<f64> {
     const CATEGORICAL: f64 = -1.0;
     let parameters = space.parameters().iter();

@@ -11,7 +11,7 @@ use crate::{
     Surrogate, SurrogateSettings, UcbMultiplier,
 };
 
-/// How a [`ThompsonSampling`] strategy works.
+/// Settings of a [`ThompsonSampling`] strategy.
 #[derive(Clone, Debug)]
 pub struct ThompsonSettings {
     /// The surrogate.

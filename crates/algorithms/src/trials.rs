@@ -1,4 +1,4 @@
-//! Which points were tried already, and what that means for the next query.
+//! The points that were tried already, and their effect on the next query.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use fedbo_streams::Stream;
 use crate::domain::Candidates;
 use crate::{Domain, Observation, Proposal, Source, StrategyError};
 
-/// What happens when the best candidate was evaluated before or is running.
+/// The rule for a best candidate that was evaluated before or is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
     /// It is evaluated again: the objective is noisy.
@@ -105,7 +105,7 @@ impl Trials {
     }
 }
 
-/// What may be queried while some trials are running.
+/// The points that may be queried while some trials are running.
 pub(crate) struct Open<'a> {
     trials: &'a Trials,
     pending: HashSet<Vec<u64>>,
@@ -115,13 +115,13 @@ pub(crate) struct Open<'a> {
 const N_RANDOM_TRIES: usize = 1000;
 
 impl Open<'_> {
-    /// Whether the point was neither tried nor is running.
+    /// Returns true if the point was not tried and is not running.
     fn is_new(&self, unit: &[f64]) -> bool {
         let key = self.trials.key(unit);
         !self.trials.used.contains(&key) && !self.pending.contains(&key)
     }
 
-    /// Whether the point may be queried, by the rule for repeats and away from failures.
+    /// Returns true if the point may be queried, by the rule for repeats and away from failures.
     pub(crate) fn accepts(&self, unit: &[f64]) -> bool {
         !self.near_failed(unit) && (self.may_repeat() || self.is_new(unit))
     }
@@ -231,7 +231,7 @@ impl Open<'_> {
         }
     }
 
-    /// Whether the point lies beside a trial that failed.
+    /// Returns true if the point lies beside a trial that failed.
     fn near_failed(&self, unit: &[f64]) -> bool {
         #[expect(
             clippy::cast_precision_loss,

@@ -1,9 +1,9 @@
-//! What can go wrong in a game.
+//! Errors of a game.
 
 use fedbo_gp::GpError;
 use fedbo_optim::OptimError;
 
-/// Why a game, a round or a player is refused, or a decision could not be made. Players count from 0.
+/// The reason why a game, a round or a player is refused, or a decision could not be made. Players count from 0.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GameError {
     /// A game needs somebody to play with.
@@ -15,25 +15,25 @@ pub enum GameError {
     /// An action set has no action, or no coordinate.
     #[error("player {player} has no action")]
     NoAction {
-        /// Whose.
+        /// The player.
         player: usize,
     },
     /// An action of a finite set lies outside the unit cube.
     #[error("action {index} of player {player} does not lie in the unit cube")]
     OutsideCube {
-        /// Whose.
+        /// The player.
         player: usize,
-        /// Which.
+        /// The index of the action.
         index: usize,
     },
     /// A number of players, actions, payoffs or probabilities does not fit.
     #[error("{what}: {found}, expected {expected}")]
     Count {
-        /// Of what.
+        /// The things that are counted.
         what: &'static str,
-        /// How many there are.
+        /// The number that was found.
         found: usize,
-        /// How many there should be.
+        /// The number that was expected.
         expected: usize,
     },
     /// An action is not one of the player's set.
@@ -41,7 +41,7 @@ pub enum GameError {
     UnknownAction {
         /// The round, from 0.
         round: usize,
-        /// Whose.
+        /// The player.
         player: usize,
     },
     /// A payoff is NaN or infinite.
@@ -49,27 +49,27 @@ pub enum GameError {
     Payoff {
         /// The round, from 0.
         round: usize,
-        /// Whose.
+        /// The player.
         player: usize,
     },
     /// An entry of a payoff table is NaN or infinite.
     #[error("entry {index} of a payoff table is not finite")]
     Table {
-        /// Which, from 0.
+        /// The index of the entry, from 0.
         index: usize,
     },
     /// There is no such player.
     #[error("player {player} of {n_players}, counted from 0")]
     UnknownPlayer {
-        /// Who.
+        /// The number of the player that was given.
         player: usize,
-        /// How many there are.
+        /// The number of players.
         n_players: usize,
     },
     /// A setting is out of range.
     #[error("{name} = {value}: expected {expected}")]
     Setting {
-        /// Which one.
+        /// The name of the setting.
         name: &'static str,
         /// Its value.
         value: String,
@@ -79,9 +79,9 @@ pub enum GameError {
     /// Something is defined for finite action sets only.
     #[error("{what} needs a finite action set, and that of player {player} is continuous")]
     NeedsFiniteActions {
-        /// What.
+        /// The strategy or computation that needs it.
         what: &'static str,
-        /// Whose set.
+        /// The player whose action set is continuous.
         player: usize,
     },
     /// A player's beliefs do not name every other player once.
@@ -89,9 +89,9 @@ pub enum GameError {
         "player {player} believes nothing, or two things, of player {other}, or something of itself"
     )]
     Beliefs {
-        /// Who believes.
+        /// The player that holds the beliefs.
         player: usize,
-        /// Of whom.
+        /// The player that they are about.
         other: usize,
     },
     /// Beliefs within beliefs are too many.
@@ -105,7 +105,7 @@ pub enum GameError {
         "{found} joint actions of the others: expectations over more than {most} are taken by samples"
     )]
     TooManyJointActions {
-        /// How many there are.
+        /// The number of joint actions.
         found: usize,
         /// The most that are enumerated.
         most: usize,
@@ -113,7 +113,7 @@ pub enum GameError {
     /// A mixed strategy gives no probability, or an action that the player has not.
     #[error("the mixed strategy of player {player} gives nothing that can be played")]
     NoLaw {
-        /// Whose.
+        /// The player.
         player: usize,
     },
     /// No posterior.

@@ -1,4 +1,4 @@
-//! Who may do what: action sets, and the joint actions of all players.
+//! The actions of players: action sets, and the joint actions of all players.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::count;
 use crate::{GameError, Round};
 
-/// What one player may do: X_i of thesis section 8.2.
+/// The set of one player's actions: X_i of thesis section 8.2.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActionSet {
     /// A list of points in the unit cube `[0,1]^d`.
@@ -21,7 +21,7 @@ pub enum ActionSet {
     },
 }
 
-/// What one player does in one round.
+/// One player's action in one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Action {
@@ -88,7 +88,7 @@ impl ActionSet {
 pub struct Game {
     action_sets: Vec<ActionSet>,
     n_initial: usize,
-    /// Where each player's coordinates begin, and D.
+    /// The first coordinate of each player, and D.
     offsets: Vec<usize>,
 }
 
@@ -143,7 +143,7 @@ impl Game {
         self.offsets[self.n_players()]
     }
 
-    /// Which coordinates of a joint action are a player's.
+    /// The coordinates of a joint action that are a player's.
     pub fn coordinates(&self, player: usize) -> Range<usize> {
         self.offsets[player]..self.offsets[player + 1]
     }
@@ -207,7 +207,7 @@ impl Game {
             .try_fold(1_usize, |n, k| n.checked_mul(k?))
     }
 
-    /// By how much a joint action's number grows with a player's index.
+    /// The difference in a joint action's number when a player's index grows by 1.
     pub(crate) fn stride(&self, player: usize) -> usize {
         let later = &self.action_sets[player + 1..];
         later.iter().filter_map(ActionSet::n_actions).product()

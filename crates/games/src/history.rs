@@ -42,12 +42,12 @@ impl History {
         &self.rounds
     }
 
-    /// How many rounds were played.
+    /// The number of rounds that were played.
     pub fn len(&self) -> usize {
         self.rounds.len()
     }
 
-    /// Whether none was.
+    /// Returns true if no round was played.
     pub fn is_empty(&self) -> bool {
         self.rounds.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a player believes of its payoffs: a Gaussian process over joint actions.
+//! A player's belief about its payoffs: a Gaussian process over joint actions.
 
 use fedbo_gp::{FitOptions, Hyperparameters, Posterior, Standardizer, fit};
 use fedbo_optim::Points;
@@ -30,7 +30,7 @@ pub struct PayoffModelSettings {
     pub learning: Option<Learning>,
 }
 
-/// What becomes of a joint action that is played again.
+/// The treatment of a joint action that is played again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
     /// One observation more.
@@ -52,7 +52,7 @@ pub struct Learning {
 }
 
 impl Learning {
-    /// Whether hyperparameters are learned after so many payoffs.
+    /// Returns true if hyperparameters are learned after so many payoffs.
     fn is_due(&self, n_observed: usize) -> bool {
         let mut step = self.every;
         while n_observed / FITS_A_DOUBLING >= step {
@@ -117,7 +117,7 @@ impl PayoffModel {
         })
     }
 
-    /// Whose payoffs these are.
+    /// The player whose payoffs these are.
     pub fn player(&self) -> usize {
         self.player
     }
@@ -265,7 +265,7 @@ impl PayoffModel {
         means.iter().zip(variances).map(bound).collect()
     }
 
-    /// What is added to variances.
+    /// The noise variance that is added to variances; 0 for a bound without noise.
     pub(crate) fn noise_of(&self, ucb: &Ucb) -> f64 {
         if ucb.with_noise {
             self.posterior.noise_variance()
@@ -274,7 +274,7 @@ impl PayoffModel {
         }
     }
 
-    /// What 0 and a difference of 1 of the process are in payoffs.
+    /// The level and scale of the process: its 0 and a difference of 1, in payoffs.
     pub(crate) fn level_and_scale(&self) -> (f64, f64) {
         (
             self.standardizer.restore(0.0),

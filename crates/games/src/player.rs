@@ -49,7 +49,7 @@ enum Kind {
     },
 }
 
-/// What was made of the record. Reasoners of a tree that believe the same of a player share it.
+/// The state built from the record. Reasoners of a tree that believe the same of a player share it.
 #[derive(Clone, Debug, Default)]
 struct Memory {
     rounds: Vec<Round>,
@@ -86,7 +86,7 @@ impl Player {
         self.plan.player
     }
 
-    /// How it thinks.
+    /// The reasoner by which it decides.
     pub fn reasoner(&self) -> &Reasoner {
         &self.reasoner
     }
@@ -227,7 +227,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What a reasoner thinks, and the action it takes.
+    /// The thought of a reasoner, and the action it takes.
     fn think(
         &mut self,
         game: &Game,
@@ -293,7 +293,7 @@ impl Memory {
         }
     }
 
-    /// What the others may do together: the product of exact laws, or independent draws from it.
+    /// The joint actions that the others may take: the product of exact laws, or independent draws from it.
     fn atoms(
         &self,
         game: &Game,
@@ -347,7 +347,7 @@ impl Memory {
     }
 }
 
-/// What another player is imagined to do.
+/// The action that another player is imagined to take.
 enum Imagined {
     Sure(Action),
     Mixed(Law),

@@ -1,4 +1,4 @@
-//! How a player thinks, and what it believes of how the others think: plain data, which may be wrong.
+//! A player's reasoning, and its beliefs about the others' reasoning: plain data, which may be wrong.
 
 use fedbo_gp::{Family, FitCriterion, FitOptions, Hyperparameters, Kernel};
 use fedbo_optim::{Direct, MultiStart};
@@ -9,10 +9,10 @@ use crate::{
     PayoffModelSettings, Repeats, Ucb, UcbWidth,
 };
 
-/// What a player brings with it, whatever level it reasons at.
+/// The properties of a player that do not depend on the level it reasons at.
 #[derive(Clone, Debug)]
 pub struct Basics {
-    /// What it does at level 0.
+    /// Its strategy at level 0.
     pub level0_strategy: Level0Strategy,
     /// Its model of its payoffs.
     pub payoff_model: PayoffModelSettings,
@@ -22,7 +22,7 @@ pub struct Basics {
     pub search: Search,
 }
 
-/// How a best response in a continuous action set is searched for.
+/// The search for a best response in a continuous action set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Search {
     /// A batch of points, the best refined along gradients.
@@ -34,9 +34,9 @@ pub enum Search {
 /// A player that reasons at some level.
 #[derive(Clone, Debug)]
 pub struct Reasoner {
-    /// What it brings.
+    /// The properties that do not depend on its level.
     pub basics: Basics,
-    /// How it chooses.
+    /// The level at which it reasons, with its beliefs.
     pub reasoning: Reasoning,
 }
 
@@ -49,17 +49,17 @@ pub enum Reasoning {
     BestResponse {
         /// One belief for every other player.
         beliefs: Vec<Belief>,
-        /// How the expectation over those who reason at level 0 is taken.
+        /// The way in which the expectation over those who reason at level 0 is taken.
         expectation: Expectation,
     },
 }
 
-/// What a player believes of another one: how that one thinks, and in turn what it believes.
+/// A player's belief about another one: how that one thinks, and in turn what it believes.
 #[derive(Clone, Debug)]
 pub struct Belief {
-    /// Of whom.
+    /// The player that the belief is about.
     pub player: usize,
-    /// What.
+    /// The reasoner that this player is believed to be.
     pub reasoner: Reasoner,
 }
 

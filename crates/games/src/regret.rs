@@ -97,8 +97,8 @@ impl PayoffTable {
     }
 }
 
-/// What the regret bounds are made of. They hold with probability 1 − δ if f_i is a draw of the process, β_t is that of
-/// Theorem 8.1 with the same δ, and no round is initial.
+/// The quantities that make up the regret bounds. The bounds hold with probability 1 − δ if f_i is a draw of the
+/// process, β_t is that of Theorem 8.1 with the same δ, and no round is initial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegretBound {
     /// |X_i|.

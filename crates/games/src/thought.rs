@@ -1,33 +1,33 @@
-//! What a player thought, for a program to show.
+//! A player's thoughts, for a program to show.
 
 use serde::Serialize;
 
 use crate::Action;
 use crate::level0::Law;
 
-/// What a player decided, and why.
+/// A player's decision, and the thought that led to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decision {
     /// The action.
     pub action: Action,
-    /// What led to it; `None` in an initial round, which is played uniformly at random.
+    /// The thought that led to it; `None` in an initial round, which is played uniformly at random.
     pub thought: Option<Thought>,
 }
 
-/// What a player thought, or is imagined to think.
+/// A thought that a player had, or is imagined to have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Thought {
-    /// Who thinks.
+    /// The player that thinks.
     pub player: usize,
-    /// At which level.
+    /// The level at which it thinks.
     pub level: usize,
-    /// What it comes to.
+    /// The choice that it comes to.
     pub choice: Choice,
-    /// What it imagined of the others, one thought a player; empty at level 0.
+    /// The thoughts that it imagined of the others, one a player; empty at level 0.
     pub others: Vec<Thought>,
 }
 
-/// What a thought comes to.
+/// The choice that a thought comes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {

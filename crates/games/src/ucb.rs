@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use crate::error::{count, setting};
 use crate::{Game, GameError};
 
-/// How the upper confidence bound of a payoff is formed, α = μ + β_t^{1/2} σ (thesis (8.2)).
+/// The form of the upper confidence bound of a payoff, α = μ + β_t^{1/2} σ (thesis (8.2)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ucb {
     /// β_t^{1/2}.
@@ -33,7 +33,7 @@ pub enum UcbWidth {
     },
 }
 
-/// Which coordinates d counts.
+/// The coordinates that d counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountedDim {
     /// Those of the joint action.
@@ -45,7 +45,7 @@ pub enum CountedDim {
     OwnInExpectations,
 }
 
-/// What a bound is formed for.
+/// The purpose that a bound is formed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BoundOf {
     Level0,

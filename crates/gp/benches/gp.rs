@@ -96,7 +96,7 @@ fn message_values(c: &mut Criterion) {
     }
 }
 
-/// What the vectorised cosine stands beside: the standard library's, in a plain loop over as many angles.
+/// The baseline of the vectorised cosine: the standard library's, in a plain loop over as many angles.
 fn standard_cosines(c: &mut Criterion) {
     let mut group = c.benchmark_group("standard_cosines");
     for m in [64, 256, 1024] {

@@ -1,4 +1,4 @@
-//! How well few features stand for a kernel: random frequencies beside quasi-random ones.
+//! The accuracy with which few features stand for a kernel: random frequencies beside quasi-random ones.
 //!
 //! `cargo run --release -p fedbo-gp --example features` prints the root mean square of φ(x)·φ(x') − k(x, x') over pairs of
 //! points at most two length scales apart and over all pairs, for 20 maps of each kind.

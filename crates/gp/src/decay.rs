@@ -27,7 +27,7 @@ pub struct DecayProcess {
     noise_variance: f64,
 }
 
-/// Where σ² comes from.
+/// The source of σ².
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DecayNoise {
     /// Given.
@@ -36,7 +36,7 @@ pub enum DecayNoise {
     Fitted,
 }
 
-/// How α and β are found from the first errors.
+/// The method by which α and β are found from the first errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DecayFit {
     /// By evidence: the largest log marginal likelihood with α in `[0.05, 20]` and β in `[0.05, 500]`, by a grid of logarithms

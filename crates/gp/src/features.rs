@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::lanes::{self, padded};
 use crate::{Family, GpError, Kernel, positive};
 
-/// Where the length scale of each feature comes from.
+/// The law of each feature's length scale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LengthscaleLaw {
@@ -24,7 +24,7 @@ pub enum LengthscaleLaw {
     },
 }
 
-/// How the frequencies of a map are chosen.
+/// The method by which a map's frequencies are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeatureSampling {
@@ -48,7 +48,7 @@ pub struct FeatureDescription {
     pub family: Family,
     /// Law of the length scales.
     pub lengthscale: LengthscaleLaw,
-    /// How frequencies are chosen.
+    /// The method by which frequencies are chosen.
     #[serde(default)]
     pub sampling: FeatureSampling,
 }

@@ -16,7 +16,7 @@ pub struct Hyperparameters {
     pub noise_variance: f64,
 }
 
-/// What a fit maximizes.
+/// The criterion that a fit maximizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FitCriterion {
@@ -48,10 +48,10 @@ impl LogNormal {
     }
 }
 
-/// How a fit searches.
+/// Options of a fit's search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitOptions {
-    /// What is maximized.
+    /// The criterion that is maximized.
     pub criterion: FitCriterion,
     /// One length scale for all dimensions instead of one each.
     pub isotropic: bool,
@@ -65,12 +65,12 @@ pub struct FitOptions {
     pub noise_bounds: (f64, f64),
     /// Prior of every ℓ/√d for [`FitCriterion::MaximumPosterior`].
     pub lengthscale_prior: LogNormal,
-    /// What is added to that prior's location for each coordinate, where some are expected to be shorter; empty for
-    /// nothing. Not for an isotropic kernel.
+    /// Offsets of that prior's location, one for each coordinate, where some length scales are expected to be shorter;
+    /// empty for none. Not for an isotropic kernel.
     pub lengthscale_offsets: Vec<f64>,
     /// Prior of σ² for [`FitCriterion::MaximumPosterior`].
     pub noise_prior: LogNormal,
-    /// When a local search ends.
+    /// The stopping criteria of a local search.
     pub local: LbfgsbOptions,
 }
 
@@ -103,7 +103,7 @@ impl Default for FitOptions {
     }
 }
 
-/// What a fit found.
+/// The result of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// The best hyperparameters.

@@ -274,7 +274,7 @@ impl Columns {
         self.n
     }
 
-    /// Whether there is no point.
+    /// Returns true if there is no point.
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }

@@ -40,13 +40,13 @@ pub use standardizer::Standardizer;
 pub use weight_moments::WeightMoments;
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 
-/// Why a surrogate could not be built.
+/// The reason why a surrogate could not be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GpError {
     /// A hyperparameter is outside its domain.
     #[error("{name} = {value}: expected a finite number {expected}")]
     Hyperparameter {
-        /// Which one.
+        /// The name of the hyperparameter.
         name: &'static str,
         /// Its value.
         value: f64,
@@ -65,7 +65,7 @@ pub enum GpError {
     /// A vector has the wrong length.
     #[error("{what}: {found} numbers, expected {expected}")]
     Length {
-        /// Which vector.
+        /// The name of the vector.
         what: &'static str,
         /// Its length.
         found: usize,

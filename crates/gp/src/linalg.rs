@@ -128,7 +128,7 @@ impl SpdFactor {
         self.lower.size()
     }
 
-    /// What was added to the diagonal, in absolute terms; 0 for a well-conditioned matrix.
+    /// The jitter that was added to the diagonal, in absolute terms; 0 for a well-conditioned matrix.
     pub fn jitter(&self) -> f64 {
         self.jitter
     }

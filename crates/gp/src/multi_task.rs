@@ -47,7 +47,7 @@ const DIAGONAL: (f64, f64) = (1e-2, 5.0);
 const NOISE: (f64, f64) = (1e-6, 10.0);
 
 impl MultiTaskHyperparameters {
-    /// Where a fit begins: tasks with variance 1 that are alike to a half, ℓ_j = 0.3 √d, σ² = 0.01.
+    /// The start of a fit: tasks with variance 1 and correlations of 1/2, ℓ_j = 0.3 √d, σ² = 0.01.
     ///
     /// # Panics
     /// If `dim` or `n_tasks` is 0.
@@ -207,7 +207,7 @@ impl MultiTaskPosterior {
         &self.hyperparameters
     }
 
-    /// What it is conditioned on.
+    /// The observations that it is conditioned on.
     pub fn observations(&self) -> &TaskObservations {
         &self.observations
     }

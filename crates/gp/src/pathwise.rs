@@ -5,7 +5,7 @@ use fedbo_streams::Stream;
 
 use crate::{FeatureMap, GpError, Posterior, lanes};
 
-/// How the prior draw beneath a [`PathwiseSample`] is made.
+/// Settings of the prior draw beneath a [`PathwiseSample`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prior {
     /// Number of random features of the prior draw. More features, a better prior away from the data; at the data the

@@ -188,7 +188,7 @@ impl Posterior {
         self.y.len()
     }
 
-    /// Whether nothing was observed yet.
+    /// Returns true if nothing was observed yet.
     pub fn is_empty(&self) -> bool {
         self.y.is_empty()
     }

@@ -25,7 +25,7 @@ pub struct Predictor<'a> {
     inverse: Option<PackedLower>,
 }
 
-/// What a posterior says of the latent function at one point x.
+/// A posterior's prediction of the latent function at one point x.
 ///
 /// mean(x) = k(x, X) α,   var(x) = k(x, x) − ‖v‖²,   v = L⁻¹ k(X, x)
 #[derive(Clone, Debug)]

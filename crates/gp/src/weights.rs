@@ -6,7 +6,7 @@ use fedbo_streams::Stream;
 use crate::linalg::{PackedLower, SpdFactor, gram_of_columns, gram_of_rows};
 use crate::{FeatureMap, GpError, lanes};
 
-/// Which of two equal forms a [`WeightPosterior`] is kept in.
+/// The form in which a [`WeightPosterior`] is kept, one of two equivalent ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Factor of Σ = ΦᵀΦ + σ²I, M×M: for t ≥ M.

@@ -14,7 +14,7 @@ const FAMILIES: [Family; 3] = [
     Family::Matern52,
 ];
 
-/// How a case must end.
+/// The end to which a case must come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     /// With a proposal.

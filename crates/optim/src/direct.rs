@@ -177,7 +177,7 @@ struct Cells {
     centres: Points,
     /// Value at the centre, −∞ for one that is not finite.
     values: Vec<f64>,
-    /// How often each side was divided, n×d.
+    /// The number of divisions of each side, n×d.
     levels: Vec<u8>,
     /// Heaps by size, largest size first.
     by_size: Vec<BinaryHeap<Entry>>,

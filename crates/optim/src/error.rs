@@ -1,4 +1,4 @@
-//! What can go wrong in a maximisation.
+//! Errors of a maximisation.
 
 /// A maximisation that has no point to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

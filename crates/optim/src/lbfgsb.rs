@@ -13,7 +13,7 @@ const MAX_TRIALS: usize = 20;
 /// Length of the first step, as a share of the narrowest side of the box (1 for a side without end).
 const FIRST_STEP: f64 = 0.05;
 
-/// When a local search ends.
+/// The stopping criteria of a local search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LbfgsbOptions {
     /// Accepted steps at most; 0 only evaluates the start.
@@ -87,7 +87,7 @@ pub struct Lbfgsb {
     pairs: Pairs,
 }
 
-/// What a line search came to.
+/// The result of a line search.
 struct Step {
     value: f64,
     /// The point is in `kept`, else in `trial`.

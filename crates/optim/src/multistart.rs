@@ -33,7 +33,7 @@ pub struct MultiStart {
     pub candidate_iterations: usize,
     /// Candidates that are refined; 0 counts as 1.
     pub n_refine: usize,
-    /// When a refinement ends.
+    /// The stopping criteria of a refinement.
     pub local: LbfgsbOptions,
 }
 

@@ -72,7 +72,7 @@ impl Points {
         self.data.len() / self.dim
     }
 
-    /// Whether there is no point.
+    /// Returns true if there is no point.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }

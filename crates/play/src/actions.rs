@@ -7,10 +7,10 @@ use fedbo_space::{Kind, Parameter, Point, Space, SpaceError, Value};
 /// Most actions of a player with finitely many.
 pub const ACTIONS_MAX: usize = 10_000;
 
-/// How far from a value of a grid a number may lie to be meant, as a share of the range.
+/// The largest distance from a value of a grid at which a number means that value, as a share of the range.
 const NEAR: f64 = 1e-6;
 
-/// What a player may do: a space, all of it or finitely many of its points.
+/// The actions of a player: a space, all of it or finitely many of its points.
 #[derive(Clone, Debug)]
 pub struct Actions {
     space: Space,
@@ -50,7 +50,7 @@ impl Actions {
         &self.space
     }
 
-    /// What may be said for each parameter, in words: `price=(one of 15 numbers from 1.0 to 5.0)`.
+    /// The values that may be given for each parameter, in words: `price=(one of 15 numbers from 1.0 to 5.0)`.
     pub fn in_words(&self) -> Vec<String> {
         let parameters = self.space.parameters().iter();
         parameters
@@ -84,7 +84,7 @@ impl Actions {
         self.set.n_actions()
     }
 
-    /// What an action means.
+    /// The point that an action means.
     pub fn point(&self, action: &Action) -> Point {
         match (action, &self.points) {
             (Action::Index(index), Some(points)) => points[*index].clone(),
@@ -188,7 +188,7 @@ fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// How many values a parameter takes; `None` if they are not finitely many, or far too many.
+/// The number of values that a parameter takes; `None` if they are not finitely many, or far too many.
 fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
     match parameter.kind().n_values() {
         None => grid,

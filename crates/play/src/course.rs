@@ -24,7 +24,7 @@ pub struct PlayedRound {
     /// Actions that stood in for ones that did not come.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stand_ins: Vec<StandIn>,
-    /// Why payoffs were lost.
+    /// The reason why payoffs were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_because: Option<String>,
 }
@@ -33,11 +33,11 @@ pub struct PlayedRound {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StandIn {
-    /// Whose.
+    /// The number of the player.
     pub player: usize,
     /// `random` or `repeat`.
     pub kind: String,
-    /// Why none came.
+    /// The reason why none came.
     pub because: String,
 }
 
@@ -69,12 +69,12 @@ impl Course {
         })
     }
 
-    /// What the game is.
+    /// The definition of the game.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// What a player may do.
+    /// The actions of a player.
     pub fn actions(&self, player: usize) -> &Actions {
         &self.actions[player]
     }
@@ -125,8 +125,8 @@ impl Course {
         })
     }
 
-    /// What a player is told before its move: the game, its own name and parameters (of floats on a grid their values), the
-    /// round (from 1), and all that was done and paid so far.
+    /// The state that a player is told before its move: the game, its own name and parameters (of floats on a grid
+    /// their values), the round (from 1), and all that was done and paid so far.
     pub fn state(&self, player: usize) -> Value {
         let own = &self.definition.players[player];
         let space: Map<String, Value> = own

@@ -1,4 +1,4 @@
-//! What a game is: fixed when its first round is played, the same for all who go on with it.
+//! The definition of a game: fixed when its first round is played, the same for all who go on with it.
 
 use fedbo_config::{Changes, Keys};
 use fedbo_gp::Family;
@@ -30,11 +30,11 @@ pub struct PlayerSpec {
     pub space: Vec<(String, ParameterSpec)>,
     /// Number of equally spaced values of each float; `None` leaves floats continuous.
     pub grid: Option<usize>,
-    /// Where its actions come from.
+    /// The source of its actions.
     pub plays: Plays,
 }
 
-/// Where a player's actions come from.
+/// The source of a player's actions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Plays {
@@ -46,17 +46,17 @@ pub enum Plays {
     ByHand,
 }
 
-/// How a player thinks, with all that it believes of the others.
+/// A player's reasoning, with all that it believes of the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MindSpec {
-    /// What it does at level 0.
+    /// Its strategy at level 0.
     pub level0: Level0Spec,
     /// Its model of its payoffs.
     pub model: ModelSpec,
     /// β_t, the same at every round.
     pub ucb_multiplier: f64,
-    /// How it chooses.
+    /// The level at which it reasons, with its beliefs.
     pub reasoning: Reasoning,
 }
 
@@ -142,7 +142,7 @@ impl Level0Spec {
 pub struct ModelSpec {
     /// `matern-5/2`, `matern-3/2` or `squared-exponential`.
     pub kernel: String,
-    /// Whether payoffs are brought to mean 0 and variance 1.
+    /// True if payoffs are brought to mean 0 and variance 1.
     pub standardize: bool,
     /// Length scales (one a coordinate of joint actions), signal variance and noise variance; `None` has them learned.
     pub given: Option<(Vec<f64>, f64, f64)>,
@@ -168,7 +168,7 @@ impl ModelSpec {
         }
     }
 
-    /// Where its hyperparameters come from.
+    /// The source of its hyperparameters, in words.
     fn shown(&self) -> String {
         match &self.given {
             None => "learned".to_owned(),
@@ -228,7 +228,7 @@ impl Definition {
         })
     }
 
-    /// What it says, key by key as they stand in a file.
+    /// Its settings, key by key as they stand in a file.
     fn keys(&self) -> Keys {
         let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
         let mut keys = Keys::default();

@@ -1,4 +1,4 @@
-//! What can go wrong in a game that people play.
+//! Errors of a game that people play.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,19 @@ use fedbo_objective::{CommandError, Failure};
 
 use crate::payoffs::PAYOFF_MAX;
 
-/// Why a player gave no action, or a round has no payoffs.
+/// The reason why a player gave no action, or a round has no payoffs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// The program failed, or did not end in time.
     #[error(transparent)]
     Program(#[from] Failure),
-    /// What it printed is not what was asked for.
+    /// The program did not print what was asked for.
     #[error("it printed {found}, expected {expected}{stderr}")]
     Nonsense {
         /// Its last line.
         found: String,
-        /// What was asked for.
+        /// The output that was asked for.
         expected: String,
         /// The end of its standard error, with words that lead to it; empty if there was none.
         stderr: String,
@@ -31,12 +31,12 @@ pub enum Cause {
         /// The first of them.
         player: String,
     },
-    /// What it printed is no action of the player's.
+    /// The program did not print an action of the player's.
     #[error("it printed {found}, {why}")]
     NoAction {
         /// Its last line.
         found: String,
-        /// Why it is none.
+        /// The reason why it is none.
         why: String,
     },
     /// Nobody told a move in time.
@@ -47,7 +47,7 @@ pub enum Cause {
     },
 }
 
-/// Why a game cannot go on. The record of what was played is kept.
+/// The reason why a game cannot go on. The record of what was played is kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlayError {
@@ -58,7 +58,7 @@ pub enum PlayError {
         round: usize,
         /// The player.
         player: String,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
     /// The payoffs did not come, and the file says that the game stops then.
@@ -66,7 +66,7 @@ pub enum PlayError {
     Payoffs {
         /// The round, from 1.
         round: usize,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
     /// The same went wrong round after round.
@@ -76,7 +76,7 @@ pub enum PlayError {
         round: usize,
         /// A player, or the payoffs.
         what: String,
-        /// How often.
+        /// The number of failures in a row.
         times: usize,
         /// The last cause.
         cause: Cause,
@@ -94,7 +94,7 @@ pub enum PlayError {
     /// Nothing was played yet.
     #[error("{}: no game is kept there yet; begin it with fedbo play", path.display())]
     Absent {
-        /// Where the record would be.
+        /// The path at which the record would be.
         path: PathBuf,
     },
     /// The record cannot be a game's.
@@ -102,7 +102,7 @@ pub enum PlayError {
     NotARecord {
         /// The file.
         path: PathBuf,
-        /// What it is, and the way out.
+        /// A description of the file, and the way out.
         message: String,
     },
     /// The record is of another version.
@@ -122,7 +122,7 @@ pub enum PlayError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What the system says, and the way out.
+        /// The system's message, and the way out.
         message: String,
     },
     /// The file is no longer where it was.
@@ -146,7 +146,7 @@ pub enum PlayError {
     /// A move was told that cannot be taken.
     #[error("{message}")]
     Move {
-        /// Why, and the way out.
+        /// The reason, and the way out.
         message: String,
     },
     /// A command of the file cannot be run.
@@ -157,7 +157,7 @@ pub enum PlayError {
     Mind {
         /// The player.
         player: String,
-        /// Why.
+        /// The cause.
         cause: GameError,
     },
     /// A setting cannot be used.

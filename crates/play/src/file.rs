@@ -83,21 +83,21 @@ struct PlayerTable {
 /// A checked `game.toml`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GameFile {
-    /// What the game is.
+    /// The definition of the game.
     pub definition: Definition,
-    /// How many rounds it is to have, those at random included.
+    /// The number of rounds that it is to have, those at random included.
     pub n_rounds: usize,
-    /// How each player is asked.
+    /// The way in which each player is asked.
     pub movers: Vec<Mover>,
     /// The command that plays out a round; `None` where the file was read without it.
     pub payoffs: Option<CommandSpec>,
-    /// Between which numbers each player's payoffs lie, where the file says so.
+    /// The range of each player's payoffs, where the file gives it.
     pub ranges: Vec<Option<(f64, f64)>>,
-    /// What happens when payoffs do not come.
+    /// The response to payoffs that do not come.
     pub on_lost_payoffs: OnLostPayoffs,
     /// Failures in a row after which a game ends that would go on.
     pub failures_max: usize,
-    /// Where the record is kept; `None` for memory. Relative to the file's folder.
+    /// The path of the record, relative to the file's folder; `None` for memory.
     pub storage: Option<PathBuf>,
     /// The text that it was read from.
     source: TomlFile,

@@ -1,10 +1,10 @@
-//! Whose action comes from where, and what happens where none comes.
+//! The source of each player's action, and the response where none comes.
 
 use std::time::Duration;
 
 use fedbo_objective::CommandSpec;
 
-/// How a player is asked; not part of what a game is, so it may be changed between two runs.
+/// The way in which a player is asked; not part of a game's definition, so it may be changed between two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mover {
     /// It reasons, in this process.
@@ -13,19 +13,19 @@ pub enum Mover {
     Program {
         /// The program.
         command: CommandSpec,
-        /// What happens if it fails.
+        /// The response to its failure.
         on_failure: OnFailure,
     },
     /// Moves are told.
     ByHand {
-        /// For how long one waits for a move.
+        /// The longest time to wait for a move; `None` for no limit.
         timeout: Option<Duration>,
-        /// What happens then.
+        /// The response when no move came by then.
         on_failure: OnFailure,
     },
 }
 
-/// What happens to a game when a player gives no action: its program crashes, answers nonsense, or takes too long.
+/// The response of a game when a player gives no action: its program crashes, answers nonsense, or takes too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// The run ends; the same line goes on with this round.
@@ -37,7 +37,7 @@ pub enum OnFailure {
     Repeat,
 }
 
-/// What happens when the payoffs of a round do not come.
+/// The response of a game when the payoffs of a round do not come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLostPayoffs {
     /// The run ends; the same line plays this round again.

@@ -1,4 +1,4 @@
-//! What programs print: the payoffs of a round, a player's action.
+//! The output of programs: the payoffs of a round, a player's action.
 
 use fedbo_objective::{Printed, Program};
 use fedbo_space::Point;

@@ -26,7 +26,7 @@ impl fmt::Debug for GameRecord {
     }
 }
 
-/// What became of a move that was told.
+/// The outcome of telling a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// It is new, and durable now.
@@ -40,7 +40,7 @@ pub enum Told {
 pub struct ToldMove {
     /// The action.
     pub point: Point,
-    /// Why it is not the player's own, if it is not.
+    /// The stand-in, if the action is not the player's own.
     pub stand_in: Option<StandIn>,
 }
 
@@ -119,17 +119,17 @@ impl GameRecord {
         })
     }
 
-    /// What the game is.
+    /// The definition of the game.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// Where the record is.
+    /// The path of the record.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it ends with the process.
+    /// Returns true if the record ends with the process.
     pub fn is_in_memory(&self) -> bool {
         self.file.is_none()
     }
@@ -150,7 +150,7 @@ impl GameRecord {
         })
     }
 
-    /// How many rounds were played.
+    /// The number of rounds that were played.
     ///
     /// # Errors
     /// If it cannot be read.

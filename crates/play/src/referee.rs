@@ -25,7 +25,7 @@ pub trait Watcher {
     fn awaits(&self, round: usize, player: usize);
     /// A move that was given here, if one was: asked again and again while the game waits.
     fn given(&self, player: usize) -> Option<Point>;
-    /// What was given is none of the player's actions.
+    /// A move that was given is none of the player's actions.
     fn refused(&self, player: usize, why: &PlayError);
     /// A player gave no action, and another one stands in.
     fn stands_in(&self, round: usize, stand_in: &StandIn);
@@ -35,7 +35,7 @@ pub trait Watcher {
     fn played(&self, round: usize, played: &PlayedRound);
 }
 
-/// How a run of a game ended.
+/// The way in which a run of a game ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// It has its rounds.
@@ -245,7 +245,7 @@ impl Referee {
         Ok(Some(played))
     }
 
-    /// What reasoning players do next, all at the same time.
+    /// The next moves of reasoning players, decided all at the same time.
     fn decide(&mut self) -> Result<Vec<Option<Move>>, PlayError> {
         let index = self.course.rounds().len() as u64;
         let (history, seed) = (&self.history, &self.seed);
@@ -341,7 +341,7 @@ impl Referee {
         })
     }
 
-    /// Whether a round without its payoffs stands; the reason as it is noted.
+    /// The reason that is noted with a round that stands without its payoffs; an error if the game ends instead.
     fn lose(&self, file: &GameFile, times: usize, cause: Cause) -> Result<String, PlayError> {
         let round = self.course.rounds().len() + 1;
         match file.on_lost_payoffs {

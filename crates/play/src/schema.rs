@@ -2,7 +2,7 @@
 
 use fedbo_database::Format;
 
-/// What a record is; its mark says "fedg".
+/// The format of a record; its mark says "fedg".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6467,
     steps: &[STEP_1],

@@ -1,4 +1,4 @@
-//! How a player thinks, as a file writes it: level, level-0 strategy, model, and what it believes of the others.
+//! A player's reasoning, as a file writes it: level, level-0 strategy, model, and what it believes of the others.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const EXACT_MOST: usize = 1 << 18;
 /// β_t unless the file says otherwise: two standard deviations.
 const UCB_MULTIPLIER: f64 = 4.0;
 
-/// How somebody thinks. All keys may be left out.
+/// The table of somebody's reasoning. All keys may be left out.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct MindTable {
@@ -58,7 +58,7 @@ pub(crate) struct Known<'a> {
     pub(crate) actions: &'a Actions,
     /// Least and largest payoff, if the file says.
     pub(crate) range: Option<(f64, f64)>,
-    /// How it thinks, if it reasons.
+    /// The table of its reasoning, if it reasons.
     pub(crate) mind: Option<&'a MindTable>,
 }
 

@@ -1,4 +1,4 @@
-//! What a file says of minds, against reasoners that are put together by hand.
+//! The beliefs that a file states, against reasoners that are put together by hand.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl Watcher for Nobody {
 
 const SEED: u64 = 11;
 const N_INITIAL: usize = 3;
-/// What carol is wrongly believed to do.
+/// The weights by which carol is wrongly believed to play.
 const WEIGHTS: [f64; 3] = [0.0, 1.0, 3.0];
 
 /// Three players at levels 2, 1 and 0. Alice is wrong: bob has another β_t, and neither of the others plays by what she writes of bob's
@@ -90,7 +90,7 @@ space.kind = {{ type = "categorical", choices = ["red", "green", "blue"] }}
     )
 }
 
-/// Where the file is, with the folder that it is gone with.
+/// Writes the file; returns its path, and the folder with which it is deleted.
 fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("game.toml");
@@ -117,7 +117,7 @@ fn gp_mw(range: (f64, f64)) -> Level0Strategy {
     })
 }
 
-/// What a player brings: β_t, and a model with given hyperparameters, or the first one of a model that learns.
+/// The basics of a player: β_t, and a model with given hyperparameters, or the first one of a model that learns.
 fn basics(
     game: &Game,
     player: usize,
@@ -209,7 +209,7 @@ fn as_seen(referee: &Referee) -> (Game, Vec<Round>) {
     (game, rounds)
 }
 
-/// How often each player's action is what a reasoner by hand decides on the same record.
+/// The number of rounds in which each player's action is what a reasoner by hand decides on the same record.
 fn agreements(referee: &Referee, by_hand: impl Fn(&Game) -> [Reasoner; 3]) -> [usize; 3] {
     let (game, rounds) = as_seen(referee);
     let mut agreeing = [0; 3];

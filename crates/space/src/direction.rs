@@ -1,10 +1,10 @@
-//! Whether an objective is to be made small or large.
+//! The direction of an objective: to be made small or large.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which values of an objective are the better ones.
+/// The direction in which the values of an objective get better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -33,7 +33,7 @@ impl Direction {
         }
     }
 
-    /// Whether `value` is strictly better than `other`; never if either is NaN.
+    /// Returns true if `value` is strictly better than `other`; false if either is NaN.
     pub fn is_better(self, value: f64, other: f64) -> bool {
         self.to_maximize(value) > self.to_maximize(other)
     }

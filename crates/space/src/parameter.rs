@@ -19,7 +19,7 @@ pub struct ParameterSpec {
     pub low: Option<f64>,
     /// Upper bound, inclusive (float and int).
     pub high: Option<f64>,
-    /// Whether the scale is logarithmic (float and int); default false.
+    /// True if the scale is logarithmic (float and int); default false.
     pub log: Option<bool>,
     /// Distance between neighbouring values, which are then low + k·step up to high (float and int, on a linear scale).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 use crate::{Kind, Parameter, Space};
 
-/// Why a domain cannot be cut into so many regions.
+/// The reason why a domain cannot be cut into so many regions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartitionError {
     /// There must be at least one.
@@ -141,7 +141,7 @@ impl Partition {
     }
 }
 
-/// Whether a slice of a parameter's coordinate holds the coordinate of one of its values.
+/// Returns true if a slice of a parameter's coordinate holds the coordinate of one of its values.
 fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
     let n_values = match parameter.kind() {
         Kind::Categorical { .. } => return cuts == 1,

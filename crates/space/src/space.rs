@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{Parameter, ParameterSpec, Point};
 
-/// Why a space or a value is not valid.
+/// The reason why a space or a value is not valid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SpaceError {
     /// The space has no parameter at all.
@@ -23,9 +23,9 @@ pub enum SpaceError {
         name: String,
         /// The key within its table.
         key: String,
-        /// What stands there.
+        /// The value that was found.
         found: String,
-        /// What would be accepted.
+        /// The values that would be accepted.
         expected: String,
     },
     /// A value lies outside its parameter's range, or is of the wrong type.

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Stream;
 
-/// What a stream is used for: the first part of its label.
+/// The purpose of a stream: the first part of its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Purpose {
@@ -38,7 +38,7 @@ pub enum Purpose {
     Sensitivity,
     /// Coins and noise of a mechanism in a simulation, which protects nobody.
     SimulatedNoise,
-    /// How long trials and messages take in a simulated network, and which messages are lost.
+    /// The durations of trials and messages in a simulated network, and the messages that are lost.
     Network,
     /// A player's choice in one round of a game, with what it imagines of the others.
     Play,

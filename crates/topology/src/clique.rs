@@ -29,7 +29,7 @@ impl Clique {
         self.upper_bound
     }
 
-    /// Whether it is proved to be a largest one.
+    /// Returns true if it is proved to be a largest one.
     pub fn is_exact(&self) -> bool {
         self.members.len() == self.upper_bound
     }

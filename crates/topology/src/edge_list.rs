@@ -17,14 +17,14 @@ pub struct EdgeList {
     pub edges: Vec<Edge>,
 }
 
-/// What is wrong with a list. Lines count from 1.
+/// A defect of a list. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EdgeListError {
     /// The first line is not the header.
     #[error("line 1: found {found:?}, expected the header from,to")]
     Header {
-        /// What stands there.
+        /// The line that stands there.
         found: String,
     },
     /// The text is no comma-separated values.
@@ -32,7 +32,7 @@ pub enum EdgeListError {
     Syntax {
         /// Line.
         line: u64,
-        /// What the reader says.
+        /// The reader's message.
         message: String,
     },
     /// A line with more or fewer than two fields.
@@ -40,7 +40,7 @@ pub enum EdgeListError {
     Fields {
         /// Line.
         line: u64,
-        /// How many there are.
+        /// The number of fields.
         found: usize,
     },
     /// A name that cannot be one.
@@ -50,7 +50,7 @@ pub enum EdgeListError {
     Name {
         /// Line.
         line: u64,
-        /// What stands there.
+        /// The name that stands there.
         name: String,
     },
     /// A name that is not on the roster.
@@ -58,7 +58,7 @@ pub enum EdgeListError {
     UnknownAgent {
         /// Line.
         line: u64,
-        /// What stands there.
+        /// The name that stands there.
         name: String,
         /// A name that differs by little, if there is one.
         nearest: Option<String>,
@@ -134,7 +134,7 @@ impl EdgeList {
 struct Reader {
     list: EdgeList,
     numbers: HashMap<String, u32>,
-    /// Whether a name that is not known yet is a new agent's.
+    /// True if a name that is not known yet is a new agent's.
     is_open: bool,
 }
 

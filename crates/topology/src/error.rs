@@ -1,4 +1,4 @@
-//! What can be wrong with a graph.
+//! Defects of a graph.
 
 use crate::graph::{N_AGENTS_MAX, N_EDGES_MAX};
 
@@ -9,7 +9,7 @@ pub enum GraphError {
     /// No agent, or too many.
     #[error("a graph has 1 to {N_AGENTS_MAX} agents, not {n_agents}")]
     Agents {
-        /// How many were asked for.
+        /// The number of agents that was asked for.
         n_agents: u64,
     },
     /// More edges than are held in memory.
@@ -17,7 +17,7 @@ pub enum GraphError {
         "about {n_edges} edges are more than the {N_EDGES_MAX} that a graph holds; take fewer agents, or a sparser graph"
     )]
     TooManyEdges {
-        /// How many there would be, for a random graph the mean.
+        /// The number of edges that there would be, for a random graph the mean.
         n_edges: u64,
     },
     /// An edge from an agent to itself.
@@ -35,7 +35,7 @@ pub enum GraphError {
     UnknownAgent {
         /// The number in the edge.
         agent: u32,
-        /// How many agents there are.
+        /// Number of agents.
         n_agents: u32,
     },
     /// An edge stands twice; its direction does not matter.
@@ -49,7 +49,7 @@ pub enum GraphError {
     /// A number of columns that makes no grid.
     #[error("columns = {columns}, expected 1 to {n_agents}, the number of agents")]
     Columns {
-        /// What was given.
+        /// The number of columns that was given.
         columns: u32,
         /// Number of agents.
         n_agents: u32,
@@ -57,7 +57,7 @@ pub enum GraphError {
     /// A probability of edges out of its range.
     #[error("edge_prob = {edge_prob}, expected a number above 0 and at most 1")]
     EdgeProb {
-        /// What was given.
+        /// The probability that was given.
         edge_prob: f64,
     },
     /// A degree from which no small world can be made.
@@ -65,7 +65,7 @@ pub enum GraphError {
         "degree = {degree}, expected an even number from 2 that is smaller than the number of agents, {n_agents}"
     )]
     Degree {
-        /// What was given.
+        /// The degree that was given.
         degree: u32,
         /// Number of agents.
         n_agents: u32,
@@ -73,7 +73,7 @@ pub enum GraphError {
     /// A probability of rewiring out of its range.
     #[error("rewiring = {rewiring}, expected a number from 0 to 1")]
     Rewiring {
-        /// What was given.
+        /// The probability that was given.
         rewiring: f64,
     },
     /// Random edges so rare that agents without a neighbour are certain.
@@ -82,7 +82,7 @@ pub enum GraphError {
          be connected; from edge_prob = {enough} on most are"
     )]
     TooSparse {
-        /// What was given.
+        /// The probability that was given.
         edge_prob: f64,
         /// Mean number of agents without a neighbour, rounded.
         isolated: u64,
@@ -94,9 +94,9 @@ pub enum GraphError {
     /// None of many random graphs was connected.
     #[error("none of {n_draws} random graphs was connected; {remedy}")]
     NotConnected {
-        /// How many were drawn.
+        /// The number of graphs that were drawn.
         n_draws: u32,
-        /// What would help.
+        /// The change that would help.
         remedy: String,
     },
 }

@@ -16,7 +16,7 @@ pub type Edge = (u32, u32);
 /// [`Graph::neighbours`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the neighbours of each agent begin in `neighbours`; n + 1 entries.
+    /// The index in `neighbours` at which the neighbours of each agent begin; n + 1 entries.
     starts: Vec<usize>,
     /// Neighbours of all agents in turn, ascending within each.
     neighbours: Vec<u32>,
@@ -94,7 +94,7 @@ impl Graph {
         self.neighbours(agent).len()
     }
 
-    /// Whether two agents are joined; false if one of them is not there.
+    /// Returns true if two agents are joined; false if one of them is not there.
     pub fn has_edge(&self, a: u32, b: u32) -> bool {
         a < self.n_agents() && self.neighbours(a).binary_search(&b).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Where agents stand in a picture.
+//! The positions of agents in a picture.
 
 use std::f64::consts::TAU;
 

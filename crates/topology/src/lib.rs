@@ -1,4 +1,4 @@
-//! Who may talk to whom: graphs of neighbours, how they are described, and the numbers that say how well they connect.
+//! Communication graphs of agents, their descriptions, and the numbers that say how well they connect.
 //!
 //! Decides what a graph is, how random ones are drawn, and where agents stand in a picture of one. Knows nothing of Gaussian
 //! processes, rounds or sockets. Start at [`Graph`] and [`GraphSpec`], then [`Clique`].

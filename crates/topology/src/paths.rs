@@ -1,4 +1,4 @@
-//! Which agents reach each other, and over how many edges.
+//! The agents that reach each other, and the number of edges between them.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ impl Graph {
         components
     }
 
-    /// Whether every agent reaches every other.
+    /// Returns true if every agent reaches every other.
     pub fn is_connected(&self) -> bool {
         let mut distances = vec![UNREACHED; self.n_agents() as usize];
         self.reach(0, &mut distances).len() == distances.len()

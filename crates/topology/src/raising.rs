@@ -13,7 +13,7 @@ const N_MATRIX_MAX: u32 = 4_096;
 pub struct RaisingEdges {
     /// The edges that were found, ascending.
     pub edges: Vec<Edge>,
-    /// Whether there are no others: neither the number nor the work that was allowed was reached.
+    /// True if there are no others: neither the limit on their number nor the limit on work was reached.
     pub is_complete: bool,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Inside<'a> {
         }
     }
 
-    /// Whether both agents have a clique of `needed` agents as neighbours.
+    /// Returns true if both agents have a clique of `needed` agents as common neighbours.
     fn common_clique(&mut self, a: u32, b: u32, work: &mut Work) -> bool {
         let needed = self.needed;
         if needed == 0 {

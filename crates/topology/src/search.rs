@@ -2,7 +2,7 @@
 
 use crate::Graph;
 
-/// How much searching is left, in words of bit sets.
+/// The work that a search has left, in words of bit sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     left: u64,

@@ -7,7 +7,7 @@ use fedbo_streams::Stream;
 use crate::graph::{check_agents, check_edges};
 use crate::{Edge, Graph, GraphError, random};
 
-/// How the graph of some number of agents is made.
+/// The rule by which the graph of some number of agents is made.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GraphSpec {
@@ -68,7 +68,7 @@ impl GraphSpec {
         Graph::from_edges(n_agents, &edges)
     }
 
-    /// Whether the graph depends on the stream that it is built from.
+    /// Returns true if the graph depends on the stream that it is built from.
     pub fn is_random(&self) -> bool {
         matches!(self, Self::ErdosRenyi { .. } | Self::SmallWorld { .. })
     }

@@ -16,7 +16,7 @@ use crate::{Domain, StrategyError};
 pub struct IndependentDraws {
     /// Points of the grid in each dimension, at least 2; ends included.
     pub n_per_dim: usize,
-    /// How far a query may be from the agent's last point: Euclidean distance in the unit cube, above 0.
+    /// The largest distance of a query from the agent's last point: Euclidean, in the unit cube, above 0.
     pub radius: f64,
 }
 

@@ -16,7 +16,7 @@ use crate::{
     ThompsonSettings,
 };
 
-/// How an agent's query is found from its posterior.
+/// The method by which an agent's query is found from its posterior.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Query {
     /// The maximizer of one function drawn from the posterior (Algorithm 1 lines 9 to 11), jointly over the domain.
@@ -26,12 +26,12 @@ pub enum Query {
     IndependentDraws(IndependentDraws),
 }
 
-/// How a [`DistributedTs`] agent works.
+/// Settings of a [`DistributedTs`] agent.
 #[derive(Clone, Debug)]
 pub struct DistributedTsSettings {
     /// Surrogate, search, β_t (1 in the paper) and repeats.
     pub own: ThompsonSettings,
-    /// How queries are found.
+    /// The method by which queries are found.
     pub query: Query,
 }
 
@@ -75,7 +75,7 @@ impl DistributedTs {
         self.own.surrogate()
     }
 
-    /// Where it may query.
+    /// The domain of its queries.
     #[must_use]
     pub fn domain(&self) -> &Domain {
         self.own.domain()
@@ -155,7 +155,8 @@ mod tests {
             .collect()
     }
 
-    /// What several neighbours report at once extends the posterior to the bit as if it had come one by one.
+    /// A batch of several neighbours' observations extends the posterior to the bit as single ones do, one after the
+    /// other.
     #[test]
     fn a_batch_is_one_observation_after_the_other() {
         let all = observations(40);

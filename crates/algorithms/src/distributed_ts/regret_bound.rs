@@ -1,4 +1,4 @@
-//! What theory promises of distributed Thompson sampling: a bound on Bayesian simple regret (Theorem 3.1, Corollary 3.2).
+//! A guarantee for distributed Thompson sampling: a bound on its Bayesian simple regret (Theorem 3.1, Corollary 3.2).
 
 use fedbo_gp::{Columns, Kernel};
 use fedbo_optim::{Points, sobol};
@@ -22,13 +22,13 @@ pub enum RegretBoundError {
         "noise variance {noise_variance}: expected a finite number above 0, at least 1e-12 of the signal variance"
     )]
     Noise {
-        /// What was given.
+        /// The noise variance that was given.
         noise_variance: f64,
     },
     /// No point, or more than are held.
     #[error("{n_points} points: expected 1 to {N_POINTS_MAX}")]
     Points {
-        /// How many were given.
+        /// The number of points that was given.
         n_points: usize,
     },
     /// Points of another dimension than the kernel's.

@@ -1,8 +1,8 @@
-//! What a coordinator hands out: sums or averages of clipped vectors, with noise.
+//! A coordinator's releases: sums or averages of clipped vectors, with noise.
 
 use std::fmt;
 
-/// What one release says, before any weighting. Everything in it is public once it was released.
+/// The content of one release, before any weighting. Everything in it is public once it has been released.
 #[derive(Clone, PartialEq)]
 pub struct Aggregate {
     /// Server iteration t = 0, 1, … of the release.
@@ -11,8 +11,8 @@ pub struct Aggregate {
     pub content: AggregateContent,
     /// Standard deviation of the noise in each number of the content; 0 without privacy.
     pub noise_std: f64,
-    /// What the mechanism released of coordinates in which all vectors are zero: noise of the same law and nothing else, by
-    /// which an agent sees that there is noise. Empty where there are none such.
+    /// The mechanism's releases of coordinates in which all vectors are zero: noise of the same law and nothing else,
+    /// by which an agent sees that there is noise. Empty where there are no such coordinates.
     pub witnesses: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a finished federation released, as one function that later parties start from.
+//! The releases of a finished federation, as one function that later parties start from.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub struct ReleasedFunction {
 }
 
 impl ReleasedFunction {
-    /// What an agent makes of all the releases that it has received; `None` before the first.
+    /// The function that an agent has estimated from all the releases that it has received; `None` before the first.
     pub fn of(agent: &DpFtsDe, features: FeatureDescription, seed: u64) -> Option<Self> {
         let weights = agent.region_weights()?;
         Some(Self {
@@ -61,7 +61,7 @@ pub struct FromArchive {
     local_prob: LocalProb,
     maximizer: Maximizer,
     domain: Domain,
-    /// Where trials have ended.
+    /// The points of the trials that have ended.
     tried: Points,
     /// Queries so far, the initial design apart.
     n_steps: u64,

@@ -1,8 +1,8 @@
-//! What an agent makes of the releases so far: one vector of weights a region.
+//! An agent's estimate from the releases so far: one vector of weights a region.
 
 use super::{Aggregate, AggregateContent, Emphasis};
 
-/// How past releases count. All of this is post-processing: it costs no privacy.
+/// The weighting of past releases. All of this is post-processing: it costs no privacy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
     /// The latest release alone (DP-FTS-DE Algorithm 2).

@@ -17,7 +17,7 @@ pub enum EmphasisLaw {
 /// to 1, both included, then 1, which means uniform weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Emphasis {
-    /// How a_t becomes a ratio of weights.
+    /// The law by which a_t becomes a ratio of weights.
     pub law: EmphasisLaw,
     /// a_1, at least 1.
     pub start: f64,
@@ -103,7 +103,7 @@ impl Emphasis {
         self.ratio_of(self.level(round))
     }
 
-    /// Whether all agents weigh the same in the release of `round`: then one total says as much as P sums.
+    /// Returns true if all agents weigh the same in the release of `round`: then one total says as much as P sums.
     pub fn is_uniform(&self, round: u64) -> bool {
         self.level(round) <= 1.0
     }

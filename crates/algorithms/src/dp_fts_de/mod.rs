@@ -27,7 +27,7 @@ use crate::{
 use belief::Belief;
 use reconstruction::Reconstruction;
 
-/// How often the aggregate is used, given p_t.
+/// The frequency with which the aggregate is used, given p_t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// With probability 1 − p_t (Algorithm 2 lines 5-8).
@@ -37,16 +37,16 @@ pub enum Trust {
     Signal,
 }
 
-/// How a [`DpFtsDe`] agent works.
+/// Settings of a [`DpFtsDe`] agent.
 #[derive(Clone, Debug)]
 pub struct DpFtsDeSettings {
     /// The agent's own Thompson sampling.
     pub own: ThompsonSettings,
     /// p_t; the paper's schedules are [`LocalProb::Power`].
     pub local_prob: LocalProb,
-    /// How p_t is adapted.
+    /// The adaptation of p_t to the signal of the releases.
     pub trust: Trust,
-    /// What the agent sends.
+    /// Settings of the agent's messages.
     pub message: MessageSettings,
     /// The sub-regions; P = 1 is DP-FTS.
     pub partition: Partition,
@@ -56,7 +56,7 @@ pub struct DpFtsDeSettings {
     pub emphasis: Emphasis,
     /// q, by which sums are divided.
     pub sampling_rate: f64,
-    /// How past releases count.
+    /// The weighting of past releases.
     pub memory: Memory,
 }
 

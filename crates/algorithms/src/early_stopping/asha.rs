@@ -83,7 +83,8 @@ impl StoppingRule for AshaRule {
     }
 }
 
-/// Whether a trial at a rung, its newest epoch, is among the best share 1/η of those that reached it: see [`AshaRule`].
+/// The verdict on a trial at a rung, its newest epoch: it continues if it is among the best share 1/η of those that
+/// reached the rung. See [`AshaRule`].
 pub(super) fn halve<'a>(
     reduction: usize,
     trial: &TrainedTrial,

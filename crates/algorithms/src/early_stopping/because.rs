@@ -1,8 +1,8 @@
-//! On what grounds a trial was stopped.
+//! The grounds on which a trial was stopped.
 
 use fedbo_space::Direction;
 
-/// On what grounds a rule stops a trial. Values are as the rule sees them, to be maximized.
+/// The grounds on which a rule stops a trial. Values are as the rule sees them, to be maximized.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Because {
@@ -12,38 +12,38 @@ pub enum Because {
         best: f64,
         /// The median of the averages of the complete trials up to the epoch.
         median: f64,
-        /// How many complete trials there are.
+        /// The number of complete trials.
         n_trials: usize,
-        /// After which epoch.
+        /// The epoch after which the trial is stopped.
         epoch: usize,
     },
     /// ASHA or Hyperband.
     BelowRung {
-        /// After which epoch.
+        /// The epoch after which the trial is stopped.
         epoch: usize,
         /// The trial's value there.
         value: f64,
-        /// How many are better there.
+        /// The number of trials that are better at that epoch.
         n_better: usize,
-        /// How many came there, this one included.
+        /// The number of trials that reached it, this one included.
         n_reached: usize,
-        /// How many of them go on.
+        /// The number of those that go on.
         n_go_on: usize,
     },
     /// BO-BOS: it will hardly end better than the best so far.
     UnlikelyToImprove {
-        /// With what probability it would.
+        /// The probability that it would.
         probability: f64,
         /// The best value so far.
         incumbent: f64,
     },
     /// Curve prediction: it will hardly end at the best so far or above.
     BelowBest {
-        /// After which epoch.
+        /// The epoch after which the trial is stopped.
         epoch: usize,
         /// The best value so far.
         best: f64,
-        /// With what probability it would.
+        /// The probability that it would.
         probability: f64,
         /// The expected last value.
         expected: f64,

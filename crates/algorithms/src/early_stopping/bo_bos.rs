@@ -120,7 +120,7 @@ impl BoBos {
         BosRule::solve(&settings, &problem, stream)
     }
 
-    /// How trials are stopped.
+    /// The settings by which trials are stopped.
     pub fn settings(&self) -> &BosSettings {
         &self.settings
     }
@@ -136,8 +136,9 @@ impl BoBos {
     }
 }
 
-/// What a training of N = `n_epochs` epochs that was stopped is expected to have come to: the mean of f([x, N]) under the average of
-/// its curve's processes, within the bounds. `None` for a whole training, and where its values lie outside the bounds.
+/// The expected final value of a training of N = `n_epochs` epochs that was stopped: the mean of f([x, N]) under the
+/// average of its curve's processes, within the bounds. `None` for a whole training, and where its values lie outside
+/// the bounds.
 ///
 /// Told to the model at epoch N (see [`TrainedObservation`]), it keeps the model from proposing the same place again. The thesis tells
 /// what the trial reported, and no more.

@@ -7,7 +7,7 @@ use super::optimal_stopping::{CellPaths, CellRule, Decision, solve};
 use super::{Average, BosSettings, CurveBelief, Grid, LearningCurve, ValueBounds};
 use crate::StrategyError;
 
-/// What a trial's rule is solved from, beside the settings.
+/// The data from which a trial's rule is solved, beside the settings.
 #[derive(Clone, Debug)]
 pub struct BosProblem<'a> {
     /// The trial's first N₀ values (more are not looked at), to be maximized.
@@ -25,9 +25,9 @@ pub struct BosProblem<'a> {
 pub struct EpochRules {
     /// n.
     pub epoch: usize,
-    /// Where the first cell begins.
+    /// The lower end of the first cell.
     pub low: f64,
-    /// Where the last cell ends.
+    /// The upper end of the last cell.
     pub high: f64,
     /// The rule of each cell, from small average errors to large ones; none where no path goes.
     pub cells: Vec<Option<CellRule>>,
@@ -74,12 +74,12 @@ pub struct BosRule {
     epochs: Vec<EpochRules>,
 }
 
-/// What a rule says of a trial after an epoch.
+/// A rule's answer about a trial after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BosAnswer {
-    /// What the loss recommends (C1, if it is to stop).
+    /// The decision of least expected loss (C1, if it is to stop).
     pub decision: Decision,
-    /// Whether the trial is stopped: C1 and C2.
+    /// True if the trial is stopped: C1 and C2.
     pub stops: bool,
     /// Share of the sampled continuations, among those with such an average so far, that end above the incumbent.
     pub p_better: f64,
@@ -160,8 +160,8 @@ impl BosRule {
         }))
     }
 
-    /// What to do after the last epoch of the curve, which began as it did when the rule was solved. `None` up to N₀, from N on, and
-    /// where its average error is below that of all sampled continuations: it trains on.
+    /// The answer after the last epoch of the curve, which began as it did when the rule was solved. `None` up to N₀,
+    /// from N on, and where its average error is below that of all sampled continuations: it trains on.
     pub fn answer(&self, curve: &LearningCurve) -> Option<BosAnswer> {
         let n = curve.n_epochs();
         let index = n.checked_sub(self.settings.first_epochs + 1)?;
@@ -208,7 +208,7 @@ impl BosRule {
         self.incumbent
     }
 
-    /// What was believed of the curve after its first epochs.
+    /// The belief about the curve after its first epochs.
     pub fn belief(&self) -> &DecayAverage {
         &self.belief
     }

@@ -1,4 +1,4 @@
-//! How BO-BOS is set: losses, what is believed of learning curves, grid, and condition C2.
+//! Settings of BO-BOS: losses, beliefs about learning curves, grid, and condition C2.
 
 use fedbo_gp::{DecayFit, DecayNoise};
 
@@ -10,7 +10,7 @@ use crate::StrategyError;
 pub struct WrongStopLoss {
     /// K_{1,1}.
     pub initial: f64,
-    /// By what it is multiplied from one trial to the next.
+    /// The factor from one trial to the next.
     pub growth: f64,
 }
 
@@ -22,7 +22,7 @@ impl WrongStopLoss {
     }
 }
 
-/// What the values of a study can be: error = (high − value)/(high − low) is in `[0,1]` where values are maximized.
+/// The range of a study's values: error = (high − value)/(high − low) is in `[0,1]` where values are maximized.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueBounds {
     /// The worst value.
@@ -52,7 +52,7 @@ pub enum Average {
     AfterFirst,
 }
 
-/// How the statistic's range is cut into cells at each epoch.
+/// The division of the statistic's range into cells at each epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grid {
     /// `[0,1]` into equal cells at all epochs (the authors' code, with 99 of them). Most are never visited: an average over many
@@ -99,7 +99,7 @@ impl IncumbentMargin {
     }
 }
 
-/// What is believed of a trial's curve after its first epochs.
+/// The belief about a trial's curve after its first epochs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CurveBelief {
     /// Processes of a grid, weighted by how well they explain the first errors, those that decay to a level of their own among them:
@@ -110,21 +110,21 @@ pub enum CurveBelief {
     },
     /// One process, as if its numbers were known (thesis A.2).
     Certain {
-        /// How it is fitted.
+        /// The method by which it is fitted.
         fit: DecayFit,
         /// a²: variance of the level that curves decay to; 0 as in the thesis lets them decay to error 0.
         level_variance: f64,
     },
 }
 
-/// How a trial's stopping problem is set and solved.
+/// Settings of a trial's stopping problem and of its solution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BosSettings {
     /// N.
     pub n_epochs: usize,
     /// N₀: epochs that every trial is trained for.
     pub first_epochs: usize,
-    /// What values can be.
+    /// The range of values.
     pub bounds: ValueBounds,
     /// K_{1,t}.
     pub wrong_stop_loss: WrongStopLoss,
@@ -134,7 +134,8 @@ pub struct BosSettings {
     pub epoch_cost: f64,
     /// κ ≥ 1 of condition C2: a trial is stopped at epoch n only if σ([x, N]) ≤ κ σ([x, n]).
     pub stop_std_ratio: f64,
-    /// Whether C2 compares standard deviations of observations instead of the latent function's, as the authors' code does.
+    /// True if C2 compares standard deviations of observations instead of the latent function's, as the authors' code
+    /// does.
     pub stop_std_with_noise: bool,
     /// ξ_t.
     pub incumbent_margin: IncumbentMargin,
@@ -142,13 +143,13 @@ pub struct BosSettings {
     pub n_paths: usize,
     /// Cells an epoch, at most 65 536.
     pub n_cells: usize,
-    /// Where they are.
+    /// The placement of the cells.
     pub grid: Grid,
     /// The summary statistic.
     pub average: Average,
     /// Cells that few paths visit.
     pub sparse: SparseCells,
-    /// What is believed of a curve.
+    /// The belief about a curve.
     pub belief: CurveBelief,
 }
 

@@ -1,4 +1,4 @@
-//! What a trial has reported while it trained.
+//! The values that a trial has reported while it trained.
 
 /// Values after epochs 1, 2, …, n of one trial, to be maximized; never empty, all finite.
 #[derive(Clone, Debug, PartialEq)]

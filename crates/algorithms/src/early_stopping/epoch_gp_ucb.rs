@@ -23,7 +23,7 @@ pub enum EpochScale {
     Logarithmic,
 }
 
-/// How [`EpochGpUcb`] models and searches.
+/// Settings of an [`EpochGpUcb`] strategy: its model and its search.
 #[derive(Clone, Debug)]
 pub struct EpochGpUcbSettings {
     /// Its model, of the d coordinates of a point and of the epoch.
@@ -84,7 +84,8 @@ pub struct TrainedObservation {
     pub curve: Option<LearningCurve>,
     /// The value of the whole training, to be maximized; `None` if it was stopped or failed.
     pub complete: Option<f64>,
-    /// What a stopped training is expected to have come to, to be maximized, where somebody knows: see [`EpochGpUcb::tell`].
+    /// The expected final value of a stopped training, to be maximized, where somebody knows it: see
+    /// [`EpochGpUcb::tell`].
     pub expected_end: Option<f64>,
     /// The proposal's source.
     pub source: Source,
@@ -220,7 +221,7 @@ impl EpochGpUcb {
         self.proposer.tell_in_context(&trials, &modelled)
     }
 
-    /// What the model sees of a trial.
+    /// The observations of a trial that the model is conditioned on.
     fn observations(&self, trial: &TrainedObservation, end: &Observation) -> Vec<Observation> {
         let last = match (trial.complete, &trial.curve) {
             (None, Some(curve)) => curve.n_epochs().min(self.n_epochs),

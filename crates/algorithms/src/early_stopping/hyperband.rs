@@ -179,7 +179,7 @@ impl StoppingRule for HyperbandRule {
     }
 }
 
-/// What Hyperband asks for next: a configuration is trained from an epoch to a later one and then evaluated.
+/// The next step that Hyperband asks for: a configuration is trained from an epoch to a later one and then evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyperbandStep {
     /// The configuration's number, counted from 0 in the order of beginning.
@@ -236,7 +236,7 @@ impl Hyperband {
         self.bracket
     }
 
-    /// What is to be done next: the same until its value is told.
+    /// The next step, the same until its value is told.
     pub fn next_step(&self) -> HyperbandStep {
         let rungs = self.schedule.brackets[self.bracket].rungs();
         HyperbandStep {

@@ -2,7 +2,7 @@
 
 use super::{Because, StoppingRule, TrainedTrial, Training, Verdict};
 
-/// When [`MedianRule`] begins.
+/// The conditions under which [`MedianRule`] begins to stop trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MedianSettings {
     /// In the first so many epochs nobody is stopped: early averages are dominated by the values of the first epochs, which say

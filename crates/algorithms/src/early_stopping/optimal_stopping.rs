@@ -1,6 +1,6 @@
 //! Optimal stopping of one trial by backward induction on sampled paths (thesis Eq. (4.1), Algorithm 1.1; Müller et al. 2007).
 
-/// What to do with a trial after an epoch.
+/// The decision about a trial after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// d₀: look at one more epoch.
@@ -50,7 +50,7 @@ pub struct CellPaths<'a> {
     pub n_cells: usize,
 }
 
-/// What was found for a cell that paths visit.
+/// The solution for a cell that paths visit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellRule {
     /// The decision with the least expected loss.
@@ -66,7 +66,7 @@ pub struct CellRule {
 /// The rule of every cell of every epoch; none where no path goes.
 pub type DecisionTable = Vec<Vec<Option<CellRule>>>;
 
-/// How cells that few paths visit are treated.
+/// The treatment of cells that few paths visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SparseCells {
     /// Like all others.
@@ -133,7 +133,7 @@ pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) 
     table
 }
 
-/// What the paths through one cell come to.
+/// The sums over the paths through one cell.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     n_paths: u32,

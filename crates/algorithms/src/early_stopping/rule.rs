@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Because, LearningCurve};
 
-/// How far the training of a trial is.
+/// The state of a trial's training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Training {
     /// It trains.
@@ -20,26 +20,26 @@ pub enum Training {
 pub struct TrainedTrial {
     /// Its place in the order of asking, from 0.
     pub number: u64,
-    /// What it has reported.
+    /// The values that it has reported.
     pub curve: LearningCurve,
-    /// How far it is.
+    /// The state of its training.
     pub training: Training,
 }
 
-/// What becomes of a trial after an epoch; `B` is how its grounds are told.
+/// The verdict on a trial after an epoch; `B` is the type of its grounds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict<B = Because> {
     /// It trains on.
     Continue,
     /// It is stopped.
     Stop {
-        /// On what grounds.
+        /// The grounds on which it is stopped.
         because: B,
     },
 }
 
 impl<B> Verdict<B> {
-    /// Whether the trial is stopped.
+    /// Returns true if the trial is stopped.
     pub fn stops(&self) -> bool {
         matches!(self, Self::Stop { .. })
     }
@@ -57,7 +57,8 @@ impl<B> Verdict<B> {
 
 /// A rule that stops trials which promise too little. It maximizes; a caller that minimizes negates.
 pub trait StoppingRule: fmt::Debug + Send + Sync {
-    /// Whether `trial` trains on after the last epoch of its curve. It was asked after every epoch before, and said yes.
+    /// The verdict on `trial` after the last epoch of its curve. The rule was asked after every epoch before, and let
+    /// the trial train on.
     ///
     /// `others` are all other trials that have reported, in the order of asking, failed ones left out; those that run beside this
     /// one with what they have reported so far. Equal arguments give equal verdicts.

@@ -5,13 +5,13 @@ use std::fmt;
 
 use fedbo_gp::MapHash;
 
-/// Why a message was refused. The sender is named by who reports it.
+/// The reason why a message was refused. The sender is the one that the caller gave.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageRejected {
     /// The message has another number of features.
     #[error("agent {sender}: weight sample has {found} features, the session uses {expected}")]
     WrongLength {
-        /// Who sent it.
+        /// The number of the agent that sent it.
         sender: u32,
         /// Its length.
         found: usize,
@@ -23,7 +23,7 @@ pub enum MessageRejected {
         "agent {sender}: weight sample was made with feature map {found}, the session uses {expected}"
     )]
     WrongMap {
-        /// Who sent it.
+        /// The number of the agent that sent it.
         sender: u32,
         /// Its hash.
         found: MapHash,
@@ -33,7 +33,7 @@ pub enum MessageRejected {
     /// A weight is NaN or infinite.
     #[error("agent {sender}: weight {index} is not a finite number")]
     NotFinite {
-        /// Who sent it.
+        /// The number of the agent that sent it.
         sender: u32,
         /// Index of the first such weight.
         index: usize,
@@ -132,7 +132,7 @@ impl Inbox {
         self.messages.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no message.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

@@ -1,11 +1,11 @@
-//! What an agent sends: a function drawn from its posterior, as weights of the shared features.
+//! An agent's message: a function drawn from its posterior, as weights of the shared features.
 
 use fedbo_gp::{FeatureMap, Standardizer, WeightPosterior};
 use fedbo_streams::Stream;
 
 use crate::{StrategyError, Surrogate};
 
-/// What stands in a message.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageContent {
     /// ω ~ N(ν, σ²Σ⁻¹), the agent's posterior (FTS eqs. (2) and (3)).
@@ -31,14 +31,14 @@ pub enum MessageNoise {
     },
 }
 
-/// How messages are made.
+/// Settings of an agent's messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageSettings {
-    /// What they hold.
+    /// The content of messages.
     pub content: MessageContent,
     /// σ².
     pub noise_variance: MessageNoise,
-    /// Whether outputs are standardized by each agent on its own (default), or raw (the paper's setting).
+    /// True if each agent standardizes its outputs on its own (default), false for raw outputs (the paper's setting).
     pub standardize: bool,
 }
 

@@ -22,7 +22,7 @@ use crate::{
     ThompsonSampling, ThompsonSettings,
 };
 
-/// How an [`Fts`] strategy works.
+/// Settings of an [`Fts`] strategy.
 #[derive(Clone, Debug)]
 pub struct FtsSettings {
     /// The agent's own Thompson sampling.
@@ -31,7 +31,7 @@ pub struct FtsSettings {
     pub local_prob: LocalProb,
     /// P_N.
     pub agent_sampling: AgentSampling,
-    /// What the agent itself sends.
+    /// Settings of the agent's own messages.
     pub message: MessageSettings,
 }
 

@@ -1,4 +1,4 @@
-//! What robust meta-learning believes of its meta-tasks: gaps, weights and their share, estimate by estimate.
+//! The beliefs of robust meta-learning about its meta-tasks: gaps, weights and their share, estimate by estimate.
 
 use super::comparison::OWN_SCALE_MIN;
 use super::{
@@ -6,17 +6,17 @@ use super::{
 };
 use crate::{Source, StrategyError, Surrogate};
 
-/// Whether the observations of an initial design tell something of the meta-tasks before the first query.
+/// The use of an initial design's observations for the weights of the meta-tasks before the first query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialDesign {
-    /// No: the weights of the first query are uniform, as in the thesis' text.
+    /// None: the weights of the first query are uniform, as in the thesis' text.
     Ignored,
-    /// They are one estimate of the gaps, which the first query's weights are from; ν stays 1. (The authors' code does so too,
-    /// and lets ν fall.)
+    /// They give one estimate of the gaps, from which the first query's weights follow; ν stays 1. (The authors' code
+    /// does so too, and lets ν fall.)
     Weighs,
 }
 
-/// How meta-tasks are weighed.
+/// Settings of the weighting of meta-tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaBeliefSettings {
     /// d̄_i.

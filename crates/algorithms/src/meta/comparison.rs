@@ -1,11 +1,11 @@
-//! In which units tasks are compared with the target.
+//! The units in which tasks are compared with the target.
 
 use fedbo_gp::Standardizer;
 
 use super::MetaTask;
 use crate::Surrogate;
 
-/// In which units tasks are compared with the target.
+/// The units in which tasks are compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputScale {
     /// As they are, with a prior mean of 0 (thesis section 7.2: f and all f_i are draws of one Gaussian process).
@@ -74,7 +74,7 @@ impl TaskUnits {
         }
     }
 
-    /// How many units of values one of these units is.
+    /// The size of one of these units, in units of values.
     pub(super) fn size(&self) -> f64 {
         match *self {
             Self::Raw => 1.0,
@@ -113,7 +113,8 @@ fn lower_median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
-/// How the models of tasks and target are brought to common units: affine maps of means, and factors of standard deviations.
+/// The conversion of the models of tasks and target to common units: affine maps of means, and factors of standard
+/// deviations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Exchange {
     pub(super) task_factor: f64,
@@ -121,7 +122,7 @@ pub(super) struct Exchange {
     pub(super) target_factor: f64,
     pub(super) target_shift: f64,
     pub(super) target_std_factor: f64,
-    /// How many units of values one common unit is.
+    /// The size of one common unit, in units of values.
     pub(super) unit: f64,
 }
 

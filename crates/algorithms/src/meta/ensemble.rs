@@ -1,4 +1,5 @@
-//! What RGPE and TAF share: a target's model beside those of its meta-tasks, and a search over functions of both.
+//! The common part of RGPE and TAF: a target's model beside those of its meta-tasks, and a search over functions of
+//! both.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::{
     Surrogate, SurrogateSettings,
 };
 
-/// What a model says of one point: mean and variance of its latent function.
+/// A model's prediction at one point: mean and variance of its latent function.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Moments {
     pub(super) mean: f64,
@@ -37,9 +38,9 @@ pub(super) trait Acquisition: Sync {
 pub(super) struct Ensemble {
     proposer: Proposer,
     tasks: Vec<Arc<dyn TaskModel>>,
-    /// Where each task was best and how many observations it has, where that is known.
+    /// The best input of each task and its number of observations, where they are known.
     known: Vec<Known>,
-    /// What every task says of all points of a finite domain.
+    /// The predictions of every task at all points of a finite domain.
     table: Option<Arc<Vec<Vec<Moments>>>>,
     seed: Seed,
 }

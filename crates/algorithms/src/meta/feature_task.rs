@@ -10,8 +10,8 @@ use fedbo_optim::Points;
 use super::{MetaTask, TaskModel};
 use crate::StrategyError;
 
-/// What an agent sends once for RGPE or TAF (FTS section 3.2): its posterior over the weights of the shared features, and for
-/// TAF its incumbent. M + M² numbers, or one more, where FTS sends M.
+/// The report that an agent sends once for RGPE or TAF (FTS section 3.2): its posterior over the weights of the shared
+/// features, and for TAF its incumbent. M + M² numbers, or one more, where FTS sends M.
 #[derive(Clone, PartialEq)]
 pub struct FeatureReport {
     /// ν, M numbers.
@@ -30,9 +30,9 @@ impl fmt::Debug for FeatureReport {
 }
 
 impl FeatureReport {
-    /// What an agent says of its observations, outputs that are not finite left out. With `standardize` outputs are brought to
-    /// mean 0 and variance 1 first, by each agent on its own; σ² is in the units of what enters. Cost O(M² min(t, M)) and
-    /// more.
+    /// The report on an agent's observations, outputs that are not finite left out. With `standardize` outputs are
+    /// brought to mean 0 and variance 1 first, by each agent on its own; σ² is in the units of what enters. Cost
+    /// O(M² min(t, M)) and more.
     ///
     /// # Errors
     /// If no output is finite, σ² is not above 0, or the posterior does not exist.
@@ -80,7 +80,7 @@ impl FeatureReport {
         }
     }
 
-    /// How many numbers are sent.
+    /// The number of floats in the message.
     pub fn message_floats(&self) -> usize {
         self.mean.len() + self.covariance.len() + usize::from(self.incumbent.is_some())
     }
@@ -95,7 +95,7 @@ pub struct FeatureTask {
 }
 
 impl FeatureTask {
-    /// From what was received. Cost O(M³).
+    /// The task of a received report. Cost O(M³).
     ///
     /// # Errors
     /// If lengths do not fit the map, a number is not finite, or the covariance is not positive definite.
@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// What the receiver believes is the sender's posterior by dense algebra, standardized or not.
+    /// A received task's belief is the sender's posterior by dense algebra, standardized or not.
     #[test]
     fn a_received_task_says_what_the_sender_believes() {
         let description = FeatureDescription {

@@ -1,11 +1,11 @@
-//! How far a meta-task may be from the target, as the target's posterior says (thesis section 7.5.1).
+//! The distance of a meta-task from the target, bounded by the target's posterior (thesis section 7.5.1).
 
 use fedbo_gp::Posterior;
 
 use super::GpTask;
 use super::comparison::Exchange;
 
-/// How the distances at a task's inputs become one number.
+/// The summary of the distances at a task's inputs in one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapSummary {
     /// The largest: the bound of Lemma 7.1.
@@ -14,7 +14,7 @@ pub enum GapSummary {
     Mean,
 }
 
-/// Which bound on the function gap d_i = max_j |f(x_{i,j}) − f_i(x_{i,j})| is computed.
+/// Settings of the bound on the function gap d_i = max_j |f(x_{i,j}) − f_i(x_{i,j})|.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GapBound {
     /// One number from many.
@@ -33,7 +33,7 @@ impl GapBound {
         }
     }
 
-    /// What the thesis uses in its experiments: the mean, without the noise term.
+    /// The settings of the thesis' experiments: the mean, without the noise term.
     pub fn practical() -> Self {
         Self {
             summary: GapSummary::Mean,

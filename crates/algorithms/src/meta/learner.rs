@@ -38,7 +38,7 @@ impl Target for ThompsonSampling {
     }
 }
 
-/// What RM-GP-UCB and RM-GP-TS share.
+/// The common part of RM-GP-UCB and RM-GP-TS.
 #[derive(Clone, Debug)]
 pub(super) struct Learner<T> {
     target: T,

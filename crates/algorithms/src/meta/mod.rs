@@ -48,18 +48,18 @@ pub use task_weights::{TaskWeighting, TaskWeights};
 pub use warm_start::WarmStart;
 pub use weighted_sum::WeightedSum;
 
-/// How much a strategy builds on each meta-task at its next query.
+/// The reliance of a strategy on each meta-task at its next query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
-    /// What is left to all meta-tasks together, in `[0, 1]`: ν_t of robust meta-learning.
+    /// The share of all meta-tasks together, in `[0, 1]`: ν_t of robust meta-learning.
     pub meta_share: f64,
     /// One for each meta-task, in their order; the weights sum to 1 unless all of them are 0.
     pub tasks: Vec<TaskTrust>,
-    /// How many units of the target's values one unit of gaps is.
+    /// The size of one unit of gaps, in units of the target's values.
     pub gap_unit: f64,
 }
 
-/// What a strategy holds of one meta-task.
+/// The reliance of a strategy on one meta-task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskTrust {
     /// The task's name.

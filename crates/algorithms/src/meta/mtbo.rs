@@ -11,12 +11,12 @@ use crate::{
     SurrogateSettings, log_expected_improvement,
 };
 
-/// How an [`Mtbo`] strategy works.
+/// Settings of an [`Mtbo`] strategy.
 #[derive(Clone, Debug)]
 pub struct MtboSettings {
     /// Covariance between inputs.
     pub family: Family,
-    /// When hyperparameters are fitted again, by the number of the target's observations.
+    /// The schedule of hyperparameter fits, by the number of the target's observations.
     pub refit: Refit,
     /// The search for the acquisition function's maximum.
     pub maximizer: Maximizer,

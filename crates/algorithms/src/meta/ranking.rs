@@ -1,4 +1,4 @@
-//! How well a model ranks what was observed of the target, and the weights that follow from it.
+//! The accuracy with which a model ranks the target's observations, and the weights that follow from it.
 
 use fedbo_gp::linalg::{PackedLower, SpdFactor};
 use fedbo_gp::{GpError, Posterior};
@@ -187,7 +187,7 @@ struct LeaveOneOut<'a> {
     inverse: Vec<f64>,
 }
 
-/// What one draw of f₀ and ε gives.
+/// The results of one draw of f₀ and ε.
 struct HeldOut {
     /// g.
     fitted: Vec<f64>,

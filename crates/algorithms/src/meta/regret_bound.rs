@@ -19,7 +19,7 @@ pub fn task_error(
     n / noise_variance * n.sqrt() * (2.0 * noise + function_gap)
 }
 
-/// What the bound is made of, after T queries.
+/// The quantities that make up the bound, after T queries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegretBound {
     /// α = Σ_i ω_i α_i.

@@ -13,7 +13,7 @@ use crate::{
     SurrogateSettings, log_expected_improvement,
 };
 
-/// How the values that a ranking loss compares are drawn from a task's posterior.
+/// The law by which the values that a ranking loss compares are drawn from a task's posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingDraws {
     /// Jointly: each sample is one function (the paper).
@@ -22,7 +22,7 @@ pub enum RankingDraws {
     IndependentPairs,
 }
 
-/// What the target's uncertainty is in an expected improvement.
+/// The target's variance in an expected improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetVariance {
     /// That of the latent function.
@@ -31,7 +31,7 @@ pub enum TargetVariance {
     WithNoise,
 }
 
-/// On which scale an expected improvement is maximized; its maximizer is the same.
+/// The scale on which an expected improvement is maximized; its maximizer is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImprovementScale {
     /// Its logarithm, which neither underflows nor is flat far from the incumbent.
@@ -40,7 +40,7 @@ pub enum ImprovementScale {
     Plain,
 }
 
-/// How an [`Rgpe`] strategy works.
+/// Settings of an [`Rgpe`] strategy.
 #[derive(Clone, Debug)]
 pub struct RgpeSettings {
     /// The surrogates of the target and of every meta-task; their sampler and any power transform are not used, and
@@ -50,11 +50,11 @@ pub struct RgpeSettings {
     pub maximizer: Maximizer,
     /// S: samples of each model from which the ranking losses are computed. 500 in the thesis, 100 in the authors' FTS code.
     pub n_samples: usize,
-    /// How samples are drawn.
+    /// The law by which samples are drawn.
     pub draws: RankingDraws,
     /// The target's variance in the ensemble.
     pub target_variance: TargetVariance,
-    /// What is maximized.
+    /// The scale on which the improvement is maximized.
     pub improvement: ImprovementScale,
     /// Repeated points.
     pub repeats: Repeats,

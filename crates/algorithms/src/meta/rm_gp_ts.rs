@@ -13,7 +13,7 @@ use crate::{
     ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
 
-/// Which function is maximized when a query asks the meta-tasks.
+/// The function that is maximized when a query asks the meta-tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaSample {
     /// A draw f_i of one task's posterior, i with probability ω_i: a sample from the mixture of posteriors.
@@ -22,12 +22,12 @@ pub enum MetaSample {
     WeightedSum,
 }
 
-/// How an [`RmGpTs`] strategy works.
+/// Settings of an [`RmGpTs`] strategy.
 #[derive(Clone, Debug)]
 pub struct RmGpTsSettings {
     /// The target's Thompson sampling, whose surrogate's settings are those of the meta-tasks too; `standardize` is not used.
     pub thompson: ThompsonSettings,
-    /// In which units tasks are compared.
+    /// The units in which tasks are compared.
     pub scale: OutputScale,
     /// Weights and share of the meta-tasks.
     pub belief: MetaBeliefSettings,

@@ -16,12 +16,12 @@ use crate::{
     SurrogateSettings, UcbMultiplier,
 };
 
-/// How an [`RmGpUcb`] strategy works.
+/// Settings of an [`RmGpUcb`] strategy.
 #[derive(Clone, Debug)]
 pub struct RmGpUcbSettings {
     /// The surrogates of the target and of every meta-task; their sampler and `standardize` are not used.
     pub surrogate: SurrogateSettings,
-    /// In which units tasks are compared.
+    /// The units in which tasks are compared.
     pub scale: OutputScale,
     /// The search for the acquisition function's maximum.
     pub maximizer: Maximizer,

@@ -14,7 +14,7 @@ use crate::{
     SurrogateSettings, log_expected_improvement,
 };
 
-/// How far a meta-task is from the target, as a number that is compared with the bandwidth.
+/// The measure of a meta-task's distance from the target, which is compared with the bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingDistance {
     /// Share of the pairs of the target's observations that the task's mean misranks, in `[0, 1]`: Kendall's distance, the
@@ -25,7 +25,7 @@ pub enum RankingDistance {
     Vanishing,
 }
 
-/// What a meta-task contributes where it says that there is something to be gained.
+/// The contribution of a meta-task where it predicts an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaImprovement {
     /// max(μ_i(x) − f*_i, 0): the predicted improvement of the paper, which leaves uncertainty to the target. A task whose
@@ -49,7 +49,7 @@ pub enum MetaIncumbent {
     OwnBest,
 }
 
-/// How a [`Taf`] strategy works.
+/// Settings of a [`Taf`] strategy.
 #[derive(Clone, Debug)]
 pub struct TafSettings {
     /// The surrogates of the target and of every meta-task; their sampler and any power transform are not used, and
@@ -63,7 +63,7 @@ pub struct TafSettings {
     pub distance: RankingDistance,
     /// The meta-tasks' terms.
     pub meta_improvement: MetaImprovement,
-    /// What they improve on.
+    /// The incumbent that they improve on.
     pub meta_incumbent: MetaIncumbent,
     /// The target's variance in its own term.
     pub target_variance: TargetVariance,
@@ -294,7 +294,7 @@ struct TransferImprovement {
     noise_variance: f64,
     least_variance: f64,
     form: MetaImprovement,
-    /// Where random draws come from.
+    /// The seed of random draws.
     draws: Seed,
 }
 

@@ -13,7 +13,7 @@ use crate::{
     HyperparameterPolicy, Observation, Source, StrategyError, Surrogate, SurrogateSettings,
 };
 
-/// What was observed of an earlier task.
+/// The observations of an earlier task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaTask {
     /// Its name, for reports.
@@ -221,7 +221,7 @@ impl TaskModels {
         &self.tasks
     }
 
-    /// In which units they are compared.
+    /// The units in which they are compared.
     pub fn scale(&self) -> OutputScale {
         self.scale
     }
@@ -270,7 +270,7 @@ impl TaskModels {
         affine(surrogate, has_own)
     }
 
-    /// What the target's surrogate is told of an observation.
+    /// An observation in the units in which the target's surrogate is told it.
     pub fn target_observation(&self, observation: &Observation) -> Observation {
         Observation {
             value: observation.value.map(|v| match self.scale {
@@ -281,7 +281,7 @@ impl TaskModels {
         }
     }
 
-    /// How the tasks' models and the target's are brought to common units.
+    /// The conversion of the tasks' models and the target's to common units.
     pub(super) fn exchange(&self, target: &Surrogate) -> Exchange {
         Exchange::of(&self.units, target)
     }

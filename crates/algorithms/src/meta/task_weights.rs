@@ -3,7 +3,7 @@
 use super::GpTask;
 use crate::StrategyError;
 
-/// Where the weights ω of meta-tasks come from.
+/// The rule for the weights ω of meta-tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskWeighting {
     /// ω_i ∝ exp(−rate Σ_s d̄_{i,s}): the update of the thesis' experiments, eq. (7.4) right, for which all N_i count as equal.

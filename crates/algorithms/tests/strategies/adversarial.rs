@@ -22,7 +22,7 @@ struct Case {
     name: String,
     domain: Domain,
     data: Data,
-    /// Whether every proposal must be found; otherwise a typed error is as good.
+    /// True if every proposal must be found; otherwise a typed error is as good.
     must_succeed: bool,
 }
 

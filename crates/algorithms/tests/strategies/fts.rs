@@ -15,7 +15,7 @@ use crate::common::{
 
 const NEVER_OWN: LocalProb = LocalProb::Constant(0.0);
 
-/// How often each of `senders` is chosen by `n` streams; own proposals count last.
+/// The number of times that each of `senders` is chosen by `n` streams; own proposals count last.
 fn tally(fts: &Fts, senders: &[u32], n: u64) -> Vec<f64> {
     let mut counts = vec![0.0; senders.len() + 1];
     for stream in 0..n {

@@ -1,4 +1,4 @@
-//! What an agent sends: posterior draws and placebos.
+//! The messages of an agent: posterior draws and placebos.
 
 use fedbo_algorithms::{
     AgentSampling, Collaborator, Fts, HyperparameterPolicy, LocalProb, MessageContent,

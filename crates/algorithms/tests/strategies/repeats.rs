@@ -1,4 +1,4 @@
-//! What happens to points that were evaluated or have failed.
+//! The treatment of points that were evaluated or have failed.
 
 use fedbo_algorithms::{
     Domain, Maximizer, Repeats, Source, Strategy, StrategyError, ThompsonSampling,

@@ -188,8 +188,8 @@ fn a_refused_portion_changes_nothing() {
     assert_eq!(told(true), told(false));
 }
 
-/// Where no posterior can be built (a signal variance so large that two equal inputs have no factor), `tell` is a typed
-/// error, one observation or several, and leaves the observations and the posterior in step.
+/// `tell` is a typed error where no posterior can be built (a signal variance so large that two equal inputs have no
+/// factor), for one observation or several, and leaves the observations and the posterior in step.
 #[test]
 fn a_failed_posterior_changes_nothing() {
     let policy = HyperparameterPolicy::Fixed(Hyperparameters {

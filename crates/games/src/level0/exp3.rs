@@ -12,7 +12,7 @@ use crate::error::{count, setting};
 /// Steps towards the optimal design: its largest φᵀ Q⁻¹ φ then lies a few per cent above the least there is.
 const DESIGN_STEPS: usize = 300;
 
-/// How [`Exp3`](super::Level0Strategy::Exp3) works.
+/// Settings of [`Exp3`](super::Level0Strategy::Exp3).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exp3Settings {
     /// The random features' family.
@@ -21,13 +21,13 @@ pub struct Exp3Settings {
     pub lengthscales: Vec<f64>,
     /// d', the number of features; 5 in the experiments of thesis appendix E.6.1.1c.
     pub n_features: usize,
-    /// How features are drawn.
+    /// The law by which features are drawn.
     pub law: FeatureLaw,
-    /// Whence they are drawn: who knows it knows the features.
+    /// The seed that they are drawn from: who knows it knows the features.
     pub seed: u64,
     /// η and γ.
     pub rate: Exp3Rate,
-    /// Where γ of the probability goes.
+    /// The distribution π to which γ of the probability goes.
     pub exploration: Exploration,
     /// The payoffs' least and largest; losses are 1 minus the payoff's place between them. `None`: losses are −payoff, as in the
     /// authors' code.
@@ -36,7 +36,7 @@ pub struct Exp3Settings {
     pub stale_law: bool,
 }
 
-/// How features are drawn.
+/// The law by which features are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureLaw {
     /// Normalized cosine features of the kernel ([`FeatureMap`]).

@@ -8,7 +8,7 @@ use crate::payoff_model::PayoffModel;
 use crate::ucb::BoundOf;
 use crate::{ActionSet, Game, GameError, Round, Ucb};
 
-/// How [`GpMw`](super::Level0Strategy::GpMw) works.
+/// Settings of [`GpMw`](super::Level0Strategy::GpMw).
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpMwSettings {
     /// η.

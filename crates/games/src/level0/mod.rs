@@ -18,7 +18,7 @@ pub use gp_mw::{GpMwSettings, MwRate};
 use exp3::Exp3;
 use gp_mw::GpMw;
 
-/// How a player chooses at level 0, as plain data: P_{i,t}^0.
+/// A player's strategy at level 0, as plain data: P_{i,t}^0.
 #[derive(Clone, Debug)]
 pub enum Level0Strategy {
     /// Uniformly at random.
@@ -43,7 +43,7 @@ pub trait MixedStrategy: Debug + Send + Sync {
 }
 
 impl Level0Strategy {
-    /// Whether both would always give the same law; never said of [`Level0Strategy::Custom`] ones.
+    /// Returns true if both would always give the same law; always false for [`Level0Strategy::Custom`] ones.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::RandomSearch, Self::RandomSearch) => true,
@@ -156,7 +156,7 @@ impl Level0 {
         })
     }
 
-    /// Whether this is what `strategy` of that player comes to.
+    /// Returns true if this is the state of `strategy` for that player and model.
     pub(crate) fn is(
         &self,
         player: usize,

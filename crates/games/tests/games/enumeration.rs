@@ -220,7 +220,7 @@ impl World {
             .collect()
     }
 
-    /// What a player does at a level when all believe that all others are one lower.
+    /// The law of a player's actions at a level when all believe that all others are one lower.
     pub(crate) fn at_level(&self, player: usize, level: usize) -> Vec<f64> {
         self.among(
             player,

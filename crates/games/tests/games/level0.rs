@@ -1,4 +1,4 @@
-//! What level-0 strategies promise.
+//! The guarantees of level-0 strategies.
 
 use fedbo_games::{
     Action, ActionSet, Basics, Choice, Exp3Rate, Exp3Settings, Exploration, FeatureLaw, Game,

@@ -4,7 +4,8 @@ use super::search::Candidates;
 use super::{Continuation, DecayNoise, DecayProcess};
 use crate::GpError;
 
-/// What is believed of a curve where α, β, σ² and the level's variance a² are not taken for known: processes i of a grid with weights
+/// The belief about a curve where α, β, σ² and the level's variance a² are not taken for known: processes i of a grid
+/// with weights
 ///
 /// w_i ∝ p(e_1, …, e_{N₀} | process i) p(σ_i)
 ///

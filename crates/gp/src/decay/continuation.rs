@@ -1,4 +1,4 @@
-//! How a curve may go on.
+//! The law of a curve's continuation.
 
 use fedbo_streams::Stream;
 

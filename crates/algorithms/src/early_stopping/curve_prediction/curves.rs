@@ -5,7 +5,7 @@
 pub(super) struct Parameter {
     /// Bounds of the uniform prior.
     pub(super) bounds: (f64, f64),
-    /// Where a least-squares fit starts.
+    /// The start of a least-squares fit.
     pub(super) start: f64,
 }
 
@@ -16,7 +16,7 @@ const fn parameter(lower: f64, upper: f64, start: f64) -> Parameter {
     }
 }
 
-/// Where a curve ends for n → ∞, or some other level.
+/// The parameter for the limit of a curve as n → ∞, or for some other level.
 const fn level(start: f64) -> Parameter {
     parameter(-1.0, 3.0, start)
 }
@@ -197,7 +197,6 @@ impl Epochs {
         }
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.x.len()
     }

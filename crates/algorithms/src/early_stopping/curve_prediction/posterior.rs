@@ -29,7 +29,7 @@ pub(super) struct CurvePosterior<'a> {
     epochs: Epochs,
     /// The curves of the last proposal.
     proposed: Vec<f64>,
-    /// Where each family's parameters lie among the coordinates.
+    /// The places of each family's parameters among the coordinates.
     blocks: Vec<Range<usize>>,
 }
 
@@ -301,7 +301,7 @@ impl Target for CurvePosterior<'_> {
     }
 }
 
-/// Whether a single curve is finite and ends within its bounds.
+/// Returns true if a single curve is finite and ends within its bounds.
 fn is_allowed(curve: &[f64]) -> bool {
     curve.iter().all(|value| value.is_finite())
         && curve

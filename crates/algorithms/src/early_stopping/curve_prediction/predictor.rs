@@ -1,4 +1,4 @@
-//! Where a learning curve will end, as samples.
+//! The end of a learning curve, predicted as samples.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -9,7 +9,7 @@ use super::posterior::CurvePosterior;
 use crate::StrategyError;
 use crate::early_stopping::LearningCurve;
 
-/// How long a [`CurvePredictor`] samples.
+/// The amount of sampling in a [`CurvePredictor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurveSampling {
     /// Walkers of the ensemble, at least 8.
@@ -97,7 +97,7 @@ impl CurvePredictor {
         })
     }
 
-    /// What is believed of the value after epoch N, given a curve; epochs after N are left out.
+    /// Samples the posterior of the value after epoch N, given a curve; epochs after N are left out.
     pub fn predict(&self, curve: &LearningCurve, stream: &mut Stream) -> CurvePrediction {
         let (lower, width) = (self.range.0, self.range.1 - self.range.0);
         let seen = &curve.values()[..curve.n_epochs().min(self.n_epochs)];

@@ -6,7 +6,7 @@ use super::{CurvePrediction, CurvePredictor, CurveSampling};
 use crate::StrategyError;
 use crate::early_stopping::{Because, StoppingRule, TrainedTrial, Training, Verdict};
 
-/// How a [`CurvePredictionRule`] works.
+/// Settings of a [`CurvePredictionRule`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePredictionSettings {
     /// N: epochs of a complete trial.
@@ -20,7 +20,7 @@ pub struct CurvePredictionSettings {
     /// The lowest and the highest value that is thought possible, (0, 1) for accuracies; `None` takes the range of all values that
     /// trials reported so far.
     pub range: Option<(f64, f64)>,
-    /// How long is sampled.
+    /// The amount of sampling.
     pub sampling: CurveSampling,
 }
 
