@@ -10,7 +10,7 @@ use crate::process::{cargo, root, run, succeeds, target};
 /// The version that `--install` takes.
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
 
-/// What `cargo xtask deny` is told.
+/// The arguments of `cargo xtask deny`.
 #[derive(clap::Args)]
 pub(crate) struct Deny {
     /// Install cargo-deny into target/tools first, if it is not there

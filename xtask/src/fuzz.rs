@@ -24,7 +24,7 @@ const TIMEOUT_S: u32 = 30;
 /// Megabytes that a target may hold.
 const MEMORY_MB: u32 = 2048;
 
-/// What `cargo xtask fuzz` is told.
+/// The arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Fuzz {
     /// Only these targets
@@ -38,7 +38,7 @@ pub(crate) struct Fuzz {
     /// Targets that run at the same time [default: as many as there are processors]
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
-    /// What libFuzzer draws from; it says which it took where none is given
+    /// Seed of libFuzzer; where none is given, it draws one and prints it
     #[arg(long)]
     seed: Option<NonZero<u32>>,
     /// Put what was learned into the corpus, in as few and small inputs as reach the same code
@@ -209,11 +209,11 @@ impl Fuzz {
     }
 }
 
-/// Where the inputs of a target are.
+/// The folders of a target's inputs, and the log of its run.
 struct Folders {
-    /// What is kept.
+    /// The inputs that are kept.
     corpus: PathBuf,
-    /// What a run adds; empty before it.
+    /// The inputs that a run adds; empty before it.
     learned: PathBuf,
     regressions: PathBuf,
     log: PathBuf,
@@ -325,14 +325,14 @@ fn dictionary(name: &str) -> Option<PathBuf> {
     words.is_file().then_some(words)
 }
 
-/// What a run counted.
+/// Returns a statistic that libFuzzer printed at the end of a run; 0 if there is none.
 fn statistic(told: &str, name: &str) -> u64 {
     let key = format!("stat::{name}:");
     let count = |line: &str| line.strip_prefix(&key)?.trim().parse().ok();
     told.lines().find_map(count).unwrap_or(0)
 }
 
-/// What went wrong in a run, where the input is, and what to do with it.
+/// Describes a failed run: what went wrong, where the input is, and what to do with it.
 fn failure(told: &str, log: &Path) -> String {
     const KEPT: &str = "Test unit written to ";
     let input = told.lines().find_map(|line| Some(line.split_once(KEPT)?.1));

@@ -19,7 +19,7 @@ use crate::marked::package_of;
 use crate::process::{cargo, root, target};
 use crate::tests;
 
-/// What `cargo xtask mutants` is told.
+/// The arguments of `cargo xtask mutants`.
 #[derive(clap::Args)]
 pub(crate) struct Mutants {
     /// Only mutants whose name, package, file or test contains this
@@ -44,7 +44,7 @@ pub(crate) struct Mutant {
     /// The crate in whose list it stands.
     #[serde(skip)]
     folder: String,
-    /// What would be wrong.
+    /// The fault that the mutant brings in.
     why: String,
     /// Below the crate's folder.
     file: PathBuf,

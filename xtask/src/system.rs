@@ -1,4 +1,4 @@
-//! What tests need of the system besides Rust, installed by its package manager where it is missing.
+//! The system's packages that tests need besides Rust, installed by the package manager where they are missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +9,11 @@ use crate::process::{run, succeeds, target};
 
 /// A package of the system.
 struct Package {
-    /// What people call it.
+    /// Its common name.
     name: &'static str,
     /// Its name on Debian and Ubuntu.
     debian: &'static str,
-    /// What it is for.
+    /// Its purpose.
     why: &'static str,
     is_installed: fn() -> bool,
 }
@@ -84,7 +84,7 @@ pub(crate) fn provide_python() -> Result<()> {
     PYTHON.provide()
 }
 
-/// What builds libFuzzer.
+/// Installs a C++ compiler if there is none: it builds libFuzzer.
 pub(crate) fn provide_cpp_compiler() -> Result<()> {
     CPP_COMPILER.provide()
 }
@@ -143,7 +143,8 @@ fn compiler() -> std::ffi::OsString {
     std::env::var_os("CXX").unwrap_or_else(|| "c++".into())
 }
 
-/// Where PostgreSQL's programs may be: in `PATH`, or where Debian puts those that only its own scripts start.
+/// Returns the folders that may hold PostgreSQL's programs: those in `PATH`, and those where systems put the programs
+/// that only their own scripts start.
 fn folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -127,7 +127,7 @@ fn first(stages: &mut Stages) -> Result<()> {
     stages.step("documentation", documentation)
 }
 
-/// What the program does only when it is built with it.
+/// Lints the program with its feature `otlp`, and tests what it does only with it.
 fn with_otlp() -> Result<tests::Tests> {
     let with = ["--package", "fedbo", "--features", "otlp"];
     let lint = [&["clippy"], &with[..], &["--", "-D", "warnings"]].concat();

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::{Limits, Timing, columns, measure};
 
-/// How many play, and what each may do.
+/// The size of a game.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) n_players: usize,

@@ -98,7 +98,7 @@ enum Bench {
         #[command(flatten)]
         effort: Effort,
     },
-    /// How such a step and the memory grow with the number of trials
+    /// Growth of a study's step and of its memory with the number of trials
     StudyGrowth {
         /// ts, gp-ucb or log-ei
         #[arg(long, value_parser = ask_tell::strategy, default_value = "log-ei")]
@@ -135,7 +135,7 @@ enum Bench {
         #[arg(long)]
         fixed: bool,
     },
-    /// How cost grows with observations and with features
+    /// Growth of cost with observations and with features
     Scaling {
         /// Largest number of observations and of features
         #[arg(long, default_value_t = 2000)]
@@ -185,7 +185,8 @@ enum Bench {
         /// Cells an epoch
         #[arg(long, default_value_t = 100)]
         cells: usize,
-        /// Whether the process of a curve is averaged over its numbers
+        /// Average the process of a curve over its hyperparameters (true), or take the one with the largest evidence
+        /// (false)
         #[arg(long, value_delimiter = ',', action = clap::ArgAction::Set, default_value = "true,false")]
         averaged: Vec<bool>,
         /// Seconds that the whole may take
@@ -222,7 +223,7 @@ enum Bench {
     },
 }
 
-/// How long a cell is measured.
+/// The limits of a cell's measurement.
 #[derive(Args)]
 struct Effort {
     /// Most repetitions of a cell

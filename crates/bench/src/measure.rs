@@ -5,7 +5,7 @@ use std::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
-/// How often an operation is repeated: until both the repetitions and the seconds are enough.
+/// The limits on repeating an operation, which goes on until both the repetitions and the seconds are enough.
 pub(crate) struct Limits {
     /// Seconds after which no repetition beyond `min_reps` begins.
     pub(crate) budget_s: f64,

@@ -34,7 +34,7 @@ const AUTHORS: [(&str, f64, f64); 3] = [
     ("FTS", 0.91, 1.05),
 ];
 
-/// What is measured.
+/// The sizes of a measured step.
 pub(crate) struct Setting {
     /// N, the other agents.
     pub(crate) n_agents: usize,

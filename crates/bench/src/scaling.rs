@@ -1,4 +1,4 @@
-//! How the cost of a query grows with the number of observations t, and of a message with the number of features M.
+//! Growth of a query's cost with the number of observations t, and of a message's cost with the number of features M.
 
 use anyhow::Result;
 use fedbo_gp::{Posterior, WeightPosterior, WeightSpaceSample};

@@ -22,7 +22,8 @@ pub(crate) struct Setting {
     pub(crate) n_paths: usize,
     /// Cells an epoch.
     pub(crate) n_cells: usize,
-    /// Whether the process of a curve is averaged over its numbers, or the most evident one is taken.
+    /// True if the process of a curve is averaged over its hyperparameters; false if the one with the largest evidence
+    /// is taken.
     pub(crate) is_averaged: bool,
 }
 
@@ -190,7 +191,7 @@ impl Problem {
     }
 }
 
-/// How many of `n_paths` each law draws.
+/// Returns the number of the `n_paths` paths that each law draws.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

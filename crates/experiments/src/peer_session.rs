@@ -21,7 +21,7 @@ use crate::session::{Decoder, Ended, Observer, SessionError, TrialRecord};
 /// Ticks of a trial of usual length.
 const TRIAL: f64 = 1000.0;
 
-/// How long trials and messages take in virtual time, in units of a trial of usual length.
+/// The durations of trials and messages in virtual time, in units of a trial of usual length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SimulatedNetwork {
     /// A trial takes from 1 − spread to 1 + spread, uniformly; in `[0, 1)`.
@@ -63,15 +63,15 @@ fn ticks(trials: f64) -> Tick {
 pub struct PeerMember {
     /// The state machine.
     pub peer: Peer,
-    /// What it tunes.
+    /// The objective that it tunes.
     pub objective: Arc<dyn Objective>,
     /// From coordinates to points.
     pub decoder: Decoder,
-    /// Which values are better.
+    /// The direction in which values are better.
     pub direction: Direction,
 }
 
-/// What falls due at an instant.
+/// An event at an instant.
 enum Due {
     TrialEnds { of: u32 },
     Arrives { at: u32, report: Report },
@@ -81,7 +81,7 @@ enum Due {
 struct Seat<'a> {
     member: &'a mut PeerMember,
     running: Option<Running>,
-    /// How many of its reports were sent to whom.
+    /// The number of its reports that were sent, by receiver.
     sent: BTreeMap<u32, usize>,
 }
 
@@ -272,7 +272,7 @@ fn is_unevaluated(due: &Due, seats: &[Seat<'_>]) -> bool {
     running.as_ref().is_some_and(|r| r.record.is_none())
 }
 
-/// What will fall due, by instant and in the order in which it was planned.
+/// The events to come, by instant and in the order in which they were planned.
 #[derive(Default)]
 struct Queue(BTreeMap<Tick, Vec<Due>>);
 

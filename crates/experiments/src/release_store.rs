@@ -1,4 +1,4 @@
-//! Where releases are kept.
+//! The store of releases.
 
 use fedbo_privacy::accounting::PrivacyEvent;
 

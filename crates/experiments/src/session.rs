@@ -23,18 +23,18 @@ use crate::release_store::{Forgetful, ReleaseStore};
 /// In process nothing has a set instant: time stands still.
 const NOW: Tick = 0;
 
-/// How unit-cube coordinates become a point of the agent's objective.
+/// The map from unit-cube coordinates to a point of the agent's objective.
 pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
 
 /// An agent that optimizes, with its objective.
 pub struct Member<S: Takes> {
     /// The state machine.
     pub agent: Agent<S>,
-    /// What it tunes.
+    /// The objective that it tunes.
     pub objective: Arc<dyn Objective>,
     /// From coordinates to points.
     pub decoder: Decoder,
-    /// Which values are better.
+    /// The direction in which values are better.
     pub direction: Direction,
 }
 
@@ -47,13 +47,13 @@ pub struct TrialRecord {
     pub trial: Trial,
     /// The point in the objective's own parameters.
     pub point: Point,
-    /// How it ended; never [`Outcome::Interrupted`].
+    /// The outcome; never [`Outcome::Interrupted`].
     pub outcome: Outcome,
     /// Seconds that the agent took to decide on the query; 0 for initial points.
     pub ask_seconds: f64,
 }
 
-/// What a driver's owner wants to hear of.
+/// The events that the owner of a driver can observe.
 pub trait Observer: Sync {
     /// A trial has ended, in whatever order trials end: for progress only.
     fn trial_ended(&self, record: &TrialRecord) {
@@ -85,7 +85,7 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// How a session ended.
+/// The way in which a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every agent's plan is done.
@@ -94,7 +94,7 @@ pub enum Ended {
     Interrupted,
 }
 
-/// Why a session could not go on.
+/// The reason why a session could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// An agent failed.

@@ -7,7 +7,7 @@ use fedbo_space::{Direction, Point};
 use crate::session::TrialRecord;
 use fedbo_report::Row;
 
-/// What a [`Tally`] writes into every row.
+/// The columns that a [`Tally`] writes into every row.
 #[derive(Clone, Debug)]
 pub struct Unit {
     /// Name of the experiment or federation.

@@ -45,7 +45,7 @@ const TIMEOUT: u64 = 10;
 /// p_t of an honest agent.
 const SCHEDULE: LocalProb = LocalProb::InverseSqrt;
 
-/// What all the others send.
+/// The messages of all other agents.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
     /// A function with its maximum where the honest agent's objective is lowest.
@@ -145,7 +145,7 @@ impl Problem {
         }
     }
 
-    /// What agent `sender` sends for a round.
+    /// Returns the message of agent `sender` in a round.
     fn attack(&self, attack: Attack, sender: u32, round: u64) -> AgentUpdate {
         let sized = |weights: &[f64], norm: f64| {
             let own = weights.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -238,9 +238,9 @@ fn aggregator(problem: &Problem) -> Aggregator<LatticeRounds<SimNoise>> {
     Aggregator::new(rounds, schedule, problem.shared.hash(), None)
 }
 
-/// What an honest agent has reached.
+/// The result of an honest agent.
 struct Reached {
-    /// What its best query lacks to the maximum.
+    /// The difference between the maximum and the value of its best query.
     regret: f64,
     /// Queries where others pointed.
     n_followed: usize,

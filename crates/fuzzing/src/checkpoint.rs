@@ -119,7 +119,7 @@ fn definition(bytes: &[u8]) {
     }
 }
 
-/// What is read of JSON is written, and read as the same.
+/// Checks that what is read from JSON can be written, and is read back as the same.
 fn reads_back<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) {
     if let Ok(read) = serde_json::from_slice::<T>(bytes) {
         let written = serde_json::to_vec(&read).expect("plain data has a form in JSON");

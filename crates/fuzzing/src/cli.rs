@@ -65,7 +65,7 @@ fn federation_file(bytes: &[u8]) {
     }
 }
 
-/// What a coordinator freezes is what agents thaw, and freezing it again changes nothing (INV-11).
+/// Checks that agents thaw what a coordinator freezes, and that freezing it again changes nothing (INV-11).
 fn frozen_file(bytes: &[u8]) {
     let path = scratch::file("federation.toml", bytes);
     let key = coordinator().public().to_string();
@@ -234,7 +234,7 @@ fn secrets_and_names(text: &str) {
     reads_back::<AccountantKind>(text);
 }
 
-/// What is read has one form.
+/// Checks that a text which is accepted is the one form of its value.
 fn reads_back<T: FromStr + ToString + Debug>(text: &str)
 where
     T::Err: ToString,

@@ -20,7 +20,7 @@ pub fn database(bytes: &[u8]) {
     }
 }
 
-/// What is done to a file.
+/// A way to change a file.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Cells,

@@ -56,7 +56,7 @@ fn headers(mut pieces: Pieces<'_>) {
     }
 }
 
-/// What is signed is verified, and nothing else by the same signature.
+/// Checks that a signed request is verified, and nothing else by the same signature.
 fn signed(mut pieces: Pieces<'_>) {
     let time_ms = pieces.u64();
     let (method, target) = (text(pieces.line()), text(pieces.line()));

@@ -16,7 +16,7 @@ pub fn ledger(bytes: &[u8]) {
     }
 }
 
-/// What is accepted has one form, and that one is written.
+/// Checks that an accepted event has one form, and that this form is written.
 pub(crate) fn event(bytes: &[u8]) {
     match event_from_bytes(bytes) {
         Ok(event) => assert_eq!(event_to_bytes(&event).as_deref(), Ok(bytes)),

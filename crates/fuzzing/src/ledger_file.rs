@@ -161,7 +161,7 @@ struct Base {
     /// While somebody read it and its process was killed.
     running: Vec<u8>,
     log: Vec<u8>,
-    /// Where it ended after each commit.
+    /// The head of the ledger after each commit.
     heads: Vec<Head>,
     /// Without an entry, by accountant.
     empty: Vec<(Charter, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! What each fuzz target does with its bytes: hostile bytes go to a decoder, what is accepted is checked, and nothing may panic.
+//! The fuzz targets: hostile bytes go to a decoder, what is accepted is checked, and nothing may panic.
 //!
 //! Decides which decoders are reached and what must hold of what they accept. Where the bytes come from is left to others: to
 //! libFuzzer in the binaries of the folder `fuzz`, or to the tests of this crate, which replay the corpus and the inputs of bugs

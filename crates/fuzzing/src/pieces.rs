@@ -1,6 +1,6 @@
 //! An input taken apart: libFuzzer gives bytes, a target wants several things.
 
-/// What is left of an input. Where nothing is left, numbers are 0 and pieces are empty.
+/// The rest of an input. Where nothing is left, numbers are 0 and pieces are empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces<'a>(pub(crate) &'a [u8]);
 
@@ -54,7 +54,7 @@ impl<'a> Pieces<'a> {
         first
     }
 
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -19,7 +19,7 @@ use crate::keys::{agent, coordinator};
 use crate::pieces::{Pieces, text};
 use crate::served::{begun, runtime, started};
 
-/// How long a fuzzer awaits an answer: a poll takes longer, and is left alone then.
+/// The longest wait for an answer when fuzzing. A poll takes longer, and its answer is not awaited.
 const PATIENCE: Duration = Duration::from_millis(15);
 
 /// The first byte says what is sent: the bytes as they are; a request of an enrolled agent, signed, with a method, a target and a
@@ -40,7 +40,7 @@ struct World {
     address: SocketAddr,
     /// By study, where and how the agent uploads.
     uploads: Vec<(String, Vec<u8>)>,
-    /// How long an answer is awaited.
+    /// The longest wait for an answer.
     patience: Duration,
     _service: Service,
 }
@@ -68,7 +68,7 @@ impl World {
         );
     }
 
-    /// What is answered to a request; nothing if it is none.
+    /// Returns the answer to the request of an input; empty if none comes.
     fn answer(&self, mut pieces: Pieces<'_>) -> String {
         let (request, is_whole) = match pieces.byte() % 3 {
             0 => (pieces.0.to_vec(), false),
@@ -193,7 +193,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// What the first inputs are meant to reach is reached: routes behind a signature too.
+    /// The first inputs reach what they are meant to reach: routes behind a signature too.
     #[test]
     fn an_enrolled_agent_is_answered() {
         let world = World::new(Duration::from_secs(20));

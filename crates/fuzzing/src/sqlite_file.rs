@@ -8,7 +8,7 @@ use rusqlite::{Connection, Error, params_from_iter};
 use crate::pieces::{Pieces, text};
 use crate::scratch;
 
-/// What SQLite lays beside a file.
+/// The suffixes of the files that SQLite puts beside a database.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Puts a file into the thread's folder, with this log and nothing else beside it.

@@ -63,7 +63,7 @@ pub(crate) fn studies() -> &'static [Frozen; 2] {
 }
 
 impl Frozen {
-    /// What is handed out when a round begins, from 1 on, to an agent that has all that was before.
+    /// Returns the handout at the beginning of a round, from 1 on, for an agent that has received all before it.
     pub(crate) fn handout(&self, round: u64) -> Vec<u8> {
         let entries = self.entries();
         let known = usize::try_from(round)
@@ -102,7 +102,7 @@ impl Frozen {
         handout.to_bytes(coordinator())
     }
 
-    /// Where the ledger ends when a round begins; nothing where messages are relayed.
+    /// Returns the head of the ledger when a round begins; empty where messages are relayed.
     fn head_after(&self, round: u64) -> String {
         if matches!(self.federation.collaboration, Collaboration::Fts(_)) {
             return String::new();
@@ -158,7 +158,7 @@ impl Frozen {
     }
 }
 
-/// Where a release says of which kind it is, and what it says if it is secure.
+/// The offset in a release of the byte that says its kind, and the value of this byte if the release is secure.
 const KIND: usize = 8;
 const SECURE: u8 = 1;
 

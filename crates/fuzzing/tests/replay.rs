@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fedbo_fuzzing::{TARGETS, Target};
 
-/// What an input may take here, without optimisation and on a machine that does other things too.
+/// The longest time that an input may take here, without optimisation and on a machine that does other things too.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn fuzz() -> PathBuf {

@@ -30,7 +30,7 @@ impl Columns {
         columns.flatten().copied().collect()
     }
 
-    /// Whether a feature is not the same in all rows; the booster refuses those that are.
+    /// Returns true if a feature is not the same in all rows; the booster refuses constant features.
     pub(crate) fn varies(&self, feature: usize) -> bool {
         let values = &self.features[feature];
         values
@@ -39,7 +39,7 @@ impl Columns {
     }
 }
 
-/// What is tuned of the boosted trees.
+/// The settings of the boosted trees that are tuned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BoosterSettings {
     /// η > 0: what a tree adds is multiplied by it.
@@ -243,7 +243,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Whether two coins differ is no sum of functions of one coin: trees of one split fail, trees of two do not.
+    /// The exclusive or of two coins is no sum of functions of one coin: trees of one split fail, trees of two do not.
     #[test]
     fn depth_is_the_number_of_splits_on_the_way_to_a_leaf() {
         let differ = |row: &[bool]| row[0] != row[1];

@@ -26,7 +26,7 @@ pub struct CnnRecord {
     pub accuracy: f64,
 }
 
-/// What was recorded of one data set.
+/// The records of one data set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CnnRecords {
     /// One of [`CNN_DATA_SETS`].

@@ -135,7 +135,7 @@ impl Function {
         }
     }
 
-    /// Where the smallest value is taken, to the digits that are published.
+    /// The points at which the smallest value is taken, to the digits that are published.
     pub fn minimisers(self) -> Vec<Vec<f64>> {
         match self {
             Self::Branin => vec![vec![-PI, 12.275], vec![PI, 2.275], vec![3.0 * PI, 2.475]],

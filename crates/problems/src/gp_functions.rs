@@ -115,7 +115,7 @@ pub struct GridFamily {
     pub agents: Vec<Vec<f64>>,
 }
 
-/// What one agent has seen of its function.
+/// The observations that one agent has of its function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridObservations {
     /// Indices into the grid; one may occur more than once.

@@ -20,7 +20,7 @@ const N_EPOCHS: usize = 10;
 /// Trainings, each with its own order of the bottles, over which the error is averaged.
 const N_ORDERS: u64 = 5;
 
-/// How L2 penalty and learning rate map to `[0,1]`.
+/// The scale on which the L2 penalty and the learning rate map to `[0,1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogisticScale {
     /// Linearly, as in the thesis.
@@ -29,7 +29,7 @@ pub enum LogisticScale {
     Logarithmic,
 }
 
-/// What is maximized.
+/// The score that is maximized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogisticScore {
     /// Share of right labels: what the thesis measures. Over the whole space it moves by a few bottles of 300 only.
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(accuracy.noiseless(&point), Some(value(&accuracy)));
     }
 
-    /// What was learned at a stage tells more of the last one the later the stage: the correlation of their surfaces.
+    /// The later a stage, the higher the correlation of its surface with that of the last stage.
     #[test]
     fn later_stages_are_more_like_the_last() {
         let mut stream = Seed::new(9).stream(Purpose::Test, 0, 0);

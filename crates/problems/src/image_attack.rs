@@ -46,7 +46,7 @@ pub struct ImageAttack {
     images: Vec<Digit>,
 }
 
-/// What attack and defence of an image lead to.
+/// The outcome of attack and defence on an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttackOutcome {
     /// The largest probability of a wrong digit: the attacker's payoff.
@@ -61,7 +61,7 @@ impl AttackOutcome {
         [self.attack_score, 1.0 - self.attack_score]
     }
 
-    /// Whether the image is taken for another digit.
+    /// Returns true if the image is taken for another digit.
     pub fn success(&self) -> bool {
         self.attack_score > self.right_probability
     }
@@ -126,7 +126,7 @@ impl ImageAttack {
         self.images.len()
     }
 
-    /// What comes of an image that is attacked and then defended.
+    /// Returns the outcome for an image that is attacked and then defended.
     ///
     /// # Errors
     /// If there is no such image, or an action is not in `[0,1]^n`.
@@ -142,7 +142,7 @@ impl ImageAttack {
         Ok(outcome(&self.classifier, &defended, image.digit))
     }
 
-    /// What comes of an image that is attacked and that nobody defends.
+    /// Returns the outcome for an image that is attacked and that nobody defends.
     ///
     /// # Errors
     /// If there is no such image, or the action is not in `[0,1]^n`.
@@ -172,9 +172,9 @@ impl ImageAttack {
         Ok(n_successes as f64 / n_pairs.max(1) as f64)
     }
 
-    /// Whether neither side wins by one action: of `n_actions` random attacks none succeeds against all of as many random defences,
-    /// and no defence thwarts all the attacks. Then the best action depends on what the other does. The same `seed` draws the same
-    /// actions for all images.
+    /// Returns true if neither side wins by one action: of `n_actions` random attacks none succeeds against all of as
+    /// many random defences, and no defence thwarts all the attacks. Then the best action depends on what the other
+    /// does. The same `seed` draws the same actions for all images.
     ///
     /// # Errors
     /// If there is no such image.
@@ -251,7 +251,7 @@ fn split(seed: Seed) -> [Vec<Digit>; 2] {
     [images, held_out]
 }
 
-/// How the classifier sees an image of `digit`.
+/// Returns the outcome that the classifier's probabilities give for an image of `digit`.
 fn outcome(classifier: &Classifier, pixels: &[f64; N_PIXELS], digit: usize) -> AttackOutcome {
     let probabilities = classifier.probabilities(pixels);
     let wrong = (0..N_DIGITS).filter(|&other| other != digit);

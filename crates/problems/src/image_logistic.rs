@@ -19,7 +19,7 @@ const N_FOLDS: usize = 5;
 /// The seed of the folds: they are part of the problem's definition.
 const FOLD_SEED: u64 = 1998;
 
-/// How penalties and learning rates lie between their bounds.
+/// The spacing of penalties and learning rates between their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// Evenly by their logarithms.

@@ -1,4 +1,5 @@
-//! What the authors' own landmine runs started from: features, initial points, observations, messages (landmine-fts).
+//! The data that the authors' own landmine runs started from: features, initial points, observations, messages
+//! (landmine-fts).
 //!
 //! Read `data/landmine-fts/README.md` before the messages: they were built from mis-paired observations.
 

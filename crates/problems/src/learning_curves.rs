@@ -22,12 +22,13 @@ const WELLS: [([f64; 2], f64, f64); 4] = [
     ([0.35, 0.2], 0.33, 0.18),
     ([0.8, 0.2], 0.28, 0.16),
 ];
-/// Where the final error is least.
+/// The point of the least final error, in the unit square.
 const MINIMISER: [f64; 2] = [0.749_577_092_029_102, 0.698_865_849_967_274];
 /// Standard deviation of [`CurveFamily::Noisy`] in an epoch.
 const NOISE_STD: f64 = 0.02;
 
-/// How curves reach their ends v. Each family has the epoch p until which nothing is learned and the time constant τ after it.
+/// The shape of curves on the way to their ends v. Each family has the epoch p until which nothing is learned and the
+/// time constant τ after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurveFamily {
     /// p = 0, τ = 3 + 9 sin²(π (x1 − x2)): how fast is not related to how well, so early ranks tell something.
@@ -118,7 +119,7 @@ impl LearningCurves {
         final_error(MINIMISER)
     }
 
-    /// Where it is taken.
+    /// The point at which [`LearningCurves::optimum`] is taken.
     pub fn minimiser(&self) -> Point {
         self.space.decode(&MINIMISER)
     }

@@ -4,7 +4,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::svm::Labelled;
 
-/// How a logistic regression is trained.
+/// The settings by which a logistic regression is trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogisticSettings {
     /// Rows a step; the last batch of an epoch may have fewer.
@@ -17,7 +17,7 @@ pub struct LogisticSettings {
     pub n_epochs: usize,
 }
 
-/// Why there is no classifier, or no score.
+/// The reason why there is no classifier, or no score.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogisticError {
@@ -42,7 +42,7 @@ pub enum LogisticError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What would be accepted.
+        /// The values that are accepted.
         expected: &'static str,
     },
     /// The steps were so long that the weights overflowed.
@@ -192,7 +192,7 @@ pub fn train_logistic(
     Ok(model)
 }
 
-/// How a classifier did on the validation rows after an epoch.
+/// The scores of a classifier on the validation rows after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValidationScore {
     /// Share of wrong labels.

@@ -50,7 +50,7 @@ const RETURN_RANGES: [[f64; 2]; N_AGENTS] = [[0.0, 50.0], [0.0, 50.0], [-200.0, 
 #[derive(Clone, Copy, Debug)]
 pub struct PredatorPrey;
 
-/// What three actions lead to.
+/// The outcome of three actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PredatorPreyOutcome {
     /// Payoffs of predator 1, predator 2 and prey, in `[0, 1]`.
@@ -112,7 +112,7 @@ impl PredatorPrey {
     }
 }
 
-/// What happened in an episode.
+/// The outcome of an episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Episode {
     /// Sums of the rewards.

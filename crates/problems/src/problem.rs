@@ -1,4 +1,4 @@
-//! What a built-in problem is, and how one is found by name.
+//! Built-in problems, and their lookup by name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::wine::{N_SILOS, WineSites, WineSvm};
 pub trait Problem: Objective {
     /// Its name, with the options that tell it from others.
     fn name(&self) -> String;
-    /// Where it is defined.
+    /// The space on which it is defined.
     fn space(&self) -> &Space;
-    /// Which values are better.
+    /// The direction in which values are better.
     fn direction(&self) -> Direction;
     /// The best value there is, in the problem's own sign; `None` if unknown.
     fn optimum(&self) -> Option<f64>;
@@ -41,11 +41,11 @@ pub struct ProblemSpec {
     pub dim: Option<usize>,
     /// Standard deviation of the observation noise (test functions); default 0.
     pub noise_std: Option<f64>,
-    /// Which site (wine-svm), from 0.
+    /// The site (wine-svm), counted from 0.
     pub silo: Option<usize>,
-    /// How many sites there are (wine-svm); default 8.
+    /// The number of sites (wine-svm); default 8.
     pub n_silos: Option<usize>,
-    /// Which field (landmine-svm), from 0.
+    /// The field (landmine-svm), counted from 0.
     pub field: Option<usize>,
     /// The data folder (landmine-svm).
     pub data: Option<PathBuf>,
@@ -64,7 +64,7 @@ pub const PROBLEM_NAMES: [&str; 7] = [
     "landmine-svm",
 ];
 
-/// Why there is no such problem.
+/// The reason why there is no such problem.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemError {
@@ -91,7 +91,7 @@ pub enum ProblemError {
         problem: String,
         /// The option.
         key: &'static str,
-        /// What it stands for.
+        /// The meaning of the option.
         expected: String,
     },
     /// The option's value is not one that the problem can have.
@@ -101,9 +101,9 @@ pub enum ProblemError {
         problem: String,
         /// The option.
         key: &'static str,
-        /// What stands there.
+        /// The value that was given.
         found: String,
-        /// What would be accepted.
+        /// The values that are accepted.
         expected: String,
     },
     /// The data folder cannot be used.

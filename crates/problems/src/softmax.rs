@@ -9,7 +9,7 @@ use crate::logistic::{LogisticError, LogisticSettings};
 pub(crate) struct ClassifiedRows {
     n_features: usize,
     entries: Vec<Entry>,
-    /// Where each row's entries end, n.
+    /// The end of each row's entries, n.
     ends: Vec<usize>,
     classes: Vec<usize>,
 }

@@ -31,7 +31,7 @@ impl Labelled {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -42,7 +42,7 @@ impl Labelled {
     }
 }
 
-/// Why there is no machine, or no score.
+/// The reason why there is no machine, or no score.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SvmError {

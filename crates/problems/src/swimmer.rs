@@ -74,7 +74,7 @@ pub struct Swimmer {
     discount: f64,
 }
 
-/// What a policy earned, averaged over the episodes of a run.
+/// The return of a policy, averaged over the episodes of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwimmerReturn {
     /// The discounted return after each epoch, in [0, 1].
@@ -113,7 +113,7 @@ impl Swimmer {
         })
     }
 
-    /// What a policy earns in the episodes of a run: the trait's curve, and the return without discount.
+    /// The return of a policy in the episodes of a run: the trait's curve, and the return without discount.
     ///
     /// # Errors
     /// If the point is not in the space.
@@ -316,8 +316,8 @@ mod tests {
         assert_ne!(one, other);
     }
 
-    /// Who does nothing drifts to a halt: the way is at most 0.1 m/s over k' l/m = 1/s and what the first turns of the rods
-    /// give, and the rewards add up to the way over 0.04 s. A policy that swims goes 26 m in 40 s.
+    /// A swimmer that does nothing drifts to a halt: the way is at most 0.1 m/s over k' l/m = 1/s and what the first
+    /// turns of the rods give, and the rewards add up to the way over 0.04 s. A policy that swims goes 26 m in 40 s.
     #[test]
     fn a_policy_found_by_search_swims_and_none_at_all_does_not() {
         let problem = swimmer(50, 0.9);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Why a data folder cannot be used.
+/// The reason why a data folder cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -12,7 +12,7 @@ pub enum DataError {
     NoFolder {
         /// The folder.
         folder: PathBuf,
-        /// What was to be read from it.
+        /// The file that was to be read from it.
         file: String,
     },
     /// The file is not in the folder, or cannot be read.
@@ -22,7 +22,7 @@ pub enum DataError {
         path: PathBuf,
         /// Path within the data folder.
         file: String,
-        /// What the operating system said.
+        /// The operating system's message.
         message: String,
     },
     /// A line is not what it should be.
@@ -32,7 +32,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line number, from 1.
         line: u64,
-        /// What is wrong, and what was expected.
+        /// The fault, and what was expected.
         message: String,
     },
 }

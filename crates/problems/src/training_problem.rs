@@ -8,9 +8,9 @@ use fedbo_space::{Point, Space};
 pub trait TrainingProblem: Send + Sync {
     /// Its name, with the options that tell it from others.
     fn name(&self) -> String;
-    /// Where it is defined.
+    /// The space on which it is defined.
     fn space(&self) -> &Space;
-    /// Which values are better.
+    /// The direction in which values are better.
     fn direction(&self) -> Direction;
     /// Number N of epochs of a whole training.
     fn n_epochs(&self) -> usize;

@@ -58,7 +58,7 @@ impl WineSilo {
         split.train.len() + split.validation.len()
     }
 
-    /// Whether there is no bottle; never so.
+    /// Returns true if there is no bottle, which is never so.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

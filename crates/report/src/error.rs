@@ -1,4 +1,4 @@
-//! What can go wrong with a results folder.
+//! The errors of a results folder.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub enum ReportError {
     CreateFolder {
         /// The folder.
         path: PathBuf,
-        /// What the operating system answered.
+        /// The operating system's answer.
         cause: std::io::Error,
     },
     /// A file cannot be created or written: no permission, disk full.
@@ -18,7 +18,7 @@ pub enum ReportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the operating system answered.
+        /// The operating system's answer.
         cause: std::io::Error,
     },
     /// A file cannot be opened or read.
@@ -26,7 +26,7 @@ pub enum ReportError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system answered.
+        /// The operating system's answer.
         cause: std::io::Error,
     },
     /// Another run is writing into the folder.
@@ -74,9 +74,9 @@ pub enum ReportError {
         line: u64,
         /// Name of the column.
         column: String,
-        /// What belongs there.
+        /// The kind of value that belongs there.
         expected: &'static str,
-        /// What stands there.
+        /// The text that stands there.
         found: String,
     },
     /// The file is not readable as comma-separated values in UTF-8.
@@ -84,7 +84,7 @@ pub enum ReportError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What the parser answered, with the place.
+        /// The parser's answer, with the place.
         message: String,
     },
     /// A parameter has the name of a fixed column, or of another parameter.
@@ -110,7 +110,7 @@ pub enum ReportError {
     Draw {
         /// The picture.
         path: PathBuf,
-        /// What the renderer answered.
+        /// The renderer's answer.
         message: String,
     },
 }

@@ -38,33 +38,34 @@ const LABEL_ROOM: f64 = 190.0;
 pub struct GamePicture {
     /// Title above both pictures; empty for none.
     pub title: String,
-    /// How many rounds, from the first on, were random: as many as were planned, even if the game ended before.
+    /// The number of rounds, from the first on, that were random: as many as were planned, even if the game ended
+    /// before.
     pub n_initial: usize,
     /// The players, in the order of the file.
     pub players: Vec<PlayerCourse>,
 }
 
-/// What one player did and gained.
+/// The actions and the payoffs of one player.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlayerCourse {
     /// Its name, as in the file.
     pub name: String,
-    /// How it decides: "level 2", "level 0 (gp-mw)", "by hand", "program"; empty for nothing to say.
+    /// Its way of deciding: "level 2", "level 0 (gp-mw)", "by hand", "program"; empty for nothing to say.
     pub label: String,
     /// Its payoff of each round; none where it was lost. All players have as many.
     pub payoffs: Vec<Option<f64>>,
-    /// What it chose; the values of each parameter are as many as the payoffs.
+    /// Its actions; the values of each parameter are as many as the payoffs.
     pub parameters: Vec<ParameterCourse>,
-    /// Whether, in each round, another action stood in for its own, which failed; empty if that never happened.
+    /// For each round, true if another action stood in for its own, which failed; empty if that never happened.
     pub substituted: Vec<bool>,
 }
 
-/// What one player chose for one parameter.
+/// The values that one player chose for one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterCourse {
     /// The parameter's name.
     pub name: String,
-    /// What it can be.
+    /// The range of its values.
     pub range: Kind,
     /// Its value in each round.
     pub values: Vec<PlottedValue>,
@@ -134,7 +135,7 @@ impl GamePicture {
         write_png(&picture, &png)
     }
 
-    /// How many rounds were played.
+    /// Returns the number of rounds that were played.
     fn n_rounds(&self) -> usize {
         let payoffs = self.players.first().map(|player| &player.payoffs);
         payoffs.map_or(0, Vec::len)
@@ -191,7 +192,7 @@ impl GamePicture {
         Ok(())
     }
 
-    /// How the legend calls each player.
+    /// Returns the text of each player in the legend.
     fn key_texts(&self) -> Result<Vec<String>, String> {
         let names = self.short_names(NAME, NAME_ROOM)?;
         let labelled = |(player, name): (&PlayerCourse, String)| {
@@ -218,7 +219,7 @@ impl PlayerCourse {
 }
 
 impl ParameterCourse {
-    /// Whether a value is of the parameter's kind.
+    /// Returns true if a value is of the parameter's kind.
     fn fits(&self, value: PlottedValue) -> bool {
         match (value, &self.range) {
             (PlottedValue::Choice(index), Kind::Categorical { choices }) => index < choices.len(),

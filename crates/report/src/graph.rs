@@ -21,29 +21,29 @@ pub const GRAPH_FILES: [&str; 2] = ["topology.svg", "topology.png"];
 pub struct GraphPicture {
     /// Title above everything.
     pub title: String,
-    /// What is said below the title.
+    /// The text below the title.
     pub facts: String,
     /// The agents.
     pub agents: Vec<GraphAgent>,
     /// Pairs of indices into `agents`. An edge is highlighted where both of its agents are.
     pub edges: Vec<(usize, usize)>,
-    /// What the legend says of highlighted agents and edges.
+    /// The legend's text for highlighted agents and edges.
     pub highlighted_words: String,
-    /// What it says of the others.
+    /// The legend's text for the others.
     pub other_words: String,
 }
 
 /// An agent at its place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphAgent {
-    /// What stands beside it, where the agents are few enough for names.
+    /// Its name, which stands beside it where the agents are few enough for names.
     pub name: String,
-    /// Where it stands, in any unit, x to the right and y downwards: the picture is scaled so that all fill it.
+    /// Its place, in any unit, x to the right and y downwards: the picture is scaled so that all fill it.
     pub place: [f64; 2],
     /// The direction, of length 1, in which its name stands: away from the middle where agents stand around one. None: the name
     /// stands wherever it covers least.
     pub outward: Option<[f64; 2]>,
-    /// Whether it stands out.
+    /// True if it is highlighted.
     pub highlighted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a run leaves behind: `results.csv`, `summary.json`, the pictures `curves` and `tradeoff`, and the closing table.
+//! The results of a run: `results.csv`, `summary.json`, the pictures `curves` and `tradeoff`, and the closing table.
 //!
 //! Decides how results are written, summarised and drawn. Knows nothing of algorithms: it sees rows only.
 //! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`], [`Tradeoff`] and [`closing_table`]. The pictures of a study of

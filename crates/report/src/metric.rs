@@ -1,4 +1,4 @@
-//! Which column is compared, and which way is better.
+//! The column that is compared, and the direction in which it is better.
 
 use fedbo_space::Direction;
 use serde::{Deserialize, Serialize};
@@ -34,13 +34,13 @@ impl Metric {
         }
     }
 
-    /// Whether the metric after an iteration is the mean over iterations 1, 2, … up to it.
+    /// Returns true if the metric after an iteration is the mean over iterations 1, 2, … up to it.
     #[must_use]
     pub fn is_mean(self) -> bool {
         matches!(self, Self::Mean | Self::MeanRegret)
     }
 
-    /// How much better `arm` is than `control`: positive when it improves on it.
+    /// Returns the improvement of `arm` on `control`: positive if it is better.
     #[must_use]
     pub fn improvement(self, direction: Direction, arm_minus_control: f64) -> f64 {
         match self {

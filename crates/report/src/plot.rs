@@ -37,7 +37,7 @@ pub enum Scale {
     Log,
 }
 
-/// What gets a panel of its own.
+/// The division of a picture into panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PanelBy {
@@ -53,13 +53,13 @@ pub enum PanelBy {
 /// A horizontal line at a known value: an optimum, a published figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// What the legend says.
+    /// Its text in the legend.
     pub label: String,
-    /// Where the line is.
+    /// The value at which the line is drawn.
     pub value: f64,
 }
 
-/// How the pictures of a results folder are drawn; part of its summary, so that they can be drawn again.
+/// The settings of the pictures of a results folder; part of its summary, so that they can be drawn again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FigureSpec {
@@ -71,13 +71,13 @@ pub struct FigureSpec {
     pub y_label: String,
     /// The vertical axis.
     pub scale: Scale,
-    /// What gets a panel of its own.
+    /// The division into panels.
     pub panel_by: PanelBy,
     /// True if agents learn from each other, so that a run is one value: what is drawn over several agents is averaged
     /// over the agents of each run first, bands are over runs, and above the panels of agents stands one with their
     /// mean.
     pub mean_over_agents: bool,
-    /// Whether all panels have the same vertical axis.
+    /// True if all panels have the same vertical axis.
     pub shared_y: bool,
     /// Lines drawn in every panel.
     pub references: Vec<Reference>,

@@ -21,7 +21,7 @@ const LEADING: [&str; 6] = ["experiment", "arm", "agent", "run", "iteration", "s
 const TRAILING: [&str; 5] = ["value", "best", "regret", "ask_seconds", "status"];
 /// Status of a trial that has a value.
 const OK: &str = "ok";
-/// How the status of any other trial begins; the reason follows.
+/// The beginning of the status of any other trial; the reason follows.
 const FAILED: &str = "failed: ";
 
 /// One trial of one agent in one run of one arm.
@@ -37,11 +37,11 @@ pub struct Row {
     pub run: u32,
     /// Iteration from 1; initial points are ≤ 0.
     pub iteration: i64,
-    /// Where the query came from: initial, own posterior, a message and whose, a region's aggregate.
+    /// The source of the query: initial, own posterior, a message and its sender, a region's aggregate.
     pub source: String,
     /// Name and value of each parameter, in the order of the search space.
     pub parameters: Vec<(String, String)>,
-    /// What the objective returned; none for a failed trial.
+    /// The value that the objective returned; none for a failed trial.
     pub value: Option<f64>,
     /// Best value of this unit so far; none until a trial succeeds.
     pub best: Option<f64>,
@@ -67,7 +67,7 @@ impl Row {
         format!("{FAILED}{reason}")
     }
 
-    /// Whether the trial has no usable value.
+    /// Returns true if the trial has no usable value.
     #[must_use]
     pub fn is_failed(&self) -> bool {
         self.status != OK

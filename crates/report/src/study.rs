@@ -37,11 +37,11 @@ const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
 pub struct PlottedParameter {
     /// Its name.
     pub name: String,
-    /// What it can be.
+    /// The range of its values.
     pub range: Kind,
 }
 
-/// What a trial used for one parameter.
+/// The value that a trial used for one parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PlottedValue {
     /// The value of a number.
@@ -57,13 +57,14 @@ pub struct PlottedTrial {
     pub number: u64,
     /// Its value; none if it failed. One that is not finite counts as failed.
     pub value: Option<f64>,
-    /// What it used, one a parameter and in their order. One that does not fit its parameter is not drawn.
+    /// The values that it used, one a parameter and in their order. A value that does not fit its parameter is not
+    /// drawn.
     pub coordinates: Vec<PlottedValue>,
-    /// Whether it belongs to the initial points.
+    /// True if it belongs to the initial points.
     pub initial: bool,
 }
 
-/// How much one parameter matters, by two measures that a reader should see side by side.
+/// The importance of one parameter, by two measures that a reader should see side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlottedImportance {
     /// Name of the parameter.
@@ -81,11 +82,11 @@ pub struct PlottedOldStudy {
     pub name: String,
     /// Its part of the old studies' share, one number a query, from 0 to 1.
     pub weights: Vec<f64>,
-    /// Whether it hardly counts any more at the last query.
+    /// True if it hardly counts any more at the last query.
     pub dropped: bool,
 }
 
-/// What a study built on old ones, query by query: before the first trial was told, and after each.
+/// The influence of old studies on a study, query by query: before the first trial was told, and after each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlottedTransfer {
     /// The old studies' share of each query, from 0 to 1.
@@ -99,17 +100,17 @@ pub struct PlottedTransfer {
 pub struct StudyPlot {
     /// Title above every picture; empty for none.
     pub title: String,
-    /// Whether smaller values are better.
+    /// True if smaller values are better.
     pub minimize: bool,
     /// The finished trials, in the order in which they were told; without those that were stopped early, which have no final value.
     pub trials: Vec<PlottedTrial>,
-    /// How many trials were stopped early: the footnotes say so.
+    /// The number of trials that were stopped early: the footnotes say so.
     pub n_stopped: usize,
     /// The parameters.
     pub parameters: Vec<PlottedParameter>,
     /// Importances, in any order; empty if they are not known, which the picture then says.
     pub importance: Vec<PlottedImportance>,
-    /// What it built on old studies, if it learns from some.
+    /// The influence of old studies, if it learns from some.
     pub transfer: Option<PlottedTransfer>,
 }
 
@@ -174,7 +175,7 @@ impl StudyPlot {
         }
     }
 
-    /// How many trials there are, how many are not shown, and which is best.
+    /// Returns the footnote: the number of trials, the number of those that are not shown, and the best trial.
     fn footnote(&self) -> String {
         let n_trials = self.trials.len();
         let failed = self.trials.iter().filter(|trial| trial.drawn().is_none());

@@ -35,7 +35,7 @@ pub struct Estimate {
     pub mean: f64,
     /// Its standard error; none for a single value.
     pub standard_error: Option<f64>,
-    /// How many values.
+    /// The number of values.
     pub n: usize,
 }
 
@@ -58,7 +58,7 @@ impl Estimate {
     }
 }
 
-/// What counts as one independent value in standard errors: units that share draws are averaged first.
+/// The clusters that each count as one independent value in standard errors: units that share draws are averaged first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
@@ -96,14 +96,14 @@ impl Clusters {
     }
 }
 
-/// What [`summarize`] has to know besides the rows.
+/// The input of [`summarize`] besides the rows.
 #[derive(Clone, Debug)]
 pub struct SummaryRequest {
     /// Name of the experiment.
     pub experiment: String,
     /// The seed from which every stream was derived.
     pub seed: u64,
-    /// Which way the objective improves.
+    /// The direction in which the objective improves.
     pub direction: Direction,
     /// Best value or regret.
     pub metric: Metric,
@@ -111,27 +111,27 @@ pub struct SummaryRequest {
     pub checkpoints: Vec<i64>,
     /// Pairs (arm, control); a pair with an arm that has no rows gives differences over no units.
     pub pairs: Vec<(String, String)>,
-    /// What counts as one value.
+    /// The clusters that each count as one value.
     pub clusters: Clusters,
-    /// Whether what the agents sent was protected by differential privacy: no for a simulation, none where that is not in
-    /// question. Plain FTS is not private.
+    /// True if what the agents sent was protected by differential privacy; false for a simulation, none where that is
+    /// not in question. Plain FTS is not private.
     pub private: Option<bool>,
     /// Privacy spent, by arm; empty when nothing was.
     pub privacy: BTreeMap<String, PrivacySpent>,
     /// Wall-clock seconds by arm, where measured.
     pub wall_seconds: BTreeMap<String, f64>,
-    /// How the pictures of this folder are drawn.
+    /// The settings of the pictures of this folder.
     pub figure: Option<FigureSpec>,
 }
 
-/// What an arm spent of its privacy budget: ε with all that it needs to mean something.
+/// The privacy that an arm spent of its budget: ε with all that it needs to mean something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrivacySpent {
     /// ε of all releases, an upper bound at `delta`.
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
-    /// Which rosters count as neighbours, `zero-out` or `replace-one`.
+    /// The adjacency of rosters, `zero-out` or `replace-one`.
     pub adjacency: String,
     /// Releases that it covers.
     pub releases: u64,
@@ -139,11 +139,11 @@ pub struct PrivacySpent {
     pub planned_releases: u64,
     /// The accountant that proved it.
     pub accountant: String,
-    /// Whose guarantee it is, `default` or `paper`.
+    /// The mode of the guarantee, `default` or `paper`.
     pub mode: String,
     /// The ε that may be spent.
     pub budget_epsilon: f64,
-    /// Where the ledger ended, as `SEQ:HASH`.
+    /// The head of the ledger at the end, as `SEQ:HASH`.
     pub ledger_head: String,
 }
 
@@ -156,18 +156,18 @@ pub struct Summary {
     pub experiment: String,
     /// The seed from which every stream was derived.
     pub seed: u64,
-    /// Which way the objective improves.
+    /// The direction in which the objective improves.
     pub direction: Direction,
-    /// What `final`, `at` and `differences` are about.
+    /// The metric of `final`, `at` and `differences`.
     pub metric: Metric,
-    /// What counts as one value in means and standard errors.
+    /// The clusters that each count as one value in means and standard errors.
     #[serde(default)]
     pub clusters: Clusters,
-    /// Whether what the agents sent was protected by differential privacy; left out of the file where that was never in
-    /// question. A simulation, whose noise protects nobody, says no.
+    /// True if what the agents sent was protected by differential privacy; left out of the file where that was never in
+    /// question. A simulation, whose noise protects nobody, has false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private: Option<bool>,
-    /// Whether the run was interrupted: its arms hold what was finished by then.
+    /// True if the run was interrupted: its arms hold what was finished by then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// The arms, in the order of the file.
@@ -181,10 +181,11 @@ pub struct Summary {
     /// One summary a configuration, where the experiment has several; `arms` and `differences` are then empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<Summary>,
-    /// How the pictures of this folder are drawn.
+    /// The settings of the pictures of this folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
-    /// How the picture of final metrics against costs is drawn, where there is one: set by whoever knows the costs.
+    /// The settings of the picture of final metrics against costs, where there is one: set by the code that knows the
+    /// costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tradeoff: Option<TradeoffSpec>,
 }
@@ -201,7 +202,7 @@ pub struct ArmSummary {
     pub last: Option<Estimate>,
     /// The metric at the checkpoints.
     pub at: Vec<AtIteration>,
-    /// Whether the arm improves at the end on every control it was paired with; none when with none.
+    /// True if the arm improves at the end on every control that it was paired with; none if it was paired with none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_over_every_control: Option<bool>,
     /// Number of trials, failed ones among them.
@@ -236,7 +237,7 @@ pub struct AtIteration {
 pub struct Difference {
     /// The arm.
     pub arm: String,
-    /// What it is compared with.
+    /// The arm that it is compared with.
     pub control: String,
     /// The checkpoint; none for the end, the last iteration that both sides of a unit reached.
     pub iteration: Option<i64>,
@@ -253,9 +254,9 @@ pub struct Difference {
     pub p_adjusted: Option<f64>,
     /// Units of either arm that were dropped because the other side has no value for them.
     pub dropped: usize,
-    /// What the numbers say.
+    /// The conclusion from the numbers.
     pub verdict: Verdict,
-    /// Whether the verdict is a gain.
+    /// True if the verdict is a gain.
     pub gain: bool,
 }
 

@@ -6,10 +6,10 @@ use super::metric::Metric;
 use super::student::{Interval, LEVEL};
 use super::summary::{Clusters, Difference, Estimate, Summary, Verdict};
 
-/// How much of the table there is room for.
+/// The parts of the table for which there is room.
 #[derive(Clone, Copy, Debug)]
 struct Form {
-    /// Whether a standard error stands on a line of its own.
+    /// True if a standard error stands on a line of its own.
     stacked: bool,
     checkpoints: bool,
     ask_seconds: bool,
@@ -308,7 +308,7 @@ fn significant(value: f64, digits: u16) -> String {
     format!("{value:.decimals$}")
 }
 
-/// How many decimals show `digits` significant digits of a number ≥ 0; at most 12.
+/// Returns the number of decimals that show `digits` significant digits of a number ≥ 0; at most 12.
 fn decimals_of(value: f64, digits: u16) -> usize {
     let mut decimals = usize::from(digits.saturating_sub(1));
     let mut scaled = value;

@@ -1,4 +1,4 @@
-//! What strategies that learn from earlier tasks built on each of them, query by query: `weights.csv` and its picture.
+//! The weights of earlier tasks in strategies that learn from them, query by query: `weights.csv` and its picture.
 
 use fedbo_space::cell::escaped;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ pub struct TaskWeightRow {
     pub weight: f64,
     /// The latest estimate of its distance, where there is one.
     pub gap_bound: Option<f64>,
-    /// What all meta-tasks have of the acquisition.
+    /// The share of all meta-tasks in the acquisition.
     pub meta_share: f64,
 }
 

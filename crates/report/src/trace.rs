@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::metric::Metric;
 use super::row::Row;
 
-/// What two arms have in common: they are compared unit by unit. The agent and the run; where rows of several
-/// configurations stand together, the experiment too.
+/// The unit by which arms are paired: they are compared unit by unit. It is the agent and the run; where rows of
+/// several configurations stand together, the experiment too.
 pub(super) type Unit<'a> = (&'a str, &'a str, u32);
 
 /// The metric of one unit over its iterations.

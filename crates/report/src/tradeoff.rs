@@ -20,7 +20,7 @@ use crate::summary::{ArmSummary, Estimate, Summary};
 /// Names of the picture's files.
 pub const TRADEOFF_FILES: [&str; 2] = ["tradeoff.svg", "tradeoff.png"];
 
-/// How the picture is drawn; part of the summary, so that it can be drawn again.
+/// The settings of the picture; part of the summary, so that it can be drawn again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TradeoffSpec {
@@ -51,7 +51,7 @@ pub struct TradeoffPanel {
 /// Arms among which one thing varies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TradeoffSeries {
-    /// What the legend says. Series of the same name look the same in all panels.
+    /// Its name in the legend. Series of the same name look the same in all panels.
     pub name: String,
     /// Its arms.
     pub points: Vec<TradeoffPoint>,
@@ -62,9 +62,9 @@ pub struct TradeoffSeries {
 pub struct TradeoffPoint {
     /// The arm.
     pub arm: ArmRef,
-    /// What stands beside its marker; empty for nothing.
+    /// The text beside its marker; empty for none.
     pub label: String,
-    /// Where it is on the horizontal axis.
+    /// Its place on the horizontal axis.
     pub cost: f64,
 }
 

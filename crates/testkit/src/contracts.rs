@@ -1,12 +1,13 @@
-//! What every implementation of a concept must satisfy.
+//! The contracts that every implementation of a concept must satisfy.
 
 use fedbo_gp::{Columns, Kernel};
 
 use crate::dense::{self, Matrix};
 use crate::{test_stream, uniform_points};
 
-/// What every kernel owes: k(x, z) is the textbook formula and symmetric, k(x, x) = a² ≥ |k(x, z)|, `row` and `gram` agree
-/// with `value` and pad with zeros, and covariance matrices of random points have no eigenvalue below rounding.
+/// Checks the contract of a kernel: k(x, z) is the textbook formula and symmetric, k(x, x) = a² ≥ |k(x, z)|, `row` and
+/// `gram` agree with `value` and pad with zeros, and covariance matrices of random points have no eigenvalue below
+/// rounding.
 ///
 /// # Panics
 /// If the kernel breaks one of these, saying which.

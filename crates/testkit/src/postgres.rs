@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use host::{Process, User};
 
-/// How long a server may take to start or to stop, on a machine that is busy with other things.
+/// The longest time that a server may take to start or to stop, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The server's superuser, who needs no password.

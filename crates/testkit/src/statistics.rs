@@ -93,7 +93,7 @@ pub fn check_mean_and_covariance(
     Ok(())
 }
 
-/// Whether a difference is small; NaN is not.
+/// Returns true if a difference is within the tolerance; NaN is not.
 fn within(difference: f64, tolerance: f64) -> bool {
     difference.abs() <= tolerance
 }

@@ -1,4 +1,4 @@
-//! What every storage owes to studies and their workers.
+//! The contract of a storage with studies and their workers.
 #![expect(
     clippy::unwrap_used,
     reason = "a storage that fails here breaks its contract, and the message says how"
@@ -21,10 +21,10 @@ const SHORT: Duration = Duration::from_millis(40);
 
 type Check = fn(&dyn Storage);
 
-/// What every storage owes, checked on storages that `make` returns, new and empty each time: numbers without gaps, each
-/// trial evaluated by one worker at a time and told once, leases that end and are renewed, trials of processes that are
-/// gone taken over and at last given up, reports in their order for as long as their attempt counts, studies apart from each
-/// other, and every bit of what was stored.
+/// Checks the contract of a storage, on storages that `make` returns, new and empty each time: numbers without gaps,
+/// each trial evaluated by one worker at a time and told once, leases that end and are renewed, trials of dead
+/// processes taken over and given up in the end, reports in their order for as long as their attempt counts, studies
+/// apart from each other, and every bit of what was stored.
 ///
 /// # Panics
 /// If the storage breaks one of these, saying which.

@@ -1,6 +1,6 @@
 //! The cells that are measured, and what is required of them.
 
-/// What a cell measures.
+/// The operation that a cell measures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One Thompson query.
@@ -60,7 +60,7 @@ impl Kind {
         Self::Memory,
     ];
 
-    /// Whether its operation is repeated as often as one says, and as long.
+    /// Returns true if the number of repetitions and the seconds that they may take can be set.
     pub(crate) fn is_repeated(self) -> bool {
         !matches!(
             self,
@@ -95,7 +95,7 @@ impl Kind {
     }
 }
 
-/// How much faster than a peer a cell must be, at equal or better quality.
+/// The factor by which a cell must be faster than a peer, at equal or better quality.
 pub(crate) struct Requirement {
     pub(crate) peer: &'static str,
     pub(crate) ratio: f64,
@@ -116,7 +116,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Whether a peers' script measures the same cell.
+    /// Returns true if a peers' script measures the same cell.
     pub(crate) fn runs_peers(&self) -> bool {
         !self.selection.is_empty()
     }

@@ -20,7 +20,7 @@ use peers::Peers;
 /// A row of results: the columns that the peers' scripts print.
 pub(crate) type Row = serde_json::Map<String, Value>;
 
-/// What `cargo xtask bench` is told.
+/// The arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Bench {
     /// Only cells whose name contains this: thompson_step/d3, hyperfit/se/t200, message, scaling, aggregation, coordinator_load/held, memory, micro
@@ -118,7 +118,7 @@ impl Bench {
     }
 }
 
-/// What one cell gave.
+/// The rows of one cell, ours and the peers'.
 pub(crate) struct Measured<'a> {
     pub(crate) cell: &'a Cell,
     pub(crate) ours: Vec<Row>,

@@ -34,7 +34,7 @@ common.measure = measure
 __import__(os.environ['FEDBO_PEER_SCRIPT']).main()
 ";
 
-/// Where the peers' figures come from.
+/// The source of the peers' figures.
 pub(crate) enum Peers {
     /// From a run beside ours.
     Run {
@@ -85,7 +85,7 @@ impl Peers {
         })
     }
 
-    /// Whether their figures are of this run.
+    /// Returns true if their figures are of this run.
     pub(crate) fn in_same_run(&self) -> bool {
         matches!(self, Self::Run { .. })
     }
@@ -135,7 +135,7 @@ impl Peers {
     }
 }
 
-/// Whether a stored row is of a peer that the cell compares with.
+/// Returns true if a stored row is of a peer that the cell compares with.
 fn asked_for(cell: &Cell, row: &Row) -> bool {
     let peers = cell.selection.iter().find(|(k, _)| k.ends_with("_PEERS"));
     let peer = row.get("peer").and_then(Value::as_str).unwrap_or_default();

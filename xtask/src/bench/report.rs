@@ -127,7 +127,7 @@ fn verdict(requirement: &Requirement, ratio: f64, difference: &Difference) -> St
     format!("{}x: {word}", requirement.ratio)
 }
 
-/// How our quality differs from a peer's.
+/// The difference between our quality and a peer's.
 enum Difference {
     /// Mean values reached: the difference and its standard error.
     Values {

@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use super::client::Client;
 use super::study::Uploads;
 
-/// What they do.
+/// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Attack {
     /// A quarter each: no handshake, a head that never ends, a body that trickles, answers that are not read
@@ -28,11 +28,11 @@ pub(super) enum Attack {
 /// Over how long attackers come, one after the other: about as long as the server has patience with them, so that as many come in
 /// a second as come again later.
 const COMING: Duration = Duration::from_millis(9_987);
-/// How often a slow client sends a byte.
+/// The interval at which a slow client sends a byte.
 const TRICKLE: Duration = Duration::from_secs(1);
 /// Forged requests a second of each client: the inverse.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a slow client stays at most before it comes anew: longer than any limit of the server.
+/// The longest time that a slow client stays before it comes again: longer than any limit of the server.
 const STAY: Duration = Duration::from_secs(60);
 /// Large answers that are asked for and not read.
 const N_UNREAD: usize = 400;
@@ -92,7 +92,7 @@ impl Attackers {
 struct Attacker {
     attack: Attack,
     index: u32,
-    /// When it comes after an attack has begun.
+    /// The time from the beginning of an attack until this attacker comes.
     delay: Duration,
     address: SocketAddr,
     connector: TlsConnector,

@@ -64,7 +64,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the other side ends the connection in this time; what it says before is thrown away.
+    /// Returns true if the other side ends the connection within this time; what it sends before is discarded.
     pub(super) async fn ends_within(&mut self, time: Duration) -> bool {
         let ends =
             async { while !matches!(self.stream.read(&mut self.buffer).await, Ok(0) | Err(_)) {} };

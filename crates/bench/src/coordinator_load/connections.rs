@@ -1,4 +1,4 @@
-//! What open connections cost a coordinator in memory.
+//! The memory that open connections cost a coordinator.
 
 use std::net::SocketAddr;
 

@@ -27,7 +27,7 @@ use server::Server;
 pub(crate) use server::serve;
 use study::{Prepared, Uploads};
 
-/// Who uploads, how often and how fast.
+/// The load on a coordinator: the agents' uploads, their frequency and pace, and an attack beside them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Load {
     /// Agents of the study
@@ -57,7 +57,7 @@ pub(crate) struct Load {
     /// In every other block of twenty rounds others do this
     #[arg(long)]
     attack: Option<Attack>,
-    /// How many of them
+    /// Number of attackers
     #[arg(long, default_value_t = 1000)]
     attackers: u32,
 }
@@ -82,7 +82,7 @@ impl Load {
         }
     }
 
-    /// Whether others attack in a round.
+    /// Returns true if a round is under attack.
     fn is_attacked(&self, round: u64) -> bool {
         self.attack.is_some() && (round / BLOCK) % 2 == 1
     }

@@ -1,4 +1,4 @@
-//! What processes have used, as Linux reports it.
+//! The processor time and the memory that processes have used, as Linux reports them.
 
 use std::fs;
 

@@ -14,18 +14,18 @@ use super::Load;
 use super::client::{Client, header};
 use super::study::{NAME, Prepared, Uploads};
 
-/// How long the next round may be overdue.
+/// The longest time that the next round may be overdue.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of a release at most.
 const RELEASE_MAX: u64 = 1 << 24;
 
-/// What the agents saw.
+/// The agents' record of a study.
 pub(super) struct Seen {
     /// By round, when its handout came; the first one when the study began.
     pub(super) begun: Vec<Instant>,
-    /// What was handed out of the ledger.
+    /// The ledger entries of all handouts.
     pub(super) entries: Vec<LedgerEntry>,
-    /// Where the ledger ends.
+    /// The head of the ledger in the last handout.
     pub(super) head: LedgerHead,
     pub(super) uploads: Vec<Sent>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Sent {
     pub(super) fate: Fate,
 }
 
-/// What became of it.
+/// The outcome of an upload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Accepted,
@@ -179,7 +179,7 @@ struct Carrier {
     slots: Vec<u32>,
     /// Time over which a round's uploads are due; none if each is sent when the one before is answered.
     spread: Duration,
-    /// Where this connection lies among all, in `[0,1)`.
+    /// The position of this connection among all, in `[0,1)`.
     offset: f64,
 }
 
@@ -211,7 +211,7 @@ impl Carrier {
         }
     }
 
-    /// When the upload of the n-th slot of this connection is due, after the round's beginning.
+    /// The time from the beginning of a round until the upload of this connection's n-th slot is due.
     fn due(&self, at: usize) -> Duration {
         let place = crate::measure::count(at) + self.offset;
         self.spread

@@ -110,7 +110,7 @@ pub(super) struct Uploads {
     n_features: usize,
     config: Digest,
     map: Digest,
-    /// When all were signed.
+    /// The time of signing, the same for all, in milliseconds.
     time_ms: u64,
     keys: Vec<String>,
     /// Round by round, slot by slot.

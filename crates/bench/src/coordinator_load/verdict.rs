@@ -1,4 +1,4 @@
-//! Whether each accepted upload is in its round's release exactly once.
+//! The check that each accepted upload is in its round's release exactly once.
 
 use anyhow::{Context, Result, ensure};
 use fedbo_federation::{Collaboration, ReleaseMechanism};

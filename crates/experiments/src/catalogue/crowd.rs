@@ -25,7 +25,7 @@ use crate::release_store::Forgetful;
 use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
 use crate::tally::Unit;
 
-/// How releases are made.
+/// The mechanism that makes releases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Release {
     /// The paper's mechanism (Algorithm 1 lines 5-11), in floats. z = 0 with q = 1 is FTS-DE, and FTS with one region.
@@ -63,23 +63,23 @@ impl Release {
 pub(super) struct Approach {
     /// P.
     pub n_regions: u32,
-    /// Whether initial points lie in the agent's region, or anywhere.
+    /// True if initial points lie in the agent's region, false if they lie anywhere.
     pub regional_start: bool,
     /// M.
     pub n_features: usize,
-    /// How the features' frequencies are chosen.
+    /// The way in which the features' frequencies are drawn.
     pub sampling: FeatureSampling,
     /// φ_n^(i).
     pub emphasis: Emphasis,
     /// p_t.
     pub local_prob: LocalProb,
-    /// How p_t is adapted.
+    /// The rule that adapts p_t.
     pub trust: Trust,
-    /// What is sent.
+    /// The settings of a message.
     pub message: MessageSettings,
-    /// How past releases count.
+    /// The weights of past releases.
     pub memory: Memory,
-    /// How releases are made.
+    /// The mechanism that makes releases.
     pub release: Release,
     /// Releases, in rounds 0, k, 2k, ….
     pub n_releases: u64,
@@ -93,7 +93,7 @@ impl Approach {
         region_sizes(n_agents, self.n_regions as usize)
     }
 
-    /// What one release would cost, were its noise not simulated; none where there is no noise.
+    /// Returns the privacy event of one release as if its noise were not simulated; none where there is no noise.
     pub(super) fn event(&self, n_agents: usize) -> anyhow::Result<Option<PrivacyEvent>> {
         let (sampling, multiplier) = match self.release {
             Release::Paper {

@@ -37,7 +37,7 @@ const N_INITIAL: usize = 10;
 const N_ROUNDS: u64 = 60;
 const DIM: usize = 2;
 
-/// What all sessions share.
+/// The data that all sessions share.
 struct Setup {
     svms: Vec<Arc<LandmineSvm>>,
     n_rounds: u64,

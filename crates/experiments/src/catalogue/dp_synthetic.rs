@@ -37,7 +37,7 @@ const N_SIMILAR: usize = 200;
 const N_DIFFERENT: usize = 50;
 const N_INITIAL: usize = 10;
 const N_ROUNDS: u64 = 40;
-/// What an agent adds to or takes off the common function at each point.
+/// The number that an agent adds to the common function at a point, or takes off it.
 const GAP: f64 = 0.02;
 /// The budget of the panel beyond the paper.
 const EPSILON: f64 = 2.0;
@@ -216,7 +216,7 @@ fn own() -> anyhow::Result<ThompsonSettings> {
     })
 }
 
-/// What the schedule of an arm would cost with secure noise: (name, moments at N^-1.1, PLD at 1e-5).
+/// Returns the cost of an arm's schedule with secure noise: (ε by moments at N^-1.1, ε by PLD at 1e-5).
 fn cost(approach: &Approach) -> anyhow::Result<Option<(f64, f64)>> {
     let Some(event) = approach.event(N_SIMILAR)? else {
         return Ok(None);
@@ -233,7 +233,7 @@ fn cost(approach: &Approach) -> anyhow::Result<Option<(f64, f64)>> {
     )))
 }
 
-/// What to read beside the tables.
+/// Returns the notes beside the tables.
 fn notes(arms: &[Arm], shares: &Shares) -> anyhow::Result<Vec<String>> {
     let mut notes = vec![
         "These are simulations: noise comes from the seed, so nothing here is private. What a schedule would cost with secure \

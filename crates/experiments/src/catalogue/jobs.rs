@@ -23,7 +23,7 @@ use fedbo_report::{
 /// Rows of one unit, and whether it came to its end.
 pub(super) type Worked = anyhow::Result<(Vec<Row>, Ended)>;
 
-/// What a job does, with the flag that stops it.
+/// The work of a job, given the flag that stops it.
 type Work<'a> = dyn Fn(&Unit, &AtomicBool) -> Worked + Send + Sync + 'a;
 
 /// Independent work: one configuration, arm and repetition.
@@ -56,7 +56,7 @@ impl<'a> Job<'a> {
 /// The objective without noise at a point.
 pub(super) type Truth = Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>;
 
-/// What a job runs.
+/// The session that a job runs.
 pub(super) struct Session {
     /// Agents that optimize, with their names.
     pub members: Vec<(String, Member<Fts>)>,

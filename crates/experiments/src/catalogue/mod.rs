@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 use crate::session::Ended;
 use fedbo_report::{FolderLock, Summary};
 
-/// What a run of an experiment may choose.
+/// The options of an experiment's run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// Repetitions; none takes the experiment's own number.
@@ -33,7 +33,7 @@ pub struct RunOptions {
     pub data: Option<PathBuf>,
     /// Results folder.
     pub out: PathBuf,
-    /// Whether results that stand there already may be replaced.
+    /// True if results that stand there already may be replaced.
     pub overwrite: bool,
 }
 
@@ -45,14 +45,14 @@ pub trait Progress: Sync {
     fn job_ended(&self, note: &str);
 }
 
-/// What an experiment came to.
+/// The result of an experiment.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// One summary a configuration.
     pub summary: Summary,
-    /// Whether it ran to its end.
+    /// The way in which it ended.
     pub ended: Ended,
-    /// What to read beside the tables: the paper's figures, reasons for differences.
+    /// The notes beside the tables: the paper's figures, reasons for differences.
     pub notes: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// One line: what it shows and which figure it belongs to.
     pub about: &'static str,
-    /// Whether `--data` is required.
+    /// True if `--data` is required.
     pub needs_data: bool,
     /// Repetitions unless asked otherwise.
     pub default_runs: u32,

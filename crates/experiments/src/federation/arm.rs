@@ -30,7 +30,7 @@ pub(crate) struct ArmRun<'a> {
     pub(crate) arm: Arm,
     /// The objective of each agent, in the order of the file.
     pub(crate) objectives: Vec<Arc<dyn Objective>>,
-    /// Where the releases of the arm are charged, if they are.
+    /// The ledger to which the arm's releases are charged, if they are.
     pub(super) ledger: Option<&'a mut StudyLedger>,
     pub(crate) observer: &'a mut (dyn Observer + Send),
     pub(crate) stop: &'a AtomicBool,

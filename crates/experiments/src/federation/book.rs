@@ -30,7 +30,8 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// What stands in the folder already and is to be gone on from; none if there is no trial yet.
+    /// Returns the results in the folder from which the run goes on; none if it does not resume, or if there is no
+    /// trial yet.
     pub(super) fn recorded(
         federation: &Federation,
         options: &RunOptions,

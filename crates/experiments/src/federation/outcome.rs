@@ -1,4 +1,4 @@
-//! What a run amounts to: its summary, its pictures, and who failed.
+//! The outcome of a run: its summary, its pictures, and the agents that failed.
 
 use std::collections::BTreeMap;
 

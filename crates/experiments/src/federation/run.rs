@@ -23,7 +23,7 @@ use crate::session::Ended;
 use fedbo_federation::PrivacyPlan;
 use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent};
 
-/// What to do about results that stand in the folder already.
+/// The treatment of results that stand in the folder already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// Leave them alone: an error.
@@ -34,7 +34,7 @@ pub enum Existing {
     Resume,
 }
 
-/// What a run may choose.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The arms, in order; the first is compared with the others. Empty for the file's own algorithm alone.
@@ -45,8 +45,8 @@ pub struct RunOptions {
     pub out: PathBuf,
     /// Results that stand there.
     pub existing: Existing,
-    /// Whether the budget may be spent once more on the same agents when results with a ledger are overwritten: the old ledger
-    /// is kept beside the new one.
+    /// True if the budget may be spent once more on the same agents when results with a ledger are overwritten: the old
+    /// ledger is kept beside the new one.
     pub spend_again: bool,
     /// Worker threads; results do not depend on it. None for as many as the machine runs at once.
     pub threads: Option<usize>,
@@ -54,7 +54,7 @@ pub struct RunOptions {
     pub failures_max: FailuresMax,
 }
 
-/// What begins when an arm begins.
+/// The arm that begins, and its run.
 #[derive(Clone, Debug)]
 pub struct ArmStart<'a> {
     /// The arm.
@@ -67,7 +67,7 @@ pub struct ArmStart<'a> {
     pub n_initial: usize,
     /// Queries of each agent after them.
     pub rounds: u64,
-    /// Which values are better.
+    /// The direction in which values are better.
     pub direction: Direction,
     /// Trials of this arm that are replayed, not evaluated.
     pub n_recorded: usize,
@@ -111,12 +111,12 @@ pub struct Quiet;
 
 impl RunProgress for Quiet {}
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct RunReport {
     /// Also in the results folder.
     pub summary: Summary,
-    /// Whether it ran to its end.
+    /// The way in which it ended.
     pub ended: Ended,
     /// Finished trials.
     pub n_trials: usize,
@@ -126,7 +126,7 @@ pub struct RunReport {
     pub failures: Vec<AgentFailures>,
     /// The agent whose failures have ended the run, if that is why it was interrupted.
     pub failing: Option<FailingAgent>,
-    /// What was released and spent; none where nothing is charged.
+    /// The statement of releases and spent budget; none where nothing is charged.
     pub statement: Option<Statement>,
 }
 

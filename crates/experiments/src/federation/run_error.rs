@@ -1,4 +1,4 @@
-//! Why a run could not go on.
+//! The reasons why a run could not go on.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use fedbo_report::ReportError;
 use crate::session::SessionError;
 use fedbo_federation::{Arm, names};
 
-/// Why a run could not go on. What was finished before is in the results folder.
+/// The reason why a run could not go on. The trials that were finished before are in the results folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -30,7 +30,7 @@ pub enum RunError {
     UnknownArm {
         /// The arm.
         arm: Arm,
-        /// What there is.
+        /// The arms that there are.
         known: [Arm; 3],
     },
     /// An arm is named twice.
@@ -92,12 +92,12 @@ pub enum RunError {
          ))
     )]
     LedgerMissing {
-        /// Where it was.
+        /// The path at which it was.
         path: PathBuf,
         /// The last one that was set aside.
         aside: Option<PathBuf>,
     },
-    /// What tells whether the ledger was set back is not there.
+    /// The head file, by which a ledger that was set back is recognized, is missing.
     #[error(
         "{} is missing beside a ledger with {found} releases, so it cannot be told whether that was set back; put the file back, or \
          write into it the last head that you know, SEQ:HASH, as `fedbo privacy statement` printed it", path.display()
@@ -140,10 +140,10 @@ pub enum RunError {
     Command {
         /// The agent's name.
         agent: String,
-        /// What is wrong with it.
+        /// The fault of the command.
         source: Box<CommandError>,
     },
-    /// What an agent tunes is not in the file.
+    /// An agent has nothing to tune in the file.
     #[error("agent {agent:?} has nothing to tune; give it a command or a problem")]
     NoObjective {
         /// The agent's name.

@@ -1,4 +1,5 @@
-//! What a federation's file said when its results were begun, so that a run is not resumed under other settings.
+//! The record of a federation's file as it was when its results were begun, so that a run is not resumed under other
+//! settings.
 
 use std::collections::BTreeMap;
 use std::path::Path;

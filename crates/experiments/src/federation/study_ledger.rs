@@ -87,7 +87,7 @@ impl StudyLedger {
         Ok(ledger)
     }
 
-    /// What was released and spent.
+    /// The statement of releases and spent budget.
     pub(super) fn statement(&self) -> Result<Statement, RunError> {
         Ok(self.ledger.statement()?)
     }
@@ -140,7 +140,8 @@ fn read_head(path: &Path) -> Result<Option<Head>, RunError> {
     })
 }
 
-/// Where the ledger of a folder ended, as the files beside it remember: the head file, and the summary of finished runs.
+/// Returns the heads of a folder's ledger that the files beside it remember: the head file, and the summary of finished
+/// runs.
 fn remembered(folder: &Path) -> Result<Vec<Head>, RunError> {
     let mut heads: Vec<Head> = read_head(&folder.join(HEAD_FILE))?.into_iter().collect();
     // A summary that cannot be read remembers nothing; it is written anew at the end of the run.
@@ -151,7 +152,7 @@ fn remembered(folder: &Path) -> Result<Vec<Head>, RunError> {
     Ok(heads)
 }
 
-/// Whether a folder holds a ledger, or what is left of one.
+/// Returns true if a folder holds a ledger, or what is left of one.
 pub(super) fn is_present(folder: &Path) -> bool {
     let log = format!("{LEDGER_FILE}-wal");
     [LEDGER_FILE, log.as_str(), HEAD_FILE]
@@ -170,8 +171,8 @@ fn exists(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
 }
 
-/// Whether the ledger in a folder has charged anything, by itself or by the head beside it. One that cannot be read is taken to
-/// have.
+/// Returns true if the ledger in a folder has charged anything, by itself or by the head beside it. One that cannot be
+/// read is taken to have.
 pub(super) fn has_charges(folder: &Path) -> bool {
     let statement = fedbo_ledger::read(&folder.join(LEDGER_FILE));
     let is_empty = matches!(statement, Ok(statement) if statement.n_releases() == 0)
@@ -215,7 +216,7 @@ pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>, RunError> {
     Ok(kept)
 }
 
-/// What is not there need not be moved.
+/// Accepts that a file is missing, which then need not be moved.
 fn changed(path: &Path, answer: std::io::Result<()>) -> Result<(), RunError> {
     match answer {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {

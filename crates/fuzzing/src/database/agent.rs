@@ -134,7 +134,7 @@ fn bases() -> &'static [Base; 2] {
 mod tests {
     use super::*;
 
-    /// What is damaged was sound before, and the agent goes on from it.
+    /// The studies that the target damages are sound before, and their agents go on from them.
     #[test]
     fn the_agents_have_taken_part_in_two_rounds() {
         for (study, base) in studies().iter().zip(bases()) {

@@ -124,7 +124,7 @@ fn play(home: &Home) -> Result<(), StoreError> {
 mod tests {
     use super::*;
 
-    /// What is damaged was sound before.
+    /// The files that the target damages are sound before.
     #[test]
     fn the_studies_are_stored_with_their_first_rounds() {
         let home = Home::open(&folder(FOLDER), Mode::Create).unwrap();

@@ -76,7 +76,7 @@ impl CartState {
         }
     }
 
-    /// Whether the cart is on its track and the pole up.
+    /// Returns true if the cart is on its track and the pole is up.
     pub fn is_up(self) -> bool {
         self.position.abs() <= POSITION_LIMIT && self.angle.abs() <= ANGLE_LIMIT
     }

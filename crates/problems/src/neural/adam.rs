@@ -7,7 +7,7 @@ const SQUARE_DECAY: f64 = 0.999;
 /// ε, so that no step divides by zero.
 const TINY: f64 = 1e-8;
 
-/// What Adam keeps of past gradients g_1, .., g_t (Kingma & Ba 2015, Algorithm 1):
+/// The state that Adam keeps of past gradients g_1, .., g_t (Kingma & Ba 2015, Algorithm 1):
 ///
 /// m ← β₁ m + (1 − β₁) g,   v ← β₂ v + (1 − β₂) g²,   θ ← θ − η (m/(1 − β₁ᵗ)) / (√(v/(1 − β₂ᵗ)) + ε)
 #[derive(Clone, Debug)]

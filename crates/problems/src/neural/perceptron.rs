@@ -16,7 +16,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Where W₁ n×h, b₁ h, W₂ h×m and b₂ m stand among the parameters.
+    /// The ranges of W₁ n×h, b₁ h, W₂ h×m and b₂ m among the parameters.
     fn parts(self) -> [Range<usize>; 4] {
         let Self {
             inputs,
@@ -41,7 +41,7 @@ pub(crate) struct Perceptron {
     pub(crate) parameters: Vec<f64>,
 }
 
-/// What the units of a network are at for an input.
+/// The activations of a network's units for an input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Activations {
     /// h

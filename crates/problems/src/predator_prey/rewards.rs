@@ -1,4 +1,4 @@
-//! What a step earns predators and prey.
+//! The rewards of predators and prey for a step.
 
 use super::world::{N_AGENTS, PREY, World};
 
@@ -8,14 +8,14 @@ const BOUNDARY: f64 = 1.0;
 const PENALTY_START: f64 = 0.9;
 /// The highest penalty for one of the two axes.
 const HIGHEST_PENALTY: f64 = 10.0;
-/// What a predator's touch is worth to the predators, and costs the prey.
+/// The reward of the predators, and the loss of the prey, for a predator's touch.
 const TOUCH: f64 = 10.0;
-/// What a unit of distance between a predator and the prey is worth in a step.
+/// The reward for a unit of distance between a predator and the prey in a step.
 const DISTANCE_WEIGHT: f64 = 0.1;
 /// A predator this far from the prey earns nothing: the diagonal of the square inside the boundary.
 const FAR: f64 = 2.0 * std::f64::consts::SQRT_2 * BOUNDARY;
 
-/// Whether the prey is beyond the boundary.
+/// Returns true if the prey is beyond the boundary.
 pub(super) fn prey_is_outside(world: &World) -> bool {
     let position = world.agents[PREY].position;
     position.iter().any(|part| part.abs() > BOUNDARY)
@@ -45,7 +45,7 @@ pub(super) fn rewards(world: &World) -> [f64; N_AGENTS] {
     [predators, predators, prey]
 }
 
-/// What the prey pays for being `x` from the middle along an axis: 0 up to 0.9, then 10 (x − 0.9) up to 1, then
+/// The prey's penalty for being `x` from the middle along an axis: 0 up to 0.9, then 10 (x − 0.9) up to 1, then
 /// min(exp(2x − 2), 10).
 fn penalty(x: f64) -> f64 {
     if x < PENALTY_START {

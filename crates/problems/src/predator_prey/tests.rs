@@ -161,7 +161,8 @@ fn payoffs_are_scaled_returns() {
     }
 }
 
-/// Who does nothing stays where it began, unless it began in contact: then each step pays the same.
+/// A player that does nothing stays where it began, unless it began in contact. Where all stay, each step pays the
+/// same.
 #[test]
 fn idle_players_are_paid_for_where_they_began() {
     let actions = idle();

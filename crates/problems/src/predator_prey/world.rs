@@ -49,7 +49,7 @@ const OBSTACLE_SPREAD: f64 = 0.9;
 /// A place, a velocity or a force in the plane.
 pub(super) type Vector = [f64; 2];
 
-/// Where an agent is and how it moves.
+/// The position and the velocity of an agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Body {
     /// Its centre.
@@ -118,13 +118,14 @@ impl World {
         length(minus(self.agents[i].position, self.agents[j].position))
     }
 
-    /// Whether two agents overlap.
+    /// Returns true if two agents overlap.
     pub(super) fn touch(&self, i: usize, j: usize) -> bool {
         self.distance(i, j) < SIZES[i] + SIZES[j]
     }
 
-    /// What agent i sees: its velocity, its position, then relative to its own position those of the obstacles and of the
-    /// other agents, and for a predator the prey's velocity: 14 numbers for a predator, 12 for the prey.
+    /// Returns the observation of agent i: its velocity, its position, then relative to its own position those of the
+    /// obstacles and of the other agents, and for a predator the prey's velocity: 14 numbers for a predator, 12 for the
+    /// prey.
     pub(super) fn seen_by(&self, i: usize) -> Vec<f64> {
         let Body { position, velocity } = self.agents[i];
         let others = (0..N_AGENTS).filter(|&j| j != i);

@@ -59,7 +59,7 @@ const fn coupling() -> [[f64; N_RODS]; N_RODS] {
     sums
 }
 
-/// Where the swimmer is and how it moves; also the slopes of these numbers in time.
+/// The position and the motion of the swimmer; also the slopes of these numbers in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Motion {
     /// Centre of mass c in m.
@@ -95,7 +95,7 @@ impl Motion {
     }
 }
 
-/// What acts on the rods besides the torques at the joints.
+/// The forces on the rods besides the torques at the joints, by their coefficients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Medium {
     /// Drag k on a rod moving across itself, in N s/m².

@@ -47,7 +47,7 @@ pub struct DecisionRegionsPicture {
     pub x_label: String,
     /// Name of the vertical axis: "average error so far", or of the values that errors stand for.
     pub y_label: String,
-    /// What the rule says, epoch by epoch, increasing.
+    /// The rule's decisions, epoch by epoch, increasing.
     pub epochs: Vec<RegionEpoch>,
     /// Epochs, increasing, each with the trial's average so far in the axis's unit; also of epochs before the rule's first.
     pub path: Vec<(usize, f64)>,
@@ -55,14 +55,14 @@ pub struct DecisionRegionsPicture {
     pub stopped_at: Option<usize>,
 }
 
-/// What the rule says after one epoch.
+/// The rule's decisions after one epoch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegionEpoch {
     /// The epoch.
     pub epoch: usize,
-    /// Where the first cell begins, in the axis's unit.
+    /// The lower end of the first cell, in the axis's unit.
     pub low: f64,
-    /// Where the last cell ends.
+    /// The upper end of the last cell.
     pub high: f64,
     /// Cells of equal height from `low` to `high`; none where no sampled path goes.
     pub cells: Vec<Option<Region>>,
@@ -70,7 +70,7 @@ pub struct RegionEpoch {
     pub may_stop: bool,
 }
 
-/// What the rule says in a cell.
+/// The rule's decision in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Region {
     /// d₀: train one more epoch.
@@ -142,7 +142,7 @@ impl DecisionRegionsPicture {
         }
     }
 
-    /// How the trial's way ends.
+    /// Returns the mark at the end of the trial's path, and its text in the legend.
     fn end(&self) -> (Mark, &'static str) {
         let last_rule = self.epochs.last().map(|rules| rules.epoch);
         let last = self.path.last().map(|(epoch, _)| *epoch);
@@ -155,7 +155,7 @@ impl DecisionRegionsPicture {
         }
     }
 
-    /// Where the trial ended, and how often C2 forbids stopping.
+    /// Returns the footnote: the epoch after which the trial ended, and how often C2 forbids stopping.
     fn footnote(&self) -> String {
         let mut parts = Vec::new();
         match (self.stopped_at, self.path.last()) {

@@ -28,7 +28,7 @@ pub struct FinalsPicture {
     pub title: String,
     /// Name of the vertical axis; which values are better is added to it.
     pub y_label: String,
-    /// Which values are better.
+    /// The direction in which values are better.
     pub direction: Direction,
     /// The vertical axis. None: as in [`LearningCurvesPicture`](super::LearningCurvesPicture).
     pub scale: Option<Scale>,
@@ -43,14 +43,14 @@ pub struct FinalPoint {
     pub trial: u64,
     /// Its value after the last epoch: what it reached, or would have.
     pub value: f64,
-    /// Whether it was stopped early.
+    /// True if it was stopped early.
     pub stopped: bool,
     /// The best value so far when it was decided upon; none if there was none.
     pub incumbent: Option<f64>,
 }
 
 impl FinalPoint {
-    /// Whether it was stopped although it would have done better than the incumbent.
+    /// Returns true if it was stopped although it would have done better than the incumbent.
     #[must_use]
     pub fn is_wrong_stop(&self, direction: Direction) -> bool {
         let better = |incumbent| direction.is_better(self.value, incumbent);
@@ -253,7 +253,7 @@ fn keys(points: &[FinalPoint], direction: Direction) -> Vec<(Sign, String)> {
     keys
 }
 
-/// How many trials were stopped, and which of them wrongly.
+/// Returns the footnote: the number of trials that were stopped, and those of them that were stopped wrongly.
 fn footnote(points: &[FinalPoint], direction: Direction) -> String {
     let mut text = counted(points.len(), "trial", "trials");
     let n_stopped = points.iter().filter(|point| point.stopped).count();

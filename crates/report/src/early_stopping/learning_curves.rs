@@ -23,7 +23,7 @@ pub struct LearningCurvesPicture {
     pub y_label: String,
     /// N: how many epochs a whole training has.
     pub n_epochs: u32,
-    /// Which values are better.
+    /// The direction in which values are better.
     pub direction: Direction,
     /// The vertical axis. None: logarithmic where all values are above 0, span more than two decades, and that spreads the better
     /// ones; otherwise linear.
@@ -39,13 +39,14 @@ pub struct LearningCurveLine {
     pub trial: u64,
     /// Epochs, increasing, each with the value after it.
     pub values: Vec<(u32, f64)>,
-    /// How it ended.
+    /// The state in which it ended.
     pub ended: CurveEnd,
-    /// What it would have done after its last epoch, if it is known: in an experiment. Epochs go on increasing.
+    /// The values that it would have had after its last epoch, if they are known: in an experiment. Epochs go on
+    /// increasing.
     pub rest: Vec<(u32, f64)>,
 }
 
-/// How a training ended.
+/// The state in which a training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CurveEnd {
     /// It was trained to the end.
@@ -110,8 +111,9 @@ impl LearningCurvesPicture {
         best.map(|(index, _)| index)
     }
 
-    /// What most trainings that were trained to the end or stopped do not go beyond: the median of their worst values, the better one
-    /// of the middle two. Of all trainings, if none ended so; `None` for fewer than three.
+    /// Returns the value that most trainings which were trained to the end or stopped do not go beyond: the median of
+    /// their worst values, the better one of the middle two. If no training ended so, it is that of all trainings;
+    /// `None` for fewer than three.
     fn typical_worst(&self) -> Option<f64> {
         let is_sound = |line: &&LearningCurveLine| {
             matches!(line.ended, CurveEnd::Complete | CurveEnd::Stopped)
@@ -137,7 +139,8 @@ impl LearningCurvesPicture {
         lines.filter(|line| line.ended == ended).count()
     }
 
-    /// How many trials there are, how many epochs early stopping left of them, which is best, and what is off the axis.
+    /// Returns the footnote: the number of trials, the epochs that early stopping left of them, the best trial, and the
+    /// values off the axis.
     fn footnote(&self, is_beyond: impl Fn(f64) -> bool) -> String {
         let mut text = counted(self.lines.len(), "trial", "trials");
         let ended = || {

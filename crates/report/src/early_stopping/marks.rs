@@ -15,7 +15,7 @@ pub(super) const RED: RGBColor = RGBColor(204, 51, 17);
 /// Radius of a mark in the legend, and the largest in a panel.
 pub(super) const MARK: f64 = 4.0;
 
-/// How a training ended, or what it is beside the others: shape and colour both tell.
+/// A mark for the end of a training, or for its rank among the others: shape and colour both tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// Trained to the end: a green triangle.
@@ -98,7 +98,7 @@ pub(super) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
     RGBColor(mix(r), mix(g), mix(b))
 }
 
-/// What stands before a text of the legend.
+/// The sign before a text of the legend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Sign {
     /// A mark.

@@ -20,7 +20,7 @@ const KEY_LINE: f64 = NAME.em + 8.0;
 /// Height of the title with the room below it.
 const TITLE_LINE: f64 = TITLE.em + 10.0;
 
-/// What is written around a panel; each may be empty.
+/// The texts around a panel; each may be empty.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     pub(super) title: String,
@@ -36,7 +36,7 @@ pub(super) struct Strip {
     pub(super) above: f64,
     /// Its height below the range; 0 for none.
     pub(super) below: f64,
-    /// What it is called.
+    /// Its label.
     pub(super) label: &'static str,
 }
 

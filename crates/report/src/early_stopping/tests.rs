@@ -1,4 +1,4 @@
-//! What the pictures of early stopping hold, and that awkward data give pictures too.
+//! Tests of the contents of the pictures of early stopping, and of pictures of awkward data.
 
 mod curves;
 mod regions;
@@ -31,7 +31,7 @@ fn files(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> (String,
     (svg, png)
 }
 
-/// What is answered where there cannot be a picture, and that nothing was written.
+/// Returns the message where there cannot be a picture, and checks that nothing was written.
 fn refused(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let error = write(folder.path()).expect_err("no picture");

@@ -88,14 +88,14 @@ impl ValueAxis {
         })
     }
 
-    /// Whether a value is worse than the end of the axis.
+    /// Returns true if a value is worse than the end of the axis.
     pub(super) fn is_beyond(&self, value: f64) -> bool {
         self.limits
             .is_some_and(|(_, worst)| self.direction.is_better(worst, value))
     }
 
-    /// Where a value lies: 0 at the axis's lower end, 1 at its upper, and further where it is beyond, but at most half an axis: lines
-    /// leave the axis at a slope that can be seen.
+    /// Returns the place of a value: 0 at the axis's lower end, 1 at its upper. The place of a value beyond the axis is
+    /// farther out, but by at most half an axis: lines leave the axis at a slope that can be seen.
     pub(super) fn place(&self, value: f64) -> f64 {
         let inside = |value: f64| self.axis.place(value);
         let Some((best, worst)) = self.limits.filter(|_| self.is_beyond(value)) else {
@@ -152,7 +152,7 @@ fn position(value: f64, scale: Scale) -> f64 {
     }
 }
 
-/// How many of the values, from the best to the worst, are on the axis.
+/// Returns the number of values on the axis; `values` are from the best to the worst.
 fn n_shown(values: &[f64], scale: Scale) -> usize {
     let positions: Vec<f64> = values.iter().map(|v| position(*v, scale)).collect();
     far_values::n_shown(&positions)
@@ -233,7 +233,7 @@ mod tests {
         assert!(refused.expect_err("not positive").contains("the value -2"));
     }
 
-    /// What lies far beyond has its strip on the worse side, and its place there continues the axis.
+    /// A value that lies far beyond the others has its strip on the worse side, and its place there continues the axis.
     #[test]
     fn far_values_are_off_the_axis_on_the_worse_side() {
         for (direction, sign) in [(Minimize, 1.0), (Maximize, -1.0)] {

@@ -164,7 +164,7 @@ impl Picture for Actions<'_> {
     }
 }
 
-/// Where the panels stand.
+/// The layout of the panels.
 struct Layout {
     n_columns: usize,
     panel_size: (f64, f64),
@@ -265,7 +265,7 @@ fn panel(range: &Kind, n_ticks: u32) -> PanelOf {
     }
 }
 
-/// Where a value lies on its panel's axis; `spread` from −0.5 to 0.5 moves it within its row.
+/// Returns the place of a value on its panel's axis; `spread` from −0.5 to 0.5 moves it within its row.
 fn place(value: PlottedValue, range: &Kind, spread: f64, axis: &Axis) -> f64 {
     match (value, range) {
         (PlottedValue::Choice(index), Kind::Categorical { choices }) => {

@@ -25,7 +25,7 @@ const N_RIMMED: usize = 200;
 pub(super) struct Dot {
     /// Its place in the picture.
     pub(super) at: (f64, f64),
-    /// Whose it is.
+    /// The player whose payoff or action it is.
     pub(super) player_idx: usize,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn rounds_with_dots(n_rounds: usize, every: usize) -> impl Iterator<I
     })
 }
 
-/// Where in its row, from −0.5 to 0.5, a round's mark stands: rows with many marks look full, without a pattern.
+/// Returns the place of a round's mark in its row, from −0.5 to 0.5: rows with many marks look full, without a pattern.
 pub(super) fn spread_of(round_idx: usize) -> f64 {
     (scattered(round_idx) % 1000) as f64 / 999.0 - 0.5
 }

@@ -25,14 +25,14 @@ const MARKER: f64 = 3.8;
 const STRIP: f64 = 20.0;
 const STRIP_ROW: f64 = 8.0;
 const STRIP_MAX: f64 = 64.0;
-/// What the strip is called.
+/// The label of the strip.
 const LOST: &str = "lost";
 
 /// The picture with its measures.
 pub(super) struct Payoffs<'a> {
     game: &'a GamePicture,
     sheet: Sheet,
-    /// Whether each player has a panel of its own.
+    /// True if each player has a panel of its own.
     apart: bool,
     /// Each player's mean payoff after each round, as far as there is one.
     means: Vec<Vec<(usize, f64)>>,
@@ -240,8 +240,9 @@ fn range_of(players: &[PlayerCourse]) -> Option<(f64, f64)> {
     payoffs().reduce(f64::min).zip(payoffs().reduce(f64::max))
 }
 
-/// Whether some player's payoffs would be pressed together on an axis that all players share: whether the range of all payoffs is
-/// more than 20 times that of one player's. Where each player's payoffs are all equal, their magnitudes are compared instead.
+/// Returns true if some player's payoffs would be pressed together on an axis that all players share: if the range of
+/// all payoffs is more than 20 times that of one player's. Where each player's payoffs are all equal, their magnitudes
+/// are compared instead.
 fn differ_in_scale(players: &[PlayerCourse]) -> bool {
     let width = |(low, high): (f64, f64)| high - low;
     let ranges: Vec<_> = players
@@ -278,7 +279,7 @@ fn means_so_far(player: &PlayerCourse, n_initial: usize) -> Vec<(usize, f64)> {
     means
 }
 
-/// How many rounds there are, how many payoffs were lost, and what dots and lines are.
+/// Returns the footnote: the number of rounds, the number of lost payoffs, and the meaning of dots and lines.
 fn footnote(game: &GamePicture, rounds: Rounds, any_mean: bool) -> String {
     let mut text = counted(rounds.n_rounds, "round", "rounds");
     let payoffs = || game.players.iter().flat_map(|player| &player.payoffs);

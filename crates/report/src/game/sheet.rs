@@ -23,7 +23,7 @@ const CHOICE_ROOM: (f64, f64) = (140.0, 84.0);
 /// Number of ticks of the horizontal axis, at most: in one column and in several.
 const N_TICKS: (u32, u32) = (8, 5);
 
-/// What a panel is called and what its vertical axis is.
+/// A panel: its place, its title and its vertical axis.
 #[derive(Clone, Debug)]
 pub(super) struct PanelOf {
     /// Its row and its column.
@@ -33,11 +33,11 @@ pub(super) struct PanelOf {
     pub(super) y_axis: Axis,
     /// Names of choices, each with a row, the first on top; empty for an axis of numbers.
     pub(super) choices: Vec<String>,
-    /// What it says in its middle where it has nothing to show.
+    /// The text in its middle where it has nothing to show.
     pub(super) nothing: Option<&'static str>,
 }
 
-/// What is common to all panels.
+/// The texts, the legend and the strip that are common to all panels.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     pub(super) title: String,
@@ -79,7 +79,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// How many of the rounds played were random.
+    /// Returns the number of played rounds that were random.
     pub(super) fn n_random(self) -> usize {
         self.n_initial.min(self.n_rounds)
     }
@@ -180,7 +180,6 @@ impl Sheet {
         (whole_length(self.size.0), whole_length(self.size.1))
     }
 
-    /// How many panels there are.
     pub(super) fn n_panels(&self) -> usize {
         self.panels.len()
     }
@@ -290,7 +289,7 @@ impl Sheet {
     }
 }
 
-/// Where the middle of a choice's row lies on the axis.
+/// Returns the place of the middle of a choice's row on the axis.
 pub(super) fn row_place(row: usize, n_choices: usize) -> f64 {
     1.0 - (row as f64 + 0.5) / n_choices.max(1) as f64
 }

@@ -1,4 +1,4 @@
-//! What the pictures of a game hold, and that awkward data give pictures too.
+//! Tests of the contents of the pictures of a game, and of pictures of awkward data.
 
 mod actions;
 mod payoffs;
@@ -151,7 +151,7 @@ fn actions_svg(game: &GamePicture) -> String {
     files(GAME_ACTION_FILES, |folder| game.write_actions(folder)).0
 }
 
-/// What is answered where there cannot be a picture, and that nothing was written.
+/// Returns the error where there cannot be a picture, and checks that nothing was written.
 fn refused(write: impl Fn(&Path) -> Result<(), ReportError>) -> ReportError {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let error = write(folder.path()).expect_err("no picture");

@@ -57,7 +57,7 @@ pub(super) struct Drawing<'a> {
     name_font: Font,
     /// As they are written; none where the agents are too many.
     names: Vec<String>,
-    /// Where those go that have no direction, in the order of the agents.
+    /// The places of the names that have no direction, in the order of the agents.
     spots: Vec<Spot>,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Drawing<'a> {
         Ok(())
     }
 
-    /// Where the names of agents go that do not stand around a middle.
+    /// Finds places for the names of agents that do not stand around a middle.
     fn place_names(&mut self) -> Result<(), String> {
         let distance = self.radius + NAME_GAP;
         let edges = || self.picture.edges.iter().copied();

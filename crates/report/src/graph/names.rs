@@ -1,9 +1,9 @@
-//! Where the name of an agent goes that has edges on all sides: where it covers least.
+//! The place of a name whose agent has edges on all sides: the one where it covers least.
 
 use std::f64::consts::TAU;
 
-/// What a name costs: by unit of length of a line that it hides, by unit of area that it shares with a disc or another name, by
-/// unit that it is too near to another agent's disc, and by unit of distance from its own.
+/// The cost of a name's place: by unit of length of a line that it hides, by unit of area that it shares with a disc or
+/// another name, by unit that it is too near to another agent's disc, and by unit of distance from its own.
 const HIDDEN: f64 = 1.0;
 const COVERED: f64 = 1.0;
 const NEAR: f64 = 2.5;
@@ -12,9 +12,9 @@ const FAR: f64 = 0.6;
 const APART: f64 = 14.0;
 /// A line this near to a name counts as hidden.
 const CLEAR: f64 = 2.5;
-/// How much farther from the agent a name may stand.
+/// The distances by which a name may stand farther from its agent.
 const FARTHER: [f64; 3] = [0.0, 5.0, 11.0];
-/// How often each name is placed anew among all others.
+/// The number of times that each name is placed anew among all others.
 const N_PASSES: usize = 3;
 /// Directions that are tried; a multiple of eight has the corners among them.
 const N_DIRECTIONS: u32 = 24;
@@ -107,7 +107,7 @@ pub(super) struct Wanted {
     pub(super) half: (f64, f64),
 }
 
-/// What names should not cover.
+/// The ground that names should not cover.
 pub(super) struct Ground {
     /// A line that stands here twice counts twice.
     pub(super) lines: Vec<[(f64, f64); 2]>,

@@ -12,7 +12,7 @@ pub(crate) struct Axis {
     low: f64,
     high: f64,
     scale: Scale,
-    /// Whether a logarithmic axis is one of negative values.
+    /// True if a logarithmic axis is one of negative values.
     mirrored: bool,
     /// Position and label of each tick.
     pub(crate) ticks: Vec<(f64, String)>,
@@ -261,7 +261,8 @@ impl Axis {
         self.scale == Scale::Log
     }
 
-    /// Where a value lies on the axis: 0 at its start, 1 at its end. What lies beyond is put at the edge.
+    /// Returns the place of a value on the axis: 0 at its start, 1 at its end. A value beyond an end is put at the
+    /// edge.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let position = match self.scale {
             Scale::Linear => value,

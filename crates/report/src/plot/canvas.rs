@@ -39,14 +39,14 @@ pub(crate) fn register_fonts() -> Result<(), String> {
     }
 }
 
-/// Which backend draws the text: they take sizes and heights differently.
+/// The backend that draws the text: backends take sizes and heights differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextMetrics {
     Svg,
     Bitmap,
 }
 
-/// Where a text stands relative to its point; the point is on the baseline.
+/// The position of a text relative to its point; the point is on the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -311,7 +311,7 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
             }
     }
 
-    /// How far the backend puts the baseline below the point of a text that is anchored at its top.
+    /// Returns the distance from the point of a text that is anchored at its top down to the backend's baseline.
     fn baseline(&self, font: Font) -> f64 {
         match self.text {
             TextMetrics::Svg => 0.76 * font.em,

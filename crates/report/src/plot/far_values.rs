@@ -1,4 +1,4 @@
-//! Which values lie so far beyond all others that an axis does without them.
+//! Values that lie so far beyond all others that an axis does without them.
 
 /// The worst tenth (at least one) is left off the axis if that makes it shorter by this factor.
 const FAR: f64 = 8.0;
@@ -7,7 +7,8 @@ const VERY_FAR: f64 = 50.0;
 /// Fewer values than this are all on the axis.
 const N_FOR_LIMIT: usize = 5;
 
-/// How many values, from the best on, are on the axis; `positions` are where it would show them, from the best to the worst.
+/// Returns the number of values, from the best on, that are on the axis; `positions` are where it would show them, from
+/// the best to the worst.
 pub(crate) fn n_shown(positions: &[f64]) -> usize {
     let n = positions.len();
     if n < N_FOR_LIMIT {

@@ -34,7 +34,7 @@ impl Frame<'_> {
         self.at.1 + above + (1.0 - place) * (self.size.1 - above - below)
     }
 
-    /// Where a pair of values is drawn.
+    /// Returns the point at which a pair of values is drawn.
     pub(crate) fn point(&self, x: f64, y: f64) -> (f64, f64) {
         (self.x(self.x_axis.place(x)), self.y(self.y_axis.place(y)))
     }

@@ -1,4 +1,4 @@
-//! Where everything goes: title and legend above, panels in a grid, names of the axes outside, a footnote below.
+//! The layout of a figure: title and legend above, panels in a grid, names of the axes outside, a footnote below.
 
 use plotters::backend::DrawingBackend;
 use plotters::style::Color;
@@ -368,7 +368,7 @@ fn legend(
     Ok(lines)
 }
 
-/// What lines and bands are, and over how many units.
+/// Returns the footnote: the meaning of lines and bands, and the number of units.
 fn footnote(figure: &Figure) -> String {
     let curves = figure.all_panels().flat_map(|panel| &panel.curves);
     let points = curves.flat_map(shown);

@@ -21,7 +21,7 @@ pub(crate) trait Picture {
     /// Width and height in units of length.
     fn size(&self) -> (u32, u32);
 
-    /// How many panels it has, for the message that it is too large.
+    /// Returns the number of its panels, for the message that it is too large.
     fn n_panels(&self) -> usize;
 
     /// Draws it, whatever the canvas is made of.
@@ -89,7 +89,7 @@ fn draw<DB: DrawingBackend>(
     canvas.finish()
 }
 
-/// What the renderer answered, with the picture.
+/// Makes the error of a picture from the renderer's answer.
 pub(crate) fn draw_error(path: &Path, message: String) -> ReportError {
     ReportError::Draw {
         path: path.to_owned(),

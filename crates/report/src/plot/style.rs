@@ -6,7 +6,7 @@ use super::canvas::Font;
 
 /// Text and axes.
 pub(crate) const INK: RGBColor = RGBColor(30, 30, 30);
-/// What is said aside.
+/// Secondary texts and lines.
 pub(crate) const GREY: RGBColor = RGBColor(95, 95, 95);
 /// Lines of the grid.
 pub(crate) const GRID: RGBColor = RGBColor(229, 229, 229);

@@ -1,4 +1,4 @@
-//! What stands above the panels: the title, and a legend of the marks.
+//! The head of a picture, above its panels: the title, and a legend of the marks.
 
 use plotters::backend::DrawingBackend;
 use plotters::style::{Color, RGBColor};
@@ -14,7 +14,7 @@ pub(crate) const WIDER: f64 = 1.08;
 /// Distance between a sign and its text.
 const SIGN_GAP: f64 = 7.0;
 
-/// What is drawn in a panel.
+/// A sign that is drawn in a panel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sign {
     /// A trial that was proposed.

@@ -16,7 +16,7 @@ use crate::plot::style::{
 
 /// Height of the strip of failed trials.
 const STRIP: f64 = 20.0;
-/// What the strip is called.
+/// The label of the strip.
 pub(super) const FAILED: &str = "failed";
 
 /// The picture with its measures.
@@ -25,7 +25,7 @@ pub(super) struct History<'a> {
     head: Head,
     x_axis: Axis,
     x_label: &'static str,
-    /// Where each trial is on the horizontal axis.
+    /// The value of each trial on the horizontal axis.
     x_values: Vec<f64>,
     scale: ValueScale,
     small: Font,

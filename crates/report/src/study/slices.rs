@@ -268,8 +268,8 @@ impl<'a> Panel<'a> {
         })
     }
 
-    /// Where a value lies across the panel; none if it does not belong to the parameter. The trials of a choice, or of one
-    /// of few whole numbers, are spread over its column.
+    /// Returns the place of a value across the panel; none if it does not belong to the parameter. The trials of a
+    /// choice, or of one of few whole numbers, are spread over its column.
     fn place(&self, value: PlottedValue, trial_idx: usize) -> Option<f64> {
         // Multiples of the golden ratio fill an interval evenly.
         let jitter = (0.5 + trial_idx as f64 * 0.618_033_988_749_895).fract() - 0.5;

@@ -1,4 +1,4 @@
-//! What the pictures of a study hold, and that awkward data give pictures too.
+//! Tests of the contents of the pictures of a study, and of pictures of awkward data.
 
 use fedbo_space::{Parameter, ParameterSpec};
 

@@ -97,7 +97,7 @@ impl<'a> Transfer<'a> {
         places.map(corner).collect()
     }
 
-    /// How much the old studies have of the query after the last trial.
+    /// Returns the footnote: the old studies' share of the query after the last trial.
     fn footnote(&self) -> String {
         match self.transfer.shares.last() {
             Some(share) => format!(

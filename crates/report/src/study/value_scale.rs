@@ -18,7 +18,7 @@ pub(super) struct ValueScale {
     limit: Option<f64>,
 }
 
-/// How values lie on the axis.
+/// The spacing of values on the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spacing {
     Linear,
@@ -79,7 +79,7 @@ impl ValueScale {
         }
     }
 
-    /// Whether a value is worse than the end of the axis.
+    /// Returns true if a value is worse than the end of the axis.
     pub(super) fn is_beyond(&self, value: f64) -> bool {
         self.limit.is_some_and(|limit| {
             if self.minimize {

@@ -1,4 +1,4 @@
-//! Where names go so that they can be read: beside markers, and at the ends of lines.
+//! The places of names at which they can be read: beside markers, and at the ends of lines.
 
 /// A rectangle: left, upper, right and lower edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ impl Area {
         )
     }
 
-    /// What lies between it and a point.
+    /// Returns the rectangle between it and a point.
     fn tie(self, (x, y): (f64, f64)) -> Self {
         let (near_x, near_y) = self.nearest((x, y));
         Self {
@@ -61,15 +61,15 @@ pub(super) struct Wanted {
     pub(super) height: f64,
 }
 
-/// What a place costs per covered unit of area: beyond the panel, on a marker or another name, on a thin line, and with its tie
-/// to its marker on another name.
+/// The cost of a place per covered unit of area: beyond the panel, on a marker or another name, on a thin line, and
+/// with its tie to its marker on another name.
 const BEYOND: f64 = 3.0;
 const COVERED: f64 = 2.0;
 const CROSSED: f64 = 0.25;
 const TIED: f64 = 8.0;
 
-/// Where each name goes, one after the other: the place near its marker that covers least, the nearer and the more usual
-/// one among equals (right, left, above, below, then corners).
+/// Returns the place of each name, one after the other: the place near its marker that covers least, the nearer and the
+/// more usual one among equals (right, left, above, below, then corners).
 pub(super) fn beside_markers(
     wanted: &[Wanted],
     panel: Area,

@@ -129,7 +129,7 @@ impl<'a> TradeoffPicture<'a> {
         })
     }
 
-    /// Where the marks of a panel are drawn, series by series.
+    /// Returns the points at which the marks of a panel are drawn, series by series.
     #[cfg(test)]
     pub(super) fn places_of_marks(&self, panel: usize) -> Vec<(f64, f64)> {
         self.views[panel].places_of_marks()
@@ -253,7 +253,8 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Where each mark is drawn, series by series: those that would cover each other stand side by side.
+    /// Returns the point at which each mark is drawn, series by series: marks that would cover each other stand side by
+    /// side.
     fn places_of_marks(&self) -> Vec<(f64, f64)> {
         let frame = self.frame();
         let place = |mark: &Mark| frame.point(mark.cost, mark.estimate.mean);
@@ -410,7 +411,7 @@ fn y_axis(panel: &Panel, n_ticks: u32) -> Axis {
     Axis::linear(low, high, n_ticks)
 }
 
-/// What error bars are, over how many values, and what is not there.
+/// Returns the footnote: the meaning of error bars, the number of values, and the points that are missing.
 fn footnote(tradeoff: &Tradeoff) -> String {
     let counts: Vec<usize> = tradeoff.estimates().map(|estimate| estimate.n).collect();
     let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else {

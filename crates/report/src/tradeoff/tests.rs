@@ -1,4 +1,4 @@
-//! What the picture holds, and that awkward data give a picture too.
+//! Tests of the contents of the picture, and of a picture of awkward data.
 
 use std::collections::BTreeMap;
 

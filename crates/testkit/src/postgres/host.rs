@@ -1,4 +1,5 @@
-//! What a scratch server needs of the machine: PostgreSQL's programs, a place, a user, and the list of processes.
+//! The resources of the machine that a scratch server needs: PostgreSQL's programs, a place, a user, and the list of
+//! processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,8 +60,8 @@ fn of_proc() -> String {
     lines.collect()
 }
 
-/// Where to put a server's folder: into memory, if there is room. What tests kill are processes, not machines, so a disk's
-/// syncs would only cost time; the server makes them all the same.
+/// Returns the place for a server's folder: in memory if there is room, else the system's temporary folder. Tests kill
+/// processes, not machines, so a disk's syncs would only cost time; the server makes them all the same.
 pub(super) fn place() -> PathBuf {
     const ROOM: u64 = 512 << 20;
     let memory = Path::new("/dev/shm");

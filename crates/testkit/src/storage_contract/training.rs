@@ -1,4 +1,4 @@
-//! What a storage owes to trials that report as they train.
+//! The contract of a storage with trials that report as they train.
 #![expect(
     clippy::unwrap_used,
     reason = "a storage that fails here breaks its contract, and the message says how"

@@ -19,7 +19,7 @@ use super::training_run::{Course, TrainingRun};
 use super::tuner::{Bos, Dealt, MultiFidelity, Predicted, Proposals, Ruled, Tuner};
 use crate::session::Ended;
 
-/// How an arm tunes.
+/// The method by which an arm tunes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Method {
     /// GP-UCB over whole trainings.
@@ -91,18 +91,18 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     pairs
 }
 
-/// What all arms of a run share.
+/// The settings that all arms of a run share.
 pub(super) struct Setup {
     pub(super) space: Space,
     pub(super) n_epochs: usize,
     /// Root of the arm's randomness, the same for all arms of a run.
     pub(super) seed: Seed,
     pub(super) modelling: Modelling,
-    /// What values can be, and how a trial's problem is set, but for K_1.
+    /// The settings of a trial's stopping problem, but for K_1, and the bounds of values.
     pub(super) bos: BosSettings,
 }
 
-/// How the arms with a Gaussian process model.
+/// The models of the arms with a Gaussian process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Modelling {
     /// As our studies do, with β = 2.

@@ -26,7 +26,7 @@ const SCHEDULES: [Arm; 10] = [
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
 ];
 
-/// What of it holds with our models.
+/// The arms with our own models.
 const KEPT: [Arm; 5] = [
     (GP_UCB, Method::GpUcb),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),
@@ -35,7 +35,7 @@ const KEPT: [Arm; 5] = [
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
 ];
 
-/// Where hyperparameters are searched for by their logarithms: all rivals.
+/// The arms with our own models where hyperparameters are searched for by their logarithms: all rivals.
 const RIVALS: [Arm; 13] = [
     (GP_UCB, Method::GpUcb),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),

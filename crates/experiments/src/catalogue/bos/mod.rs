@@ -46,28 +46,28 @@ struct Configuration {
     n_initial: usize,
     /// Epochs after which no trial begins.
     budget: usize,
-    /// How BO-BOS is set, but for the schedule of K_1.
+    /// The settings of BO-BOS, but for the schedule of K_1.
     bos: BosSettings,
-    /// What is shown of a whole training in place of its value.
+    /// The number that is shown of a whole training in place of its value.
     shown: Option<Shown>,
 }
 
-/// What is shown of a whole training at a point, in a run.
+/// A function that returns the number shown of a whole training at a point, in a run.
 type Shown = Box<dyn Fn(&Point, u64) -> Option<f64> + Send + Sync>;
 
-/// What several experiments have in common.
+/// The parts that several experiments have in common.
 struct Plan {
     name: &'static str,
     title: String,
     y_label: String,
-    /// What a value is.
+    /// A name for the values.
     value_label: &'static str,
     scale: Scale,
     metric: Metric,
     /// Epochs at which arms are compared.
     checkpoints: Vec<i64>,
     configurations: Vec<Configuration>,
-    /// Whether all rules are tried on the trials of GP-UCB.
+    /// True if all rules are replayed on the trials of GP-UCB.
     replays: bool,
     notes: Vec<String>,
 }

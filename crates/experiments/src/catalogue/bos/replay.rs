@@ -77,7 +77,8 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
 }
 
 impl Replayed {
-    /// What the rule does to these trials, one after the other: the incumbent and the others' curves are what it left of them.
+    /// Replays the rule on these trials, one after the other. The incumbent and the others' curves are those that the
+    /// rule left.
     ///
     /// # Errors
     /// If a stopping problem cannot be solved.

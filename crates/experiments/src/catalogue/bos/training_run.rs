@@ -22,7 +22,7 @@ use crate::tally::{Tally, Unit};
 pub(super) struct TrainingRun<'a> {
     /// Configuration, arm and repetition.
     pub(super) unit: &'a Unit,
-    /// What it tunes.
+    /// The problem that it tunes.
     pub(super) problem: &'a dyn TrainingProblem,
     /// Initial points, the same in every arm that has some; they are trained to the end.
     pub(super) initial: &'a [Vec<f64>],
@@ -30,7 +30,7 @@ pub(super) struct TrainingRun<'a> {
     pub(super) budget: usize,
     /// Best value of a whole training, where known.
     pub(super) optimum: Option<f64>,
-    /// What is shown of a whole training in place of its value; nothing then of others.
+    /// The number that is shown of a whole training in place of its value; nothing is then shown of other trainings.
     pub(super) shown: Option<&'a Shown>,
 }
 
@@ -44,14 +44,14 @@ pub(super) struct TrialCourse {
     /// Epochs that it was trained for.
     pub(super) n_trained: usize,
     pub(super) is_initial: bool,
-    /// Whether a rule ended it.
+    /// True if a rule ended it.
     pub(super) is_stopped: bool,
     /// The best value at which a trial before it ended.
     pub(super) incumbent: Option<f64>,
 }
 
 impl TrialCourse {
-    /// Whether it was stopped and would have become the incumbent.
+    /// Returns true if it was stopped and would have become the incumbent.
     pub(super) fn is_wrong_stop(&self) -> bool {
         let last = self.values.last();
         let would = last.is_some_and(|last| self.incumbent.is_some_and(|best| *last > best));
@@ -59,7 +59,7 @@ impl TrialCourse {
     }
 }
 
-/// What a run left.
+/// The record of a run.
 #[derive(Default)]
 pub(super) struct Course {
     pub(super) rows: Vec<Row>,
@@ -114,7 +114,7 @@ impl TrainingRun<'_> {
         Ok(curve.iter().map(|v| direction.to_maximize(*v)).collect())
     }
 
-    /// What a row shows of a training that came to a value, to be maximized.
+    /// Returns the number that a row shows of a training whose value is `end`, to be maximized.
     fn shown(&self, point: &Point, end: f64, is_whole: bool) -> Option<f64> {
         match self.shown {
             Some(shown) if is_whole => shown(point, self.run()),

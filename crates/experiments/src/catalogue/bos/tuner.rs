@@ -1,4 +1,4 @@
-//! What an arm does: which point is next, and whether its training goes on.
+//! The decisions of an arm: the next point, and whether its training goes on.
 
 use fedbo_algorithms::early_stopping::{
     BoBos, Boca, BosRule, CurvePredictionRule, EpochGpUcb, LearningCurve, StoppingRule,
@@ -11,7 +11,7 @@ use fedbo_streams::{Purpose, Seed, Stream};
 pub(super) struct Asked {
     pub(super) unit: Vec<f64>,
     pub(super) source: Source,
-    /// How long at most.
+    /// The most epochs that it is trained for.
     pub(super) n_epochs: usize,
 }
 
@@ -46,7 +46,7 @@ pub(super) trait Tuner {
     /// The next trial.
     fn ask(&mut self, number: u64) -> anyhow::Result<Asked>;
 
-    /// Whether the trial is stopped after the last epoch of its curve.
+    /// Returns true if the trial is stopped after the last epoch of its curve.
     fn stops(&mut self, trial: &Running, others: &[TrainedTrial]) -> anyhow::Result<bool>;
 
     /// A trial ended; `others` are those before it.
@@ -58,7 +58,7 @@ pub(super) trait Tuner {
     ) -> anyhow::Result<()>;
 }
 
-/// How points are proposed.
+/// A source of points.
 pub(super) enum Proposals {
     /// At random.
     Random(RandomSearch),
@@ -177,7 +177,7 @@ pub(super) struct Bos {
     pub(super) bo_bos: BoBos,
     pub(super) dim: usize,
     pub(super) seed: Seed,
-    /// Whether the expected ends of stopped trials are told.
+    /// True if the expected ends of stopped trials are told.
     pub(super) imputes: bool,
     /// The rule of the trial that runs, and its number.
     pub(super) rule: Option<(u64, Option<BosRule>)>,

@@ -1,10 +1,10 @@
-//! How often a rule stops a trial that would have become the incumbent, and what it saves.
+//! Counts of wrong stops, in which a rule stops a trial that would have become the incumbent, and of the epochs saved.
 
 use std::fmt::Write as _;
 
 use super::training_run::TrialCourse;
 
-/// What a rule did to some trials.
+/// The counts of a rule's stops among some trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct StopCount {
     /// Trials that could be stopped.

@@ -1,4 +1,4 @@
-//! What is compared, in which panel.
+//! The arms, and the panels that show them.
 
 use fedbo_algorithms::dp_fts_de::{Emphasis, Memory, Trust};
 use fedbo_algorithms::{
@@ -16,7 +16,7 @@ use super::costs::multiplier_for;
 use super::{DIM, N_INITIAL, N_ROUNDS};
 use crate::catalogue::crowd::{Approach, Release};
 
-/// What the panels are called. The three of the paper's setting share Thompson sampling, FTS, FTS-DE and the placebo.
+/// The names of the panels. The three of the paper's setting share Thompson sampling, FTS, FTS-DE and the placebo.
 pub(super) mod panel {
     pub(in super::super) const NOISE: &str = "paper's setting: noise z";
     pub(in super::super) const SAMPLING: &str = "paper's setting: rate q";
@@ -164,7 +164,7 @@ fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<Approach> {
     Ok(papers(sampling, noise_multiplier))
 }
 
-/// What is sent says nothing: what is left of a release is its noise.
+/// Returns the approach with messages of zeros: a release is then noise alone.
 fn silent(approach: &Approach) -> Approach {
     let message = MessageSettings {
         content: MessageContent::Zero,

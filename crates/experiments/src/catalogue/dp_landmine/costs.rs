@@ -1,4 +1,4 @@
-//! What the schedule of an arm would cost, were its noise secure.
+//! The privacy cost of an arm's schedule, if its noise were secure.
 
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, Delta, Sampling, SamplingRate, smallest_multiplier,

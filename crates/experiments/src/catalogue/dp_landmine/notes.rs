@@ -1,4 +1,4 @@
-//! What to read beside the tables: the authors' figures, what the schedules would cost, and why results differ.
+//! The notes beside the tables: the authors' figures, the costs of the schedules, and the reasons why results differ.
 
 use std::path::Path;
 
@@ -115,7 +115,7 @@ fn costs(arms: &[Arm], shares: &SharesOfSignal) -> anyhow::Result<Vec<String>> {
     Ok(notes)
 }
 
-/// How much larger the noise of the paper's setting is than all that agents can say.
+/// Compares the noise of the paper's setting with the largest signal of the agents.
 fn noise_beside_signal(arms: &[Arm]) -> String {
     let norms = |arm: &Arm| {
         let approach = &arm.approach;

@@ -85,7 +85,7 @@ fn schedules_cost_what_the_paper_says() {
     }
 }
 
-/// What is called epsilon costs that much, and at most that.
+/// An arm that is named for an epsilon costs that much, and at most that.
 #[test]
 fn budgets_are_kept_and_used() {
     let arms = arms().expect("the arms");
@@ -153,8 +153,8 @@ fn every_arm_runs() {
     assert_ne!(begun[&true], begun[&false]);
 }
 
-/// Why one placebo serves all q and z: where pure noise is largest does not depend on its size. Where something is said, it
-/// does.
+/// One placebo serves all q and z, because the point at which pure noise is largest does not depend on the noise's
+/// size. Where something is said, it does.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn a_placebos_queries_do_not_depend_on_the_size_of_its_noise() {

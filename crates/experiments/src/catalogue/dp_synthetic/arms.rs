@@ -12,7 +12,7 @@ use fedbo_problems::NOISE_VARIANCE;
 use super::super::crowd::{Approach, Release};
 use super::{DELTA, EPSILON, N_ROUNDS};
 
-/// Where the agents' functions come from.
+/// The family of the agents' functions.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Crowd {
     /// The common function ± 0.02.
@@ -98,7 +98,7 @@ fn paper(
     })
 }
 
-/// What is sent says nothing: what is left of a release is its noise.
+/// Returns the approach with messages of zeros: a release is then noise alone.
 fn silent(approach: &Approach) -> Approach {
     let message = MessageSettings {
         content: MessageContent::Zero,

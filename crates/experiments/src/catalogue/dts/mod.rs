@@ -27,7 +27,7 @@ struct Case {
     name: String,
     /// Of `LANDSCAPES`.
     landscape: &'static str,
-    /// What the table calls it.
+    /// Its name in the table.
     label: String,
     team: Team,
     arms: &'static [Arm],
@@ -163,12 +163,12 @@ fn cases<T>(each: &[T], case: impl Fn(Landscape, &T) -> Case) -> Vec<Case> {
 struct Study {
     name: &'static str,
     title: &'static str,
-    /// Where the authors have a figure.
+    /// The names in the authors' readings, where they have a figure.
     published: Option<Published>,
     cases: Vec<Case>,
 }
 
-/// How the authors' readings name things.
+/// The names of things in the authors' readings.
 struct Published {
     graph: &'static str,
     /// The curve of a case.

@@ -23,7 +23,7 @@ const N_INITIAL: usize = 10;
 /// Points of the authors' grid in each dimension.
 const GRID: usize = 100;
 
-/// What a team tunes.
+/// The function that a team tunes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Landscape {
     pub(super) name: &'static str,
@@ -32,7 +32,7 @@ pub(super) struct Landscape {
     bounds: [(f64, f64); 2],
     /// Standard deviation of the noise on observations.
     noise_std: f64,
-    /// How far an agent of the authors' code moves at most, in coordinates.
+    /// The longest move of an agent in the authors' code, in coordinates.
     radius: f64,
 }
 
@@ -54,7 +54,7 @@ pub(super) const LANDSCAPES: [Landscape; 2] = [
     },
 ];
 
-/// Whose choices are followed.
+/// The source that an experiment follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
     /// The paper's text: functions are drawn from the posterior, all data are shared, regret is that of the true function.
@@ -64,7 +64,7 @@ pub(super) enum Setting {
     Authors,
 }
 
-/// What distinguishes arms.
+/// An arm, by what its agents share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arm {
     /// Neighbours share what they observe.

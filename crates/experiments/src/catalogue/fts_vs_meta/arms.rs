@@ -33,7 +33,7 @@ const PAPER_NOISE: f64 = 1e-6;
 /// Smallest σ² where it is that of the sender's own model.
 const NOISE_FLOOR: f64 = 1e-4;
 
-/// How an arm chooses its queries.
+/// The rule by which an arm chooses its queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Ts,
@@ -44,7 +44,7 @@ pub(super) enum Rule {
     Taf(Form),
 }
 
-/// Which form of a rival.
+/// The form of a rival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// As its own paper has it.
@@ -108,7 +108,7 @@ impl Arm {
         }
     }
 
-    /// What it is to be better than to count as a gain.
+    /// Returns the arms that this one must be better than to count as a gain.
     pub(super) fn controls(&self) -> Vec<&'static str> {
         match self.rule {
             Rule::Fts => vec!["ts", "fts placebo"],
@@ -120,7 +120,7 @@ impl Arm {
     }
 }
 
-/// What another agent has seen of its own objective.
+/// The observations that another agent has of its own objective.
 #[derive(Clone, Debug)]
 pub(super) struct Contributor {
     pub(super) id: u32,
@@ -270,7 +270,7 @@ impl Arm {
         }
     }
 
-    /// What RGPE and TAF receive, by way of the numbers that would be sent.
+    /// Returns the models that RGPE and TAF receive, by way of the numbers that would be sent.
     fn models(
         &self,
         map: &Arc<FeatureMap>,

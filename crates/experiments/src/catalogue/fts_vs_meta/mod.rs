@@ -33,12 +33,12 @@ use crate::tally::Unit;
 /// As in the paper: six targets with five sets of initial points.
 pub(super) const DEFAULT_RUNS: u32 = 5;
 
-/// What all arms share.
+/// The data that all arms share.
 struct Setup {
     fields: Fields,
-    /// What the authors recorded of every field.
+    /// The authors' observations of every field.
     recorded: Vec<Contributor>,
-    /// What every field found on its own, by run.
+    /// The observations of every field that it made on its own, by run.
     past: BTreeMap<u32, Vec<Contributor>>,
 }
 

@@ -37,7 +37,7 @@ struct AuthorsCurve {
     best: f64,
 }
 
-/// What the authors' own runs got.
+/// The results of the authors' own runs.
 pub(super) struct Authors {
     ends: Vec<AuthorsResult>,
     curves: Vec<AuthorsCurve>,

@@ -51,7 +51,7 @@ const LEVELS: [(&[usize], bool); 7] = [
     (&[1, 2], false),
 ];
 
-/// What the thesis says of Table 8.1: in the first arm there are more successes than in the second.
+/// The claims of the thesis on Table 8.1: in the first arm there are more successes than in the second.
 const CLAIMS: [(&str, &str); 8] = [
     ("1 v 0", "0 v 0"),
     ("1 v 0 lite", "0 v 0"),
@@ -166,7 +166,7 @@ fn first(
     )
 }
 
-/// What the players may do.
+/// The set of the players' actions.
 #[derive(Clone, Copy)]
 enum Actions {
     /// All of `[0,1]²`.
@@ -198,7 +198,7 @@ impl Actions {
     }
 }
 
-/// What both players bring.
+/// The models and the strategies at level 0 of both players.
 #[derive(Clone, Copy)]
 enum Model {
     /// [`Basics::for_game`] with random search at level 0, and a search with half the points: the expectation over 500 draws makes
@@ -301,7 +301,7 @@ fn without_arms(
     })
 }
 
-/// How many attacks succeeded.
+/// Counts the attacks that succeeded.
 fn successes(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let succeeded =
         |(_, played): &(_, &Played)| played.cells.last().is_some_and(|cell| cell == "1");
@@ -345,8 +345,9 @@ mod tests {
     use super::super::outcome::{over_games, paired};
     use super::*;
 
-    /// What the thesis shows in Table 8.1, on ten images with one start: who reasons one level higher than the other wins more
-    /// attacks, or suffers fewer, than at level 0, by more than two standard errors; payoffs sum to 1.
+    /// The result of the thesis in Table 8.1, on ten images with one start: the player who reasons one level higher
+    /// than the other wins more attacks, or suffers fewer, than at level 0, by more than two standard errors; payoffs
+    /// sum to 1.
     #[test]
     fn one_level_above_the_other_pays_for_attackers_and_defenders() {
         let problem = ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE).unwrap();

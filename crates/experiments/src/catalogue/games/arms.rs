@@ -1,4 +1,4 @@
-//! Who plays at which level, and what each believes of the others.
+//! The players of a game: their levels, and their beliefs about each other.
 
 use fedbo_games::{Basics, Expectation, Game, GameError, Level0Strategy, Reasoner};
 use fedbo_streams::Seed;
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// What each believes in the arms of Fig. 8.2, E.2 and E.5, by hand.
+    /// The players' beliefs in the arms of Fig. 8.2, E.2 and E.5, by hand.
     #[test]
     fn beliefs_are_true_as_far_as_a_level_allows() {
         let cases: [(&[usize], &[&[usize]]); 8] = [

@@ -36,8 +36,8 @@ trait Arena: Send + Sync {
     /// Action sets and initial rounds.
     fn game(&self) -> &Game;
 
-    /// What the players get for their actions in a round. What happens by chance depends on `seed`, that of the run, and on the
-    /// round alone, never on the arm: so arms are compared under the same luck.
+    /// Returns the payoffs of the players for their actions in a round. Chance depends on `seed`, that of the run, and
+    /// on the round alone, never on the arm: so arms are compared under the same luck.
     ///
     /// # Errors
     /// If there are no payoffs for these actions.
@@ -54,14 +54,14 @@ trait Arena: Send + Sync {
     }
 }
 
-/// What came of a round.
+/// The outcome of a round.
 #[derive(Clone, Debug)]
 struct Played {
-    /// What the players are told, one entry a player, with noise.
+    /// The payoffs that the players are told, one entry a player, with noise.
     observed: Vec<Option<f64>>,
     /// The payoffs without noise, or the best that is known of them: the column `value`.
     payoffs: Vec<f64>,
-    /// What else is worth a column, in the order of the plan's `columns`.
+    /// The cells of further columns, in the order of the plan's `columns`.
     cells: Vec<String>,
 }
 
@@ -86,18 +86,18 @@ struct Configuration {
     arenas: Vec<Box<dyn Arena>>,
     /// Rounds after the initial ones.
     n_rounds: usize,
-    /// Who plays how.
+    /// The arms that play.
     arms: Vec<Arm>,
-    /// Whose payoffs are shown.
+    /// The players whose payoffs are shown.
     shown: Vec<Shown>,
     /// Further numbers of a whole match, by name; they are in [`Outcome`].
     measure: Option<Measure>,
 }
 
-/// What is measured at the end of a match.
+/// A measurement at the end of a match.
 type Measure = Box<dyn Fn(&Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> + Send + Sync>;
 
-/// What is said beside the tables, made of all that was played.
+/// A function that makes the notes beside the tables from all that was played.
 type Notes = Box<dyn Fn(&[Configuration], &Outcome) -> Vec<String>>;
 
 /// A picture of some configurations, beside that of all of them.
@@ -106,9 +106,9 @@ struct PartPicture {
     file: &'static str,
     /// Above it.
     title: String,
-    /// Which `experiment`s, one panel each, in the order of the file.
+    /// The values of the column `experiment`, one panel each, in the order of the file.
     experiments: Vec<String>,
-    /// Which arms; all if empty.
+    /// The arms that are shown; all if empty.
     arms: Vec<String>,
 }
 
@@ -124,7 +124,7 @@ struct Plan {
     metric: Metric,
     /// Rounds after which arms are compared besides the last.
     checkpoints: Vec<i64>,
-    /// What counts as one value in standard errors.
+    /// The units that count as one value in standard errors.
     clusters: Clusters,
     /// Names of the cells of [`Played`].
     columns: Vec<String>,
@@ -132,7 +132,7 @@ struct Plan {
     configurations: Vec<Configuration>,
     /// Further pictures.
     pictures: Vec<PartPicture>,
-    /// What is said beside the tables of a run that came to its end.
+    /// The notes beside the tables of a run that came to its end.
     notes: Notes,
 }
 

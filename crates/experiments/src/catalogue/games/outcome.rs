@@ -1,4 +1,4 @@
-//! What all matches of an experiment left, for the tables beside the summary.
+//! The record of all matches of an experiment, for the tables beside the summary.
 
 use std::collections::BTreeMap;
 

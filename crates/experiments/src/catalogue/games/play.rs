@@ -13,13 +13,13 @@ use crate::tally::Unit;
 
 /// A game that was played to its end.
 pub(super) struct Match<'a> {
-    /// Where.
+    /// The arena in which it was played.
     pub(super) arena: &'a dyn Arena,
     /// All rounds, initial ones first.
     pub(super) history: History,
-    /// What came of them.
+    /// The outcome of each round.
     pub(super) played: Vec<Played>,
-    /// Who played; their models are those of the last decision.
+    /// The players; their models are those of the last decision.
     pub(super) players: Vec<Player>,
     /// Seconds of each player's decisions, round by round.
     seconds: Vec<Vec<f64>>,

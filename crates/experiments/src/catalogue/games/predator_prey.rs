@@ -37,7 +37,7 @@ const N_FREE_ARMS: usize = 2;
 /// Both predators at level 2, each of whom believes the other to be at level 0; in "2 v 2 v 1" it is believed to be at level 1. The
 /// thesis leaves open which it is.
 const OTHER_AT_0: &str = "2 v 2 v 1, other at 0";
-/// What the thesis compares in Fig. 8.5: arm and control.
+/// The comparisons of the thesis in Fig. 8.5: arm and control.
 const CLAIMS: [(&str, &str); 6] = [
     ("0 v 0 v 1", "0 v 0 v 0"),
     ("2 v 0 v 1", "0 v 0 v 1"),
@@ -169,7 +169,7 @@ fn basics(game: &Game, seed: Seed, is_isotropic: bool) -> Vec<Basics> {
     (0..game.n_players()).map(of).collect()
 }
 
-/// How often the prey is inside, over the rounds after the initial ones.
+/// Measures the share of steps with the prey inside and of rounds in which it never leaves, after the initial rounds.
 fn inside(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let (mut share, mut never_outside, mut n) = (0.0, 0.0, 0.0);
     for (_, played) in played.after_initial() {
@@ -195,7 +195,7 @@ impl Arena for Hunt {
         &self.game
     }
 
-    /// Where episodes begin depends on the run and the round.
+    /// Plays a round, the starts of whose episodes depend on the run and the round.
     fn play(&self, actions: &[Action], seed: Seed, round: usize) -> anyhow::Result<Played> {
         let point = |(player, action): (usize, &Action)| {
             let point = self.game.action_set(player).point(action);

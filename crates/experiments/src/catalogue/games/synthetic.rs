@@ -203,7 +203,7 @@ fn against_base(levels: &[(&[usize], Expectation)]) -> Vec<(String, String)> {
     each.collect()
 }
 
-/// What else the thesis compares in Fig. 8.2: Lite with R2-B2, level 2 and 3 with level 1, 3 with 2.
+/// The further comparisons of the thesis in Fig. 8.2: Lite with R2-B2, level 2 and 3 with level 1, 3 with 2.
 fn further_pairs() -> Vec<(String, String)> {
     [
         ("1 v 0", "1 v 0 lite"),

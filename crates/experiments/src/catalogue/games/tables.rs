@@ -95,7 +95,7 @@ pub(super) fn indices(actions: &[Action]) -> anyhow::Result<Vec<usize>> {
     actions.iter().map(index).collect()
 }
 
-/// How the payoffs of two agents hang together (thesis section 8.4.1).
+/// The relation between the payoffs of two agents (thesis section 8.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Both get f_1.

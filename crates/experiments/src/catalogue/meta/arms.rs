@@ -12,7 +12,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::synthetic::placebo_tasks;
 
-/// How an arm proposes.
+/// The rule by which an arm proposes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
     /// GP-UCB of the target alone, with the β_t of the thesis' experiments.
@@ -135,7 +135,7 @@ pub(super) fn gp_ucb(domain: Domain, seed: Seed) -> anyhow::Result<GpUcb> {
     Ok(GpUcb::new(domain, settings, seed)?)
 }
 
-/// What a rule learns from.
+/// The earlier tasks that a rule learns from.
 #[derive(Clone, Copy)]
 pub(super) struct Earlier<'a> {
     /// Observations of the earlier tasks.

@@ -111,7 +111,7 @@ fn other_tasks(records: &[CnnRecords], target: usize) -> Vec<MetaTask> {
         .collect()
 }
 
-/// How well surfaces fit the records and how like they are.
+/// Returns a note on the surfaces: their correlations, and their distance from the records.
 fn replay_note(replays: &[Arc<CnnReplay>], seed: &Seed) -> String {
     const N_POINTS: usize = 500;
     let surfaces: Vec<Vec<f64>> = replays

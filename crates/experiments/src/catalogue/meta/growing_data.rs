@@ -21,7 +21,7 @@ use super::occasion::{Occasion, earlier_task, occasions};
 /// Repetitions.
 pub(in super::super) const DEFAULT_RUNS: u32 = 40;
 const N_QUERIES: u64 = 25;
-/// What is maximized in each configuration, with the scale of L2 penalty and learning rate.
+/// The score that is maximized in each configuration, with the scale of L2 penalty and learning rate.
 const CONFIGURATIONS: [(&str, LogisticScore, LogisticScale); 2] = [
     ("accuracy", LogisticScore::Accuracy, LogisticScale::Linear),
     (

@@ -1,4 +1,4 @@
-//! How like two problems are, measured at random points.
+//! The likeness of two problems, measured at random points.
 
 use fedbo_algorithms::Domain;
 use fedbo_problems::Problem;

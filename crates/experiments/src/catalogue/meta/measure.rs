@@ -18,7 +18,7 @@ use super::{Course, TaskWeightBook};
 use crate::session::Ended;
 use crate::tally::Unit;
 
-/// What an experiment is called and how it is shown.
+/// The declaration of an experiment: its names, its arms and its pictures.
 pub(super) struct Declaration {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
@@ -30,11 +30,11 @@ pub(super) struct Declaration {
     pub(super) arms: Vec<Arm>,
     /// Arms whose weights are kept.
     pub(super) weighing: Vec<&'static str>,
-    /// How tasks are called in the table and the picture of weights.
+    /// The names of tasks in the table and the picture of weights.
     pub(super) naming: Naming,
 }
 
-/// How the weights' tasks are called.
+/// The way to name the tasks of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
     /// By their names.
@@ -43,7 +43,7 @@ pub(super) enum Naming {
     Ranks,
 }
 
-/// What was measured.
+/// The results of an experiment.
 pub(super) struct Measured {
     pub(super) rows: Vec<Row>,
     pub(super) weights: Vec<TaskWeightRow>,

@@ -30,11 +30,11 @@ use crate::tally::{Tally, Unit};
 pub(super) struct OneParty<'a> {
     /// Configuration, arm and repetition.
     pub(super) unit: &'a Unit,
-    /// What it tunes; noise must depend on the trial's number alone, so that it is the same in every arm.
+    /// The objective that it tunes; noise must depend on the trial's number alone, so that it is the same in every arm.
     pub(super) objective: &'a dyn Objective,
     /// From coordinates to points.
     pub(super) decoder: &'a Decoder,
-    /// Which values are better.
+    /// The direction in which values are better.
     pub(super) direction: Direction,
     /// Initial points, the same in every arm.
     pub(super) initial: &'a [Vec<f64>],
@@ -50,7 +50,7 @@ pub(super) struct OneParty<'a> {
     pub(super) seed: Seed,
 }
 
-/// What a run left: its trials, and what was built on each meta-task at every query.
+/// The record of a run: its trials, and the weight of each meta-task at every query.
 #[derive(Default)]
 pub(super) struct Course {
     pub(super) rows: Vec<Row>,

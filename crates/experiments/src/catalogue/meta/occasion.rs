@@ -20,17 +20,17 @@ pub(super) const N_INITIAL: usize = 5;
 /// Observations of an earlier task, initial points among them (N_i).
 pub(super) const N_META_OBS: usize = 50;
 
-/// What all arms of a run have in common.
+/// The setting that all arms of a run have in common.
 pub(super) struct Occasion {
     /// Configuration: the `experiment` column.
     pub(super) configuration: String,
     /// Repetition.
     pub(super) run: u32,
-    /// What is tuned.
+    /// The problem that is tuned.
     pub(super) target: Arc<dyn Problem>,
-    /// Where: its space, or some points of it.
+    /// The domain of queries: the target's space, or some points of it.
     pub(super) domain: Domain,
-    /// What is known of earlier tasks.
+    /// The observations of earlier tasks.
     pub(super) tasks: Vec<MetaTask>,
     /// Their outputs at every point of a finite domain; empty elsewhere.
     pub(super) tables: Vec<Vec<f64>>,
@@ -42,7 +42,7 @@ pub(super) struct Occasion {
 pub(super) struct Occasions {
     /// Those that are complete.
     pub(super) made: Vec<Occasion>,
-    /// Whether all of them are.
+    /// [`Ended::Complete`] if all of them are.
     pub(super) ended: Ended,
 }
 
@@ -53,7 +53,7 @@ impl From<Vec<Occasion>> for Occasions {
     }
 }
 
-/// What GP-UCB finds on a problem that it tunes alone, as an earlier task; `None` if it was stopped.
+/// Returns the trials of GP-UCB on a problem that it tunes alone, as an earlier task; `None` if it was stopped.
 ///
 /// # Errors
 /// If it cannot go on.

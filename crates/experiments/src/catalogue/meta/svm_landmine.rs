@@ -92,7 +92,7 @@ pub(in super::super) fn run(
     })
 }
 
-/// What is known of field number `number`: its values at random points of the grid.
+/// Returns the observations of field number `number`: its values at random points of the grid.
 fn some_points(number: usize, grid: &LandmineGrid, seed: &Seed) -> MetaTask {
     let mut order: Vec<usize> = (0..grid.points().len()).collect();
     let mut stream = seed.stream(Purpose::History, number as u64, 0);

@@ -42,7 +42,7 @@ const N_QUERIES: u64 = 30;
 /// The iteration at which arms are compared first.
 const CHECKPOINT: i64 = 15;
 
-/// How an arm proposes.
+/// The rule by which an arm proposes.
 enum Rule {
     GpUcb,
     Ts,

@@ -1,4 +1,4 @@
-//! How the curves are drawn: what is on the axis of each, its dots, its mark, the legend.
+//! The drawing of curves: the part of each that is on the axis, its dots, its mark, the legend.
 
 use plotters::backend::DrawingBackend;
 

@@ -1,4 +1,4 @@
-//! What old studies weighed.
+//! Tests of the picture of the old studies' weights.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What agents know of their payoffs, and what they do at level 0.
+//! The agents' models of their payoffs, and their strategies at level 0.
 
 use fedbo_games::{
     Basics, Exp3Settings, Game, GpMwSettings, Level0Strategy, MwRate, Repeats, Ucb, UcbWidth,
@@ -16,7 +16,7 @@ pub(super) const THEOREMS_NOISE_STD: f64 = 0.25 / RANGE;
 /// δ of the theorems.
 pub(super) const FAILURE_PROB: f64 = 0.1;
 
-/// What agents take for the process of their payoffs; kernel and length scale are those of the draws in all.
+/// The process that agents take their payoffs for; kernel and length scale are those of the draws in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
     /// Noise variance 1, payoffs raw, deviations with noise.
@@ -43,7 +43,8 @@ impl Model {
         }
     }
 
-    /// What each player of a game brings; the features of EXP3 depend on the run's seed.
+    /// Returns the model and the strategy at level 0 of each player of a game. The features of EXP3 depend on the run's
+    /// seed.
     pub(super) fn basics(self, game: &Game, level0: Level0, seed: Seed) -> Vec<Basics> {
         let of = |player| {
             let mut basics = Basics::as_in_authors_code(game, player);
@@ -94,7 +95,7 @@ impl Model {
     }
 }
 
-/// What agents do at level 0.
+/// The strategy of agents at level 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level0 {
     /// Multiplicative weights.

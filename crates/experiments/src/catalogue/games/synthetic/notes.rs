@@ -19,7 +19,7 @@ const AUTHORS: [(&str, &str); 5] = [
     ("3 v 2", ".331"),
 ];
 
-/// What the thesis compares in Fig. 8.2.
+/// The comparisons of the thesis in Fig. 8.2.
 const CLAIMS: [(&str, &str); 8] = [
     ("1 v 0", "0 v 0"),
     ("1 v 0 lite", "0 v 0"),
@@ -31,7 +31,7 @@ const CLAIMS: [(&str, &str); 8] = [
     ("3 v 2", "2 v 1"),
 ];
 
-/// What it says of wrong beliefs.
+/// The comparisons of the thesis about wrong beliefs.
 const WRONG: [(&str, &str); 6] = [
     (WRONG_LAW, "1 v 0"),
     (WRONG_LAW, "0 v 0"),
