@@ -32,7 +32,7 @@ Exit codes:
   7    a player of a game, or its payoffs, failed; the rounds before are kept
   130  interrupted (Ctrl-C, SIGTERM, SIGHUP); finished trials are kept";
 
-/// How the program ends.
+/// The end of the program, as its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.

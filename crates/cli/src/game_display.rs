@@ -36,7 +36,7 @@ pub(crate) struct GameDisplay {
 struct Shown {
     name: String,
     space: Space,
-    /// What may be said for each parameter.
+    /// The values allowed for each parameter, in words.
     in_words: Vec<String>,
     /// Width of its actions; `None` where they have no room.
     actions: Option<usize>,

@@ -1,4 +1,4 @@
-//! What a game leaves behind: `results.csv`, pictures, and how everybody did.
+//! The results of a game: `results.csv`, pictures, and everybody's payoffs.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use fedbo_report::{
 use fedbo_space::{Kind, Point, Value};
 use serde::Serialize;
 
-/// How a player did.
+/// The results of a player.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Standing {
     pub(crate) player: String,
@@ -29,7 +29,7 @@ pub(crate) struct Standing {
     pub(crate) n_stand_ins: usize,
 }
 
-/// How everybody did.
+/// The results of all players.
 pub(crate) fn standings(course: &Course) -> Vec<Standing> {
     let definition = course.definition();
     let rounds = course.rounds();
@@ -141,7 +141,7 @@ fn write_results(folder: &Path, course: &Course) -> Result<(), ReportError> {
     writer.commit()
 }
 
-/// Where an action came from.
+/// The source of an action: `initial` in the random rounds, else how the player plays.
 fn source(course: &Course, index: usize, player: usize) -> String {
     use fedbo_play::Plays;
     let definition = course.definition();

@@ -9,7 +9,7 @@ use signal_hook::iterator::Signals;
 use crate::console;
 use crate::exit::Exit;
 
-/// What a run says that forgets the trials which it was evaluating.
+/// The message of a run that abandons the trials which it was evaluating.
 pub(crate) const ABANDONS: &str =
     "stopping: running trials are abandoned, finished ones kept (once more to exit at once)";
 

@@ -9,7 +9,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::exit::BadInput;
 
-/// How logs look.
+/// The form and the filter of logs.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct LogOptions {
     /// Form of the log on standard error
@@ -111,7 +111,7 @@ impl LogOptions {
     }
 }
 
-/// Whether the environment names a collector of logs.
+/// Returns true if the environment names a collector of logs.
 fn is_collected() -> bool {
     let variables = [
         "OTEL_EXPORTER_OTLP_ENDPOINT",

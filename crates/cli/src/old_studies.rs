@@ -1,4 +1,4 @@
-//! What is said of the old studies that a study learns from: what was read of each, and how much it is trusted.
+//! Texts about the old studies that a study learns from: what was read of each, and how much it is trusted.
 
 use fedbo_config::ReleaseArchive;
 use fedbo_space::Direction;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::text::{self, counted};
 
-/// What was read of each old study, one line each.
+/// The text on what was read of each old study, one line each.
 pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     let n = meta.studies.len() as u64;
     let what = match n {
@@ -47,7 +47,7 @@ pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     lines
 }
 
-/// What a federation released that the study begins with.
+/// The text on the releases of a federation that the study begins with.
 pub(crate) fn archived(archive: &ReleaseArchive) -> String {
     format!(
         "begins with {} of federation {}: {} of what they say is signal, the rest noise",
@@ -62,7 +62,7 @@ fn left_out(study: &OldStudy) -> String {
     text::shown(&each.collect::<Vec<_>>().join(", ")).into_owned()
 }
 
-/// How much the next query builds on each old study, and why some are dropped.
+/// The text on the weight of each old study in the next query, and the reasons why some are dropped.
 pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     let mut sorted: Vec<&OldStudyTrust> = step.studies.iter().collect();
     sorted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -112,7 +112,7 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     lines
 }
 
-/// What parts a dropped study from the one that is trusted most.
+/// The reason why a study was dropped, by comparison with the one that is trusted most.
 fn why_dropped(
     meta: &MetaSpec,
     dropped: &OldStudyTrust,
@@ -153,7 +153,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// What a program reads of old studies.
+/// The record of old studies that a program reads.
 #[derive(Serialize)]
 pub(crate) struct OldStudiesRecord<'a> {
     scale: MetaScale,

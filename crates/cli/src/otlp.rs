@@ -12,7 +12,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use crate::exit::BadInput;
 
-/// How long a collector may take to answer.
+/// The time within which a collector has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! How far a run is: bars on a terminal, a line now and then elsewhere.
+//! The progress of a run: bars on a terminal, a line now and then elsewhere.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -28,7 +28,7 @@ const EPSILON_WARNED: f64 = 10.0;
 /// Time between two redraws while nothing ends.
 const TICK: Duration = Duration::from_millis(250);
 
-/// What is shown.
+/// The form in which progress is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Bars,
@@ -133,7 +133,7 @@ impl RunProgress for RunDisplay {
         ));
     }
 
-    /// What is not promised comes before what is, also where nothing else is shown.
+    /// Says what is not promised before what is, also where nothing else is shown.
     fn charging(&self, plan: &PrivacyPlan, spent: &Statement) {
         console::note(
             "not promised: anything about the trials in results.csv, their times, or who takes part. This process sees every \

@@ -1,4 +1,4 @@
-//! How a study's run looks while it goes on: a few lines that change on a terminal, lines one below the other elsewhere.
+//! The display of a study's run: a few lines that change on a terminal, lines one below the other elsewhere.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
@@ -211,7 +211,7 @@ impl Observer for StudyDisplay<'_> {
     }
 }
 
-/// What is known of the study and of this run.
+/// The state of the study and of this run.
 struct View {
     name: String,
     direction: Direction,
@@ -231,7 +231,7 @@ struct View {
     began: Instant,
     n_told_here: u64,
     running: Vec<(u64, Instant)>,
-    /// How far running trials that train have come.
+    /// The last epochs that running trials have reported, by the trial's number.
     epochs: HashMap<u64, u32>,
     ask_seconds: VecDeque<f64>,
     evaluate_seconds: VecDeque<f64>,
@@ -239,7 +239,7 @@ struct View {
     spoke_of_waiting: Option<Instant>,
     next_refresh: Instant,
     n_failure_lines: u64,
-    /// How many further lines may be written at once.
+    /// The number of further lines that may be written at once.
     allowance: f64,
     allowed_at: Instant,
 }
@@ -336,7 +336,8 @@ impl View {
             .is_some_and(|best| best.number == trial.number)
     }
 
-    /// What a new telling is worth saying where lines stand below each other; on a live view, only failures are.
+    /// The line about a trial that was just told, if it is worth one where lines stand below each other. On a live
+    /// view, only failures are.
     fn line(&mut self, trial: &Trial, is_best: bool, now: Instant, live: bool) -> Option<String> {
         let number = trial.number;
         let failed = match trial.told() {
@@ -467,7 +468,7 @@ impl View {
         (here >= 3.0 && left > 0.0).then_some(elapsed / here * left)
     }
 
-    /// What one trial usually takes.
+    /// The median times of a trial, in words.
     fn times(&self) -> Option<String> {
         let evaluate = median(&self.evaluate_seconds)?;
         let mut times = format!("{} an evaluation", text::duration(evaluate));

@@ -1,4 +1,4 @@
-//! Which study a command is about: STUDY on the command line.
+//! The study that a command is about: STUDY on the command line.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +21,7 @@ pub(crate) struct StudyRef {
     /// postgresql://USER@HOST/DATABASE
     #[arg(value_name = "STUDY")]
     place: String,
-    /// Which study, where a storage holds several
+    /// Name of the study, where a storage holds several
     #[arg(long = "study", value_name = "NAME")]
     name: Option<String>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Opened {
     pub(crate) study: Study,
     /// Its file, if that was named.
     pub(crate) file: Option<StudyFile>,
-    /// Where it is kept, for people.
+    /// The place where it is kept, for people.
     pub(crate) storage: String,
     /// STUDY as a shell reads it.
     pub(crate) word: String,
@@ -64,7 +64,7 @@ impl Opened {
     }
 }
 
-/// What STUDY leads to.
+/// The target of STUDY: a study's file, or a storage.
 enum Place {
     File(Box<StudyFile>),
     Storage(Address),
@@ -246,7 +246,7 @@ impl StudyRef {
         }
     }
 
-    /// What to say of a text that is neither an address nor looks like the path of a study's file.
+    /// The message for a text that is neither an address nor looks like the path of a study's file.
     fn not_a_file(&self, path: &Path, error: &StorageError) -> Option<String> {
         // The error's address is ours without a password.
         let StorageError::Address {
@@ -295,7 +295,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(text)
 }
 
-/// Whether both are the same file, or would be if they were there.
+/// Returns true if both are the same file, or would be if they were there.
 fn is_same(one: &Path, other: &Path) -> bool {
     if let (Ok(one), Ok(other)) = (one.metadata(), other.metadata()) {
         return (one.dev(), one.ino()) == (other.dev(), other.ino());
@@ -315,7 +315,7 @@ fn place_of(path: &Path) -> PathBuf {
     }
 }
 
-/// What to add to a file whose trials are kept in memory.
+/// The line to add to a file whose trials are kept in memory.
 pub(crate) fn how_to_keep(file: &StudyFile) -> String {
     let address = format!("sqlite:{}.db", file.definition.name);
     // A string in JSON is one in TOML.

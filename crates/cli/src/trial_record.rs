@@ -33,9 +33,9 @@ pub(crate) struct TrialRecord<'a> {
     evaluate_seconds: Option<f64>,
     /// The last epoch that it has reported as it trained.
     trained_epochs: Option<u32>,
-    /// Why it was stopped early.
+    /// The reason why it was stopped early.
     stopped_because: Option<&'a str>,
-    /// What it has reported: epochs with values.
+    /// The values that it has reported, with their epochs.
     #[serde(skip_serializing_if = "<[Report]>::is_empty")]
     reports: &'a [Report],
 }
@@ -85,7 +85,7 @@ pub(crate) fn last_value(trial: &Trial) -> Option<f64> {
     }
 }
 
-/// Who holds a running trial: `by hand` or `process 4711`.
+/// The holder of a running trial: `by hand` or `process 4711`.
 pub(crate) fn holder(trial: &Trial) -> Option<String> {
     match &trial.state {
         TrialState::Running(holding) => Some(match &holding.worker.process {

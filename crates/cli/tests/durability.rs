@@ -1,4 +1,4 @@
-//! What a study keeps when programs are killed, disks refuse to write, and several work at once.
+//! Durability of a study when programs are killed, disks refuse to write, and several work at once.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn log(sandbox: &Sandbox) -> BTreeMap<String, String> {
     values
 }
 
-/// What decides a study's course, as text: numbers read back exactly, so equal texts are equal bits.
+/// The columns that decide a study's course, as text: numbers read back exactly, so equal texts are equal bits.
 fn course(rows: &[Exported]) -> Vec<String> {
     let columns = ["number", "source", "x", "n", "kind", "state", "value"];
     let line = |row: &Exported| columns.map(|name| row[name].as_str()).join(",");

@@ -105,7 +105,7 @@ fn neighbours_are_known_by_their_address_alone() {
     circle.check_exactly_once();
 }
 
-/// What cannot be begun says why, and stores nothing in another's place.
+/// A peer that cannot begin says why, and stores nothing in another's place.
 #[test]
 fn what_cannot_begin_says_why() {
     let circle = Circle::new(Graph::Ring(3), 2, "");
@@ -189,7 +189,7 @@ fn killed_at_any_moment() {
     circle.check_equal_to_one_process();
 }
 
-/// Where nothing more can be written, a peer says so and ends; when there is room again, it goes on.
+/// A peer that can write nothing more says so and ends. When there is room again, it goes on.
 #[test]
 fn a_full_disk_loses_nothing() {
     let circle = Circle::new(Graph::Ring(2), 20, "");

@@ -1,4 +1,5 @@
-//! What keeps a study from harm: its own files, signals, closed pipes, texts of others; and the ways out that are named.
+//! Safeguards of a study against its own files, signals, closed pipes and texts of others; and the ways out that are
+//! named.
 
 mod common;
 

@@ -14,7 +14,7 @@ use crate::checked::{Collaboration, Federation};
 use crate::dp_fts_de::Distributed;
 use crate::release_mechanism::ReleaseMechanism;
 
-/// Why there is no archive.
+/// The reason why no archive could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveFailed {
     /// The federation is not one whose releases a ledger charges.
@@ -44,7 +44,7 @@ pub enum ArchiveFailed {
     Release {
         /// Its round.
         round: u64,
-        /// Why.
+        /// The reason.
         source: MechanismFailed,
     },
     /// The features cannot be drawn.
@@ -56,8 +56,8 @@ pub enum ArchiveFailed {
 }
 
 impl Federation {
-    /// What `statement`'s releases say together, in the file's belief about past rounds. It is computed from releases, whose cost
-    /// is charged already, and from public settings.
+    /// Combines the releases of `statement` into one archive; past rounds count as the file says. It is computed from
+    /// releases, whose cost is charged already, and from public settings.
     ///
     /// # Errors
     /// If this is not the federation of the ledger, it is not private, or a release cannot be read.
@@ -124,7 +124,7 @@ impl Federation {
 }
 
 impl Distributed {
-    /// What a stored release says.
+    /// Reads a stored release.
     fn restore(
         &self,
         round: u64,

@@ -25,7 +25,7 @@ use crate::network::Network;
 use crate::privacy::PrivacyPlan;
 use crate::topology::Topology;
 
-/// What a federation runs.
+/// The algorithm that a federation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// Federated Thompson sampling.
@@ -38,7 +38,7 @@ pub enum Algorithm {
     DistributedTs,
 }
 
-/// Where the agents' objectives are.
+/// The place of the agents' objectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objectives {
     /// In the file: each agent has a command or a built-in problem.
@@ -88,7 +88,7 @@ impl Arm {
         }
     }
 
-    /// Whether agents use each other's messages in it.
+    /// Returns true if agents use each other's messages in this arm.
     #[must_use]
     pub fn exchanges(self) -> bool {
         self != Self::Ts
@@ -128,9 +128,9 @@ pub struct Federation {
     pub seed: u64,
     /// The number of this repetition; none for a single run.
     pub run: Option<u32>,
-    /// Which values are better.
+    /// The direction in which values are better.
     pub direction: Direction,
-    /// What it runs.
+    /// The algorithm that it runs.
     pub algorithm: Algorithm,
     /// Queries of each agent after its initial points.
     pub rounds: u64,
@@ -144,16 +144,16 @@ pub struct Federation {
     pub agents: Vec<FederationAgent>,
     /// The pace of rounds when agents are other processes.
     pub network: Network,
-    /// How they work together.
+    /// The collaboration of the agents.
     pub collaboration: Collaboration,
     /// β_t of the arm `ts`.
     pub(crate) ts_ucb_multiplier: UcbMultiplier,
-    /// What the file says.
+    /// The tables of the file.
     pub(crate) file: FederationFile,
     pub(crate) source: TomlFile,
 }
 
-/// How agents work together.
+/// The collaboration of agents: what they exchange, and with which settings.
 #[derive(Clone)]
 pub enum Collaboration {
     /// By messages that all can read, or not at all.
@@ -169,11 +169,11 @@ pub enum Collaboration {
 pub struct FederationAgent {
     /// Its name, unlike all others'.
     pub name: String,
-    /// What it tunes.
+    /// The objective that it tunes.
     pub objective: AgentObjective,
 }
 
-/// What an agent tunes.
+/// The objective of an agent.
 #[derive(Clone)]
 pub enum AgentObjective {
     /// A command, run once a trial.
@@ -252,7 +252,7 @@ impl Federation {
         repetition
     }
 
-    /// What the file said.
+    /// The tables of the file, as they were read.
     #[must_use]
     pub fn file(&self) -> &FederationFile {
         &self.file
@@ -286,7 +286,7 @@ impl Federation {
         [own, Arm::Ts, Arm::Placebo]
     }
 
-    /// What the file's own arm promises and may spend; none where nothing is promised.
+    /// The guarantee and the budget of the file's own arm; `None` where nothing is promised.
     #[must_use]
     pub fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.collaboration {
@@ -295,7 +295,7 @@ impl Federation {
         }
     }
 
-    /// Whether the noise of its releases comes from the seed, so that they protect nobody.
+    /// Returns true if the noise of its releases comes from the seed, so that they protect nobody.
     #[must_use]
     pub fn is_simulation(&self) -> bool {
         match &self.collaboration {
@@ -355,7 +355,7 @@ impl Federation {
         Ok(plan.map(|plan| Peer::new(strategy, plan, seed)))
     }
 
-    /// Who is whose neighbour; none where agents do not share with neighbours.
+    /// The graph of neighbours; `None` where agents do not share with neighbours.
     #[must_use]
     pub fn topology(&self) -> Option<&Topology> {
         match &self.collaboration {
@@ -364,7 +364,7 @@ impl Federation {
         }
     }
 
-    /// How an agent of federated Thompson sampling works in an arm.
+    /// The settings of an agent of federated Thompson sampling in an arm.
     fn fts_settings(&self, settings: &FtsSettings, arm: Arm) -> FtsSettings {
         let mut settings = settings.clone();
         match arm {
@@ -410,7 +410,8 @@ impl Federation {
         Some(points)
     }
 
-    /// What the agent of this index is going to do, without a history. None if no point of its region was found to begin with.
+    /// The plan of the agent of this index, without a history; `None` if no point of its region was found to begin
+    /// with.
     #[must_use]
     pub fn agent_plan(&self, id: u32) -> Option<AgentPlan> {
         Some(AgentPlan {
@@ -466,7 +467,7 @@ impl Federation {
         })
     }
 
-    /// Whether the best true value of every agent is known.
+    /// Returns true if the best true value of every agent is known.
     #[must_use]
     pub fn knows_regret(&self) -> bool {
         self.agents

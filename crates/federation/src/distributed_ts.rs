@@ -23,16 +23,16 @@ pub struct DistributedTsTable {
     /// Seconds that a peer on a network waits for a neighbour in a synchronous round, after its own trial; default as long as it
     /// takes. In one process nobody is late.
     pub patience_s: Option<f64>,
-    /// What is shared of the initial points: `all` (default), `best` (as in the authors' code) or `none`.
+    /// The initial points that are shared: `all` (default), `best` (as in the authors' code) or `none`.
     pub share_initial: Option<String>,
     /// β_t: a number (default 1), or the bound of FTS's theorem 1.
     pub ucb_multiplier: Option<fedbo_config::UcbEntry>,
-    /// How a query is found: `sample` (default), the maximizer of a function drawn from the posterior; `independent`, as in the
-    /// authors' code: the largest of draws that are independent from candidate to candidate.
+    /// The method that finds a query: `sample` (default), the maximizer of a function drawn from the posterior;
+    /// `independent`, as in the authors' code: the largest of draws that are independent from candidate to candidate.
     pub query: Option<String>,
     /// Points of the grid of candidates in each dimension, of `query = "independent"`; default 100.
     pub grid: Option<usize>,
-    /// How far a query may be from the agent's last point, in the unit cube, of `query = "independent"`.
+    /// The largest distance of a query from the agent's last point, in the unit cube, of `query = "independent"`.
     pub radius: Option<f64>,
     /// In one process: a trial takes from 1 − spread to 1 + spread of the usual time, in `[0, 1)`; default 0.5 at an asynchronous
     /// pace. Virtual time alone: nothing depends on how long trials really take.
@@ -43,7 +43,7 @@ pub struct DistributedTsTable {
     pub loss: Option<f64>,
 }
 
-/// How long trials and reports take in one process, in times of a usual trial.
+/// The times that trials and reports take in one process, in units of a usual trial's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VirtualNetwork {
     /// A trial takes from 1 − spread to 1 + spread.
@@ -54,14 +54,14 @@ pub struct VirtualNetwork {
     pub loss: f64,
 }
 
-/// How neighbours work together.
+/// The collaboration of neighbours.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
-    /// Who is whose neighbour.
+    /// The graph of neighbours.
     pub topology: Topology,
-    /// When rounds begin.
+    /// The condition on which rounds begin.
     pub pace: Pace,
-    /// How long things take in one process.
+    /// The times that trials and reports take in one process.
     pub network: VirtualNetwork,
     initial_sharing: InitialSharing,
     settings: DistributedTsSettings,
@@ -121,7 +121,7 @@ impl Neighbours {
         DistributedTs::new(Domain::Space(space.clone()), settings, seed)
     }
 
-    /// What an agent is going to do in an arm: alone, its graph has no edges.
+    /// The plan of an agent in an arm. In the arm `ts`, its graph has no edges: it works alone.
     pub(crate) fn plan(
         &self,
         arm: Arm,

@@ -21,12 +21,12 @@ use crate::privacy::{PrivacyMode, PrivacyPlan, Protection, Releases, Setting};
 use crate::public_config::PublicConfig;
 use crate::release_mechanism::ReleaseMechanism;
 
-/// How the agents work together.
+/// The collaboration of agents by releases of sums.
 #[derive(Clone, Debug)]
 pub struct Distributed {
-    /// Which agents explore where.
+    /// The assignment of agents to the regions that they explore.
     pub exploration: Exploration,
-    /// How releases are made.
+    /// The mechanism and the schedule of releases, and their protection.
     pub releases: Releases,
     own: ThompsonSettings,
     local_prob: LocalProb,
@@ -37,7 +37,7 @@ pub struct Distributed {
     exact: PaperMechanism,
 }
 
-/// What is known of a federation when its collaboration is checked.
+/// The facts about a federation that are known when its collaboration is checked.
 pub(crate) struct Around<'a> {
     pub(crate) check: Check<'a>,
     pub(crate) name: &'a str,
@@ -48,7 +48,7 @@ pub(crate) struct Around<'a> {
     pub(crate) own: ThompsonSettings,
     /// The public configuration so far (INV-11): what follows is added to it.
     pub(crate) config: PublicConfig,
-    /// Whether all agents are in one process.
+    /// The place of the objectives: `Here` if all agents are in one process.
     pub(crate) objectives: Objectives,
 }
 
@@ -105,7 +105,7 @@ impl Distributed {
         }
     }
 
-    /// What its own arm promises and may spend.
+    /// The guarantee and the budget of its own arm; `None` where nothing is promised.
     pub(crate) fn plan(&self) -> Option<&PrivacyPlan> {
         match &self.releases.protection {
             Protection::Charged(plan) => Some(plan),
@@ -113,17 +113,16 @@ impl Distributed {
         }
     }
 
-    /// Whether the noise comes from the seed.
+    /// Returns true if the noise comes from the seed.
     pub(crate) fn is_simulation(&self) -> bool {
         matches!(self.releases.protection, Protection::Simulated)
     }
 
-    /// Whether releases hold noise.
     fn is_noisy(&self) -> bool {
         !matches!(self.releases.protection, Protection::Off)
     }
 
-    /// What makes the releases of an arm. Nothing is collected of what agents alone know in `ts`.
+    /// The mechanism that makes the releases of an arm. In `ts`, nothing is collected of what agents alone know.
     #[must_use]
     pub fn mechanism(&self, arm: Arm) -> ReleaseMechanism {
         match arm {
@@ -132,7 +131,7 @@ impl Distributed {
         }
     }
 
-    /// Which rounds of an arm release.
+    /// The schedule of releases.
     #[must_use]
     pub fn schedule(&self) -> ReleaseSchedule {
         self.releases.schedule

@@ -18,7 +18,7 @@ const N_ROUNDS_MAX: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct Exploration {
     pub(crate) partition: Partition,
-    /// Whether initial points lie in the agent's region, or anywhere.
+    /// True if initial points lie in the agent's region; false if anywhere.
     pub(crate) starts_in_region: bool,
     /// φ_n^(i).
     pub(crate) emphasis: Emphasis,

@@ -73,7 +73,7 @@ pub struct FederationTable {
     pub seed: Option<u64>,
     /// Initial points of each agent; default 3.
     pub initial: Option<usize>,
-    /// Whether equal points may give different values, so that repeating one is worth a trial; default false.
+    /// True if equal points may give different values, so that repeating one is worth a trial; default false.
     pub noisy: Option<bool>,
 }
 
@@ -87,7 +87,8 @@ pub struct FeaturesTable {
     pub lengthscale: Option<LengthscaleEntry>,
     /// `squared-exponential` (default), `matern-5/2` or `matern-3/2`.
     pub kernel: Option<String>,
-    /// How frequencies are drawn: `random` (default), or `quasi-random`, with which fewer features are enough in few dimensions.
+    /// The method that draws frequencies: `random` (default), or `quasi-random`, with which fewer features are enough
+    /// in few dimensions.
     pub sampling: Option<String>,
 }
 
@@ -103,7 +104,7 @@ pub struct FtsTable {
     pub sharpness: Option<f64>,
     /// β_t: a number (default 1), or the bound of the paper's theorem 1.
     pub ucb_multiplier: Option<UcbEntry>,
-    /// Whether each agent standardizes the outputs that its messages are made of; default true.
+    /// True if each agent standardizes the outputs that its messages are made of; default true.
     pub standardize: Option<bool>,
     /// σ² in messages; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
     pub message_noise: Option<f64>,
@@ -129,11 +130,11 @@ pub struct DpFtsDeTable {
     pub message: Option<String>,
     /// `mean` (default): all releases count; `latest` (default in modes `paper` and `off`): the latest alone.
     pub memory: Option<String>,
-    /// How much less a release counts with each round of age under `memory = "mean"`, in `(0, 1]`; default 1.
+    /// The factor on the weight of a release for each round of its age under `memory = "mean"`, in `(0, 1]`; default 1.
     pub discount: Option<f64>,
     /// β_t: a number (default 1), or the bound of FTS's theorem 1.
     pub ucb_multiplier: Option<UcbEntry>,
-    /// Whether each agent standardizes the outputs that its vectors are made of; default true.
+    /// True if each agent standardizes the outputs that its vectors are made of; default true.
     pub standardize: Option<bool>,
     /// σ² in vectors; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
     pub message_noise: Option<f64>,
@@ -146,7 +147,7 @@ pub struct ExplorationTable {
     /// P: regions of the space; agent n, counted from 0 in the file's order, is assigned to region n mod P. Default 1 for
     /// fewer than 8 agents, else 4, or fewer where the space cannot be cut so often.
     pub regions: Option<u32>,
-    /// Where initial points lie: `region` (default), the agent's own, or `anywhere`.
+    /// The place of initial points: `region` (default), the agent's own, or `anywhere`.
     pub start: Option<String>,
     /// φ: how much more an agent counts in its own region: `softmax` (default), `linear`, `square` or `uniform`.
     pub weights: Option<String>,
@@ -195,7 +196,7 @@ pub struct AgentTable {
     pub name: Option<String>,
     /// The program and its arguments; `{x}` stands for the value of parameter x.
     pub command: Option<Vec<String>>,
-    /// Where the command runs; default the file's folder, to which it is relative.
+    /// The folder in which the command runs; default the file's folder, to which it is relative.
     pub directory: Option<PathBuf>,
     /// Seconds that a trial may take; default no limit.
     pub timeout_s: Option<f64>,

@@ -1,4 +1,4 @@
-//! What a `federation.toml` says: who takes part, what they share, how they work together, what may be spent.
+//! The content of a `federation.toml`: who takes part, what they share, how they work together, what may be spent.
 //!
 //! Decides what a file may say and what it means; builds strategies and mechanisms from it. Knows nothing of results, sockets
 //! or where a ledger is kept. Start at [`Federation::load`].

@@ -1,4 +1,4 @@
-//! What releases cost and what a budget pays for.
+//! The cost of releases, and the number of them that a budget pays for.
 
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, CalibrationError, Claim, Delta, Mode, PrivacyEvent, Sampling,
@@ -11,11 +11,11 @@ pub(crate) struct Pricing {
     pub(crate) kind: AccountantKind,
     pub(crate) mode: Mode,
     pub(crate) delta: Delta,
-    /// What may be spent, if that is limited.
+    /// The budget, if what may be spent is limited.
     pub(crate) budget: Option<Budget>,
 }
 
-/// Why releases have no price.
+/// The reason why releases have no price.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unpriced {
     /// The accountant takes no such events.
@@ -30,14 +30,15 @@ pub(crate) enum Unpriced {
 }
 
 impl Pricing {
-    /// What `count` such releases cost.
+    /// Returns the cost of `count` such releases.
     pub(crate) fn claim(&self, event: &PrivacyEvent, count: u64) -> Result<Claim, Unpriced> {
         let mut accountant = self.kind.accountant();
         accountant.compose(event, count)?;
         Ok(Claim::of(accountant.as_ref(), self.delta, self.mode)?)
     }
 
-    /// How many such releases the budget pays for, at most `wanted`; all of them without a budget.
+    /// Returns the largest number of such releases that the budget pays for, at most `wanted`; `wanted` without a
+    /// budget.
     pub(crate) fn most_releases(&self, event: &PrivacyEvent, wanted: u64) -> Result<u64, Unpriced> {
         let Some(budget) = self.budget else {
             return Ok(wanted);

@@ -26,20 +26,20 @@ const N_WITNESSES_MAX: u32 = 100_000;
 /// Releases by default, where they are charged: one that says much is worth more than many that say little.
 const N_RELEASES: u64 = 5;
 
-/// How releases are made and what is promised of them.
+/// The mechanism and the schedule of releases, and their protection.
 #[derive(Clone, Debug)]
 pub struct Releases {
     pub(crate) mechanism: ReleaseMechanism,
     pub(crate) schedule: ReleaseSchedule,
-    /// How many the file asks for.
+    /// The number of releases that the file asks for.
     pub(crate) n_planned: u64,
     /// Coordinates of the mechanism in which all vectors are zero, after the features.
     pub n_witnesses: u32,
-    /// What is promised of them.
+    /// The protection of the releases.
     pub protection: Protection,
 }
 
-/// What is promised of releases.
+/// The protection of releases: what is promised of them.
 #[derive(Clone, Debug)]
 pub enum Protection {
     /// Nothing: they have no noise.
@@ -50,21 +50,21 @@ pub enum Protection {
     Charged(Box<PrivacyPlan>),
 }
 
-/// What a run promises and what it may spend, fixed before its first round (INV-11).
+/// The guarantee of a run and its budget, fixed before its first round (INV-11).
 #[derive(Clone, Debug)]
 pub struct PrivacyPlan {
     /// With what the study's ledger begins.
     pub charter: Charter,
-    /// What each release costs.
+    /// The cost of each release.
     pub event: PrivacyEvent,
-    /// What all releases cost that the budget pays for; an error if it pays for none.
+    /// The cost of all releases that the budget pays for; an error if it pays for none.
     pub claim: Result<Claim, FileError>,
     n_planned: u64,
     parameters: [(&'static str, f64); 3],
 }
 
 impl PrivacyPlan {
-    /// What all releases that the budget pays for cost together; none if it pays for none.
+    /// Returns the cost of all releases that the budget pays for together; `None` if it pays for none.
     pub fn paid_claim(&self) -> Option<&Claim> {
         self.claim.as_ref().ok()
     }
@@ -79,7 +79,7 @@ impl PrivacyPlan {
         self.claim.as_ref().map_or(0, |claim| claim.n_releases)
     }
 
-    /// What may be spent.
+    /// Returns the privacy budget.
     pub fn budget(&self) -> Budget {
         self.charter.budget
     }
@@ -90,7 +90,7 @@ impl PrivacyPlan {
     }
 }
 
-/// What the table is checked against.
+/// The settings of the federation that the table is checked against.
 pub(crate) struct Setting<'a> {
     pub(crate) check: Check<'a>,
     pub(crate) name: &'a str,
@@ -121,7 +121,7 @@ impl PrivacyMode {
         Ok(mode.unwrap_or(Self::On(Mode::Default)))
     }
 
-    /// Whether the paper's choices hold where the file makes none.
+    /// Returns true if the paper's choices hold where the file makes none: in the modes `paper` and `off`.
     pub(crate) fn is_papers(self) -> bool {
         self != Self::On(Mode::Default)
     }

@@ -1,5 +1,5 @@
-//! What everybody in a federation knows and nobody may change after the first round (INV-11), as one text: the same for equal
-//! settings, and different wherever they differ.
+//! The public configuration of a federation as one text: what everybody in it knows and nobody may change after the
+//! first round (INV-11). It is the same for equal settings, and different wherever they differ.
 //!
 //! Its words are fixed, since a ledger keeps them: another word for the same setting would make it another study.
 
@@ -42,7 +42,7 @@ impl PublicConfig {
         self.line(key, &serde_json::to_string(value).unwrap_or_default());
     }
 
-    /// Who tunes what: the roster in its order, and the space.
+    /// Adds the federation's name and settings, the roster in its order, and the space.
     pub(crate) fn federation(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What is frozen of a federation when it becomes a study of a coordinator: a TOML text that every agent reads (INV-11).
+//! The frozen text of a federation that becomes a study of a coordinator: TOML that every agent reads (INV-11).
 //!
 //! It is the operator's own file without what agents alone need to know (commands, data), and with the values that the
 //! program chose: another version of it, or another machine, must not choose others.
@@ -73,8 +73,8 @@ impl Federation {
         read.validate(&file, Objectives::Elsewhere)
     }
 
-    /// What peers without a coordinator all have to agree on: the text of the file that the federation was read from, without what
-    /// each peer alone needs to know.
+    /// The text that peers without a coordinator all have to agree on: that of the file that the federation was read
+    /// from, without what each peer alone needs to know.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -141,8 +141,8 @@ fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
     })
 }
 
-/// What agents tune is known to them alone. Whoever writes a configuration for others makes them build no problems, read no
-/// files and look for no programs.
+/// Checks that the text holds only the names of agents. What agents tune is known to them alone. Whoever writes a
+/// configuration for others cannot make them build problems, read files or look for programs.
 fn names_agents_alone(read: &FederationFile, file: &TomlFile) -> Result<(), FileError> {
     let is_name = |agent: &AgentTable| {
         let name = agent.name.clone();

@@ -1,9 +1,9 @@
-//! What turns vectors into a release, or why there is no such thing.
+//! The mechanism that turns vectors into a release, or the reason why there is none.
 
 use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
 use fedbo_privacy::mechanism::{Mechanism, MechanismError, PaperError, PaperMechanism};
 
-/// What turns vectors into a release.
+/// The mechanism that turns vectors into a release.
 #[derive(Clone, Debug)]
 pub enum ReleaseMechanism {
     /// Region sums on the lattice.
@@ -21,7 +21,7 @@ impl ReleaseMechanism {
         }
     }
 
-    /// What a release costs; none without noise.
+    /// The cost of a release; `None` without noise.
     #[must_use]
     pub fn event(&self) -> Option<PrivacyEvent> {
         match self {
@@ -45,7 +45,7 @@ impl ReleaseMechanism {
     }
 }
 
-/// Why there is no such mechanism.
+/// The reason why there is no such mechanism.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MechanismRefused {
     #[error(transparent)]

@@ -39,9 +39,9 @@ pub struct TopologyTable {
 /// A graph of the agents, numbered in the file's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// Who is joined to whom.
+    /// The graph until the first change.
     pub graph: Graph,
-    /// What kind of graph it is, for people.
+    /// The kind of graph, for people.
     pub words: String,
     /// Later graphs, by the rounds from which they hold.
     pub changes: Vec<Change>,

@@ -25,7 +25,7 @@ pub struct ChangeTable {
 pub struct Change {
     /// The first round of it.
     pub round: u64,
-    /// Who is joined to whom from then on.
+    /// The graph from that round on.
     pub graph: Graph,
 }
 

@@ -7,7 +7,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::{AgentUpdate, Handout, Takes, UpdateRejected};
 
-/// What an agent brings along and is going to do.
+/// An agent's observations from before the session, and its plan for it.
 #[derive(Clone, Debug)]
 pub struct AgentPlan {
     /// Its index in the federation.
@@ -30,11 +30,11 @@ pub struct Trial {
     pub round: u64,
     /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
-    /// Where the query came from.
+    /// The source of the query.
     pub source: Source,
 }
 
-/// What happens to an agent.
+/// An event that happens to an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent<H> {
     /// A round begins.
@@ -48,7 +48,7 @@ pub enum AgentEvent<H> {
     },
 }
 
-/// What the driver must do next.
+/// An instruction to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEffect {
     /// Evaluate a trial and report with [`AgentEvent::Evaluated`].
@@ -61,7 +61,7 @@ pub enum AgentEffect {
     Finished,
 }
 
-/// Why an agent could not go on.
+/// The reason why an agent could not go on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AgentError {
     /// Its strategy failed.
@@ -77,9 +77,9 @@ pub enum AgentError {
     Unexpected {
         /// The agent.
         agent: u32,
-        /// What came.
+        /// The event that came.
         event: &'static str,
-        /// What the agent was doing.
+        /// The state of the agent.
         state: &'static str,
     },
 }
@@ -89,7 +89,7 @@ enum State {
     Idle,
     Evaluating {
         trial: Trial,
-        /// Whether the round of the trial collects vectors.
+        /// True if the round of the trial collects vectors.
         uploads: bool,
     },
     Waiting {
@@ -111,7 +111,7 @@ pub struct Agent<S: Takes> {
     n_trials: u64,
     seed: Seed,
     state: State,
-    /// What was broadcast during a trial that outlived its round.
+    /// The handout that came during a trial that outlived its round.
     pending: Option<S::Handout>,
 }
 

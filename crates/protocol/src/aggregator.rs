@@ -37,7 +37,7 @@ pub struct Aggregator<M: RoundMechanism> {
     map: MapHash,
     instants: Option<Instants>,
     round: u64,
-    /// When the round began.
+    /// The time at which the round began.
     began: Tick,
     stage: Stage<M::Round>,
     /// By slot, the newest round for which a vector was accepted.
@@ -117,12 +117,12 @@ impl<M: RoundMechanism> Aggregator<M> {
         self
     }
 
-    /// What makes the releases.
+    /// The mechanism that makes the releases.
     pub fn mechanism(&self) -> &M {
         &self.mechanism
     }
 
-    /// Which rounds release.
+    /// The schedule of the rounds that release.
     pub fn schedule(&self) -> &ReleaseSchedule {
         &self.schedule
     }
@@ -270,7 +270,8 @@ impl<M: RoundMechanism> Aggregator<M> {
     }
 }
 
-/// What the sender is told of a refusal: nothing of a repeat, as the first time (INV-6).
+/// The answer to the sender of a vector that was refused. A repeat is not refused: its sender is told nothing, as the
+/// first time (INV-6).
 fn refusal(refused: VectorRefused) -> Result<(), UpdateRejected> {
     match refused {
         VectorRefused::Repeated { .. } => Ok(()),

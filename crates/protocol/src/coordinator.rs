@@ -1,4 +1,4 @@
-//! What a driver needs to know of a coordinator, whatever it collects and hands out.
+//! The interface between a coordinator and its driver, whatever it collects and hands out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::{AgentUpdate, Handout, MechanismFailed, Tick};
 /// The driver carries out effects in the order in which they come. It calls [`Coordinator::tick`] at the latest at
 /// [`Coordinator::deadline`], and [`Coordinator::idle`] when it knows that nobody is at work.
 pub trait Coordinator {
-    /// What every agent gets when a round begins.
+    /// The handout that every agent gets when a round begins.
     type Handout: Handout;
 
     /// The round that is being played.
     fn round(&self) -> u64;
 
-    /// Whether a message of this sender for this round would still count, and has not come: a driver that lost what had
-    /// arrived asks for it again.
+    /// Returns true if a message of this sender for this round would still count, and has not come. A driver that lost
+    /// what had arrived asks for it again.
     fn awaits(&self, sender: u32, round: u64) -> bool;
 
     /// The next instant at which [`Coordinator::tick`] has something to do.
@@ -80,7 +80,7 @@ pub trait Coordinator {
     }
 }
 
-/// What the driver must do next.
+/// An instruction to the driver.
 #[derive(Clone, PartialEq)]
 pub enum Effect<H> {
     /// Send this to every agent.
@@ -99,7 +99,7 @@ pub enum Effect<H> {
         round: u64,
         /// The release, in the bytes that are kept for ever.
         bytes: Arc<[u8]>,
-        /// What it costs; `None` where nothing is promised.
+        /// The cost of the release; `None` where nothing is promised.
         event: Option<PrivacyEvent>,
     },
     /// The session cannot go on, and nothing may leave: a round was to be closed, and there was no randomness for its noise. What was
@@ -128,8 +128,8 @@ impl<H: fmt::Debug> fmt::Debug for Effect<H> {
     }
 }
 
-/// Why an update or a release is not used. An aggregator refuses an update for reasons that say nothing of its values; a
-/// relay, whose messages everybody sees, also names a number that is not finite.
+/// The reason why an update or a release is not used. An aggregator refuses an update for reasons that say nothing of
+/// its values; a relay, whose messages everybody sees, also names a number that is not finite.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UpdateRejected {
     /// The message itself is defective.
@@ -138,13 +138,13 @@ pub enum UpdateRejected {
     /// The sender is not on the roster.
     #[error("agent {sender} is not on the roster")]
     UnknownSender {
-        /// Who it claims to be.
+        /// The agent that the sender claims to be.
         sender: u32,
     },
     /// The sender has already delivered another message for this round.
     #[error("agent {sender}: a different message for round {round} has already arrived")]
     Conflict {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
         /// The round.
         round: u64,
@@ -152,7 +152,7 @@ pub enum UpdateRejected {
     /// The round has not begun, so the message cannot belong to it.
     #[error("agent {sender}: the message is for round {round}, the session is in round {current}")]
     Early {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
         /// The message's round.
         round: u64,
@@ -162,7 +162,7 @@ pub enum UpdateRejected {
     /// The round was closed without the message, which is used in no other.
     #[error("agent {sender}: round {round} was closed before its message came")]
     Late {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
         /// The message's round.
         round: u64,
@@ -172,7 +172,7 @@ pub enum UpdateRejected {
         "agent {agent}: the release of round {round} does not fit its numbers of regions and features, and is not used"
     )]
     Unfit {
-        /// Whose settings.
+        /// The agent whose settings the release does not fit.
         agent: u32,
         /// Round of the release.
         round: u64,
@@ -180,14 +180,14 @@ pub enum UpdateRejected {
     /// Nothing is collected in the round.
     #[error("agent {sender}: round {round} collects no messages")]
     NotCollected {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
         /// The message's round.
         round: u64,
     },
 }
 
-/// Why a coordinator cannot go on.
+/// The reason why a coordinator cannot go on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RoundError {
     /// The driver answered what was not asked.
@@ -195,7 +195,7 @@ pub enum RoundError {
     Unasked {
         /// The round of the answer.
         round: u64,
-        /// What it was told.
+        /// The driver's answer.
         answer: &'static str,
     },
     /// The mechanism failed.

@@ -1,4 +1,4 @@
-//! What a coordinator hands out when a round begins, and who can use it.
+//! The handouts of a coordinator when rounds begin, and the strategies that can use them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use fedbo_algorithms::{Collaborator, Fts};
 
 use crate::{Broadcast, UpdateRejected};
 
-/// What every agent gets when a round begins.
+/// A handout that every agent gets when a round begins.
 pub trait Handout: Clone {
     /// The round that this starts: 1 is the first with a query by the algorithm, 0 the exchange before it.
     fn round(&self) -> u64;
 
-    /// Whether the coordinator collects vectors in the round that this starts. If not, an agent draws none: its trial
-    /// done, it waits for the next handout.
+    /// Returns true if the coordinator collects vectors in the round that this starts. If not, an agent draws none: its
+    /// trial done, it waits for the next handout.
     fn wants_upload(&self) -> bool;
 
     /// Joins another handout to this one, for an agent that acts on both at once; in whatever order they came, and
@@ -24,7 +24,7 @@ pub trait Handout: Clone {
 
 /// A strategy that can use what a coordinator hands out.
 pub trait Takes: Collaborator {
-    /// What it can use.
+    /// The handouts that it can use.
     type Handout: Handout;
 
     /// Takes a handout, as the agent of index `own_id`. What is defective is left out and returned.
@@ -34,7 +34,7 @@ pub trait Takes: Collaborator {
 /// The release of one round. It exists only once it is durable, and its bytes never change (INV-1, INV-2).
 #[derive(Clone, PartialEq)]
 pub struct Release {
-    /// What it says, read from the bytes.
+    /// Its content, read from the bytes.
     pub aggregate: Aggregate,
     /// As it was made durable: what travels, the same in every copy.
     pub bytes: Arc<[u8]>,
@@ -51,7 +51,7 @@ impl fmt::Debug for Release {
     }
 }
 
-/// What an [`crate::Aggregator`] hands out. Copies share the releases.
+/// A handout of an [`crate::Aggregator`]. Copies share the releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregateHandout {
     /// The round that this starts.
@@ -60,7 +60,7 @@ pub struct AggregateHandout {
     /// handouts were joined. An agent's belief rests on every release: a driver that lost a handout can make up for it by
     /// joining a copy to the next.
     pub releases: Vec<Arc<Release>>,
-    /// Whether vectors are collected in the round that this starts.
+    /// True if vectors are collected in the round that this starts.
     pub collects: bool,
 }
 

@@ -1,5 +1,5 @@
-//! How the vectors of a round become a release: what an aggregator asks of a mechanism, the mechanism on a lattice, and the
-//! paper's.
+//! Mechanisms that turn the vectors of a round into a release: the interface that an aggregator asks for, the mechanism
+//! on a lattice, and the paper's.
 
 use fedbo_algorithms::dp_fts_de::{Aggregate, AggregateContent};
 use fedbo_privacy::accounting::PrivacyEvent;
@@ -63,7 +63,7 @@ pub struct Closing {
     pub event: Option<PrivacyEvent>,
 }
 
-/// Why a mechanism cannot go on.
+/// The reason why a mechanism cannot go on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MechanismFailed {
     /// There is no randomness.
@@ -80,9 +80,9 @@ pub enum MechanismFailed {
         "the stored release holds {found:?}, this round releases {expected:?}; use the settings it was made with"
     )]
     OtherShape {
-        /// What the schedule says.
+        /// The shape by the schedule.
         expected: ReleaseShape,
-        /// What it is.
+        /// The shape of the stored release.
         found: ReleaseShape,
     },
 }
@@ -255,7 +255,8 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds
         })
     }
 
-    /// Where the noise differs between regions, its standard deviation is given as the root of the mean variance.
+    /// Reads a stored release. If the noise differs between regions, its standard deviation is the root of the mean
+    /// variance.
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         let release = PaperRelease::<S::Kind>::from_bytes(bytes)?;
         let settings = self.mechanism.settings();

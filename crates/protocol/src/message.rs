@@ -1,4 +1,4 @@
-//! What travels between agents and their coordinator.
+//! The messages between agents and their coordinator.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,7 +41,7 @@ impl fmt::Debug for AgentUpdate {
     }
 }
 
-/// What the relay hands out when a round closes.
+/// A handout of the relay when a round closes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broadcast {
     /// The round that this starts: 1 is the first with a query by Thompson sampling.

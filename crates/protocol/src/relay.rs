@@ -123,7 +123,7 @@ impl Coordinator for Relay {
         is_known && round == self.round && newest.is_none_or(|newest| *newest < round)
     }
 
-    /// When the round closes even if messages are missing.
+    /// The time at which the round closes even if messages are missing.
     fn deadline(&self) -> Option<Tick> {
         self.deadline
     }

@@ -1,12 +1,13 @@
-//! Which rounds collect and release, and when: public, and fixed before round 0 (INV-11).
+//! The schedule of rounds that collect and release, and of instants within a round: public, and fixed before round 0
+//! (INV-11).
 
 use fedbo_privacy::accounting::InvalidParameter;
 use fedbo_privacy::mechanism::ReleaseShape;
 
 use crate::Tick;
 
-/// Which rounds release, and what: n releases in the rounds 0, k, 2k, …; those before round `regions_until` one sum a region,
-/// later ones one total.
+/// The rounds that release, and their releases: n releases in the rounds 0, k, 2k, …; those before round
+/// `regions_until` one sum a region, later ones one total.
 ///
 /// In a round without a release nothing is collected, and agents go on with Thompson sampling of their own and with what
 /// was released before.
@@ -49,7 +50,7 @@ impl ReleaseSchedule {
         })
     }
 
-    /// How many rounds release: what a session costs is this many events.
+    /// The number of rounds that release. A session costs this many events.
     pub fn n_releases(&self) -> u64 {
         self.n_releases
     }
@@ -69,12 +70,12 @@ impl ReleaseSchedule {
         (self.n_releases - 1) * self.every
     }
 
-    /// Whether a round collects vectors and releases: from the round's number alone (INV-3).
+    /// Returns true if a round collects vectors and releases. It depends on the round's number alone (INV-3).
     pub fn releases(&self, round: u64) -> bool {
         round.is_multiple_of(self.every) && round <= self.last()
     }
 
-    /// What a round's release consists of.
+    /// The shape of a round's release: one sum a region, or one total.
     pub fn shape(&self, round: u64) -> ReleaseShape {
         if round < self.regions_until {
             ReleaseShape::Regions
@@ -84,7 +85,7 @@ impl ReleaseSchedule {
     }
 }
 
-/// When things happen in a round, counted from its beginning, which is the broadcast before it.
+/// The instants of a round, counted from its beginning, which is the broadcast before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instants {
     collect: Tick,

@@ -122,7 +122,7 @@ impl RotateRequest {
     }
 }
 
-/// What was asked for is done and durable (INV-17).
+/// The answer that the request is carried out and durable (INV-17).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     /// The only one there is.
@@ -138,20 +138,20 @@ pub enum AcceptedStatus {
     Accepted,
 }
 
-/// Where a study stands. All of it is public.
+/// The state of a study. All of it is public.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StudyStatus {
     /// Its name.
     pub study: String,
-    /// Whether its rounds go on.
+    /// The state of its rounds.
     pub state: StudyState,
     /// Round that is being played.
     pub round: u64,
     /// Rounds in all.
     pub rounds: u64,
-    /// Whether vectors are collected in this round.
+    /// True if vectors are collected in this round.
     pub collects: bool,
-    /// Where its ledger ends, `SEQ:HASH`; empty without a ledger.
+    /// The head of its ledger, `SEQ:HASH`; empty without a ledger.
     pub head: String,
     /// The coordinator's clock, milliseconds since 1970 UTC: an agent compares it with its own before it evaluates anything.
     pub time_ms: u64,
@@ -159,13 +159,13 @@ pub struct StudyStatus {
     pub elapsed_ms: u64,
 }
 
-/// Whether a study's rounds go on.
+/// The state of a study's rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StudyState {
     /// No round has begun.
     Waiting,
-    /// They do.
+    /// The rounds go on.
     Running,
     /// Its operator has stopped them for a time.
     Paused,
@@ -207,7 +207,7 @@ impl FromStr for StudyState {
     }
 }
 
-/// Why a request was refused.
+/// The refusal of a request, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// For programs.
@@ -227,7 +227,8 @@ fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
     Ok(plain.take(CHARS_MAX).collect())
 }
 
-/// Why a request was refused, for programs. The list is that of the protocol's version: it does not grow within it.
+/// The reason why a request was refused, for programs. The list is that of the protocol's version: it does not grow
+/// within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProblemCode {
     /// The request is not in its form.
@@ -334,7 +335,8 @@ impl ProblemCode {
         self.row().1
     }
 
-    /// Whether the same request may be accepted later though nobody changes anything: worth repeating after a while.
+    /// Returns true if the same request may be accepted later though nobody changes anything. It is then worth
+    /// repeating after a while.
     pub fn may_pass(self) -> bool {
         self.row().2
     }

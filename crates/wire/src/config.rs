@@ -7,7 +7,7 @@ pub const HEADER_CONFIG: &str = "fedbo-config";
 
 const PURPOSE: &str = "fedbo config, version 1";
 
-/// What stands for a configuration in uploads and handouts.
+/// The digest that stands for a configuration in uploads and handouts.
 pub fn config_digest(text: &[u8]) -> Digest {
     digest(PURPOSE, &[text])
 }

@@ -1,4 +1,4 @@
-//! What a handout holds: messages of a relayed federation, or releases of a private one.
+//! The content of a handout: messages of a relayed federation, or releases of a private one.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::handout::{HandoutUnreadable, Limits, cut_off};
 /// Bytes of an encoded privacy event at most; those of version 1 have 60 or fewer.
 pub const EVENT_BYTES_MAX: u64 = 1024;
 
-/// What agents use of a handout.
+/// The part of a handout that agents use.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Of a relayed federation, which is not private.
@@ -224,7 +224,7 @@ fn disorder(
     }
 }
 
-/// How many, as eight bytes.
+/// The number of items, as eight bytes.
 fn length<T>(items: &[T]) -> [u8; 8] {
     (items.len() as u64).to_le_bytes()
 }

@@ -1,6 +1,6 @@
 //! Fields of fixed size, read from the front of bytes.
 
-/// What is left of a message. A field that is not there is `None`, and takes nothing.
+/// The rest of a message that is not read yet. A field that is not there is `None`, and takes nothing.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {

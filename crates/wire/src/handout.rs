@@ -1,4 +1,4 @@
-//! What the coordinator hands out when a round begins, under its signature.
+//! The coordinator's handout at the beginning of a round, under its signature.
 
 use crate::content::{ENTRY_HEADER_SIZE, EVENT_BYTES_MAX, MESSAGE_HEADER_SIZE};
 use crate::fields::Fields;
@@ -33,15 +33,15 @@ pub struct Handout {
     pub config: Digest,
     /// The round that this starts.
     pub round: u64,
-    /// Whether vectors are collected in that round.
+    /// True if vectors are collected in that round.
     pub collects: bool,
-    /// Where the ledger ends, its entries here included; [`LedgerHead::NONE`] with [`Content::Messages`].
+    /// The head of the ledger, its entries here included; [`LedgerHead::NONE`] with [`Content::Messages`].
     pub head: LedgerHead,
-    /// What agents use.
+    /// The part that agents use.
     pub content: Content,
 }
 
-/// What a study's configuration allows in a handout.
+/// The limits that a study's configuration sets to a handout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// M: weights of a message.
@@ -70,7 +70,7 @@ pub enum HandoutUnreadable {
     /// It ends before all of it was read.
     #[error("the handout ends too early, in its {field}")]
     CutOff {
-        /// What was being read.
+        /// The field that was being read.
         field: &'static str,
     },
     /// A field holds what no coordinator writes.
@@ -78,19 +78,19 @@ pub enum HandoutUnreadable {
     Field {
         /// Its name.
         field: &'static str,
-        /// What it holds.
+        /// The value found.
         found: u64,
-        /// What it may hold, in words.
+        /// The values allowed, in words.
         expected: &'static str,
     },
     /// A number is larger than the study allows.
     #[error("the handout's {field} is {found}, of this study at most {max}")]
     TooLarge {
-        /// What it counts.
+        /// The name of the number.
         field: &'static str,
-        /// What it says.
+        /// The number found.
         found: u64,
-        /// What is allowed.
+        /// The largest number allowed.
         max: u64,
     },
     /// A message of another length.
@@ -98,7 +98,7 @@ pub enum HandoutUnreadable {
     Features {
         /// Its sender.
         sender: u32,
-        /// What it says.
+        /// The number of weights that the message announces.
         found: u64,
         /// The study's M.
         expected: u32,
@@ -106,19 +106,19 @@ pub enum HandoutUnreadable {
     /// A list is not in its order, or repeats itself.
     #[error("the handout's {field} {found} comes after {previous}: they are to ascend{gaps}")]
     Order {
-        /// What is listed.
+        /// The items of the list, in a word.
         field: &'static str,
         /// The one before.
         previous: u64,
         /// The one that came.
         found: u64,
-        /// How, in words.
+        /// The step of the ascent, in words; empty if any step is allowed.
         gaps: &'static str,
     },
     /// Bytes after its end.
     #[error("{n} bytes follow the end of the handout")]
     Trailing {
-        /// How many.
+        /// The number of these bytes.
         n: u64,
     },
 }

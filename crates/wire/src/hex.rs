@@ -7,7 +7,7 @@ pub enum HexUnreadable {
     /// Too short or too long.
     #[error("a {what} is {expected} hexadecimal digits, this text has {found} characters")]
     Length {
-        /// What was expected.
+        /// The kind of value expected, in words.
         what: &'static str,
         /// Digits that it has.
         expected: usize,
@@ -19,7 +19,7 @@ pub enum HexUnreadable {
         "a {what} is made of the digits 0-9 and a-f in lower case, character {at} of this text is another"
     )]
     Digit {
-        /// What was expected.
+        /// The kind of value expected, in words.
         what: &'static str,
         /// Place of the character, from 1 on.
         at: usize,

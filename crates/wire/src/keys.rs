@@ -47,7 +47,7 @@ pub enum KeyUnreadable {
         "not a secret key: the text is to be one line that begins with \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
     )]
     OtherKind,
-    /// What follows is not 64 digits.
+    /// The prefix is there, and what follows it is not 64 hexadecimal digits.
     #[error(
         "the secret key is damaged: 64 hexadecimal digits are to follow \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
     )]
@@ -150,7 +150,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// What is signed: as in [`digest`].
+/// The bytes that are signed, framed as in [`digest`].
 fn framed(purpose: &str, parts: &[&[u8]]) -> Vec<u8> {
     let parts = || std::iter::once(purpose.as_bytes()).chain(parts.iter().copied());
     let mut bytes = Vec::with_capacity(parts().map(|part| 8 + part.len()).sum());

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::hex::to_hex;
 use crate::{LedgerEntry, digest};
 
-/// Where a ledger ends: number and hash of its last entry. Before the first, 0 and the hash of the study's charter.
+/// The end of a ledger: number and hash of its last entry. Before the first, 0 and the hash of the study's charter.
 ///
 /// Its text is `SEQ:HASH`, as in the ledger's own statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ pub struct LedgerHead {
     pub hash: [u8; 32],
 }
 
-/// What a ledger fixes before its first entry.
+/// The parts of a charter: what a ledger fixes before its first entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CharterParts<'a> {
     /// The study's name.
@@ -27,7 +27,7 @@ pub struct CharterParts<'a> {
     pub epsilon: f64,
     /// δ beside it.
     pub delta: f64,
-    /// Whose guarantee ε states: `default` or `paper`.
+    /// The mode whose guarantee ε states: `default` or `paper`.
     pub mode: &'a str,
     /// Name of the accountant.
     pub accountant: &'a str,

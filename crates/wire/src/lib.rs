@@ -1,4 +1,4 @@
-//! What travels between agents and their coordinator, or between peers, as bytes, and who signed it.
+//! The messages between agents and their coordinator, or between peers, as bytes, and their signatures.
 //!
 //! Decides the layout of every message, the names of headers and problems, what a signature covers, and which bytes are
 //! refused. Every message has one form: what is accepted encodes back to the same bytes. `docs/protocol.md` says the same

@@ -1,4 +1,4 @@
-//! What a peer tells its neighbours of a round, and the receipt that it gets.
+//! The report of a round from a peer to its neighbours, and the receipt that it gets.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::Fields;
 use crate::{BadSignature, Digest, LAYOUT_VERSION, ProblemCode, PublicKey, Signature, SigningKey};
 
-/// What a peer observed in a round, raw: nothing in it is private.
+/// A peer's observations of one round, raw: nothing in it is private.
 ///
 /// ```text
 /// "FBRP" | version u16 | last u16 | sender u32 | dim u32 | round u64 | federation 32 | n u32 | n observations | signature 64
@@ -24,9 +24,9 @@ pub struct PeerReport {
     pub sender: u32,
     /// The round, which is also the report's number: a sender makes one a round, from 0 on.
     pub round: u64,
-    /// Whether the sender makes no more.
+    /// True if this is the sender's last report.
     pub is_last: bool,
-    /// What is shared of the round.
+    /// The observations that are shared of the round.
     pub observations: Vec<SharedObservation>,
 }
 
@@ -54,7 +54,7 @@ pub enum ReportUnreadable {
     /// A number that is 0 or 1 is another, or a failed trial has a value.
     #[error("the report's field {field} has a value that it never has")]
     Field {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
     },
     /// Points of another space.
@@ -68,15 +68,15 @@ pub enum ReportUnreadable {
     /// Too few bytes or too many.
     #[error("the report has {found} bytes, one with its number of observations has {expected}")]
     Size {
-        /// What there is.
+        /// The number of bytes found.
         found: usize,
-        /// What there should be.
+        /// The number of bytes expected.
         expected: usize,
     },
 }
 
 impl ReportUnreadable {
-    /// How a peer answers.
+    /// The problem that a peer answers with.
     pub fn code(&self) -> ProblemCode {
         match self {
             Self::OtherKind | Self::Field { .. } => ProblemCode::BadRequest,
@@ -192,7 +192,8 @@ impl PeerReport {
         })
     }
 
-    /// What is signed of a report's bytes: equal content has it equal, whatever stands in the place of the signature.
+    /// The signed part of a report's bytes: all but the signature. Reports of equal content have it equal, whatever
+    /// stands in the place of the signature.
     pub fn content_of(bytes: &[u8]) -> &[u8] {
         let end = bytes.len().saturating_sub(SIGNATURE_SIZE);
         &bytes[..end]
@@ -224,7 +225,8 @@ impl fmt::Debug for PeerReport {
 const RECEIPT: &str = "fedbo receipt, version 1";
 const IDENTITY: &str = "fedbo peer, version 1";
 
-/// What a peer has of a sender, signed: until this has come, the sender sends on. Durable when it is given (INV-17).
+/// A signed statement of how many reports of a sender a peer has. Until it has come, the sender sends on. It is durable
+/// when it is given (INV-17).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Reports of the sender that have come without a gap: the number of the next.
@@ -262,7 +264,7 @@ fn receipt_parts(federation: &Digest, sender: u32, received: u64) -> ([u8; 32], 
     (federation.0, sender.to_le_bytes(), received.to_le_bytes())
 }
 
-/// Who a peer is: the answer of `GET /v1/peer`.
+/// The identity of a peer: the answer of `GET /v1/peer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerIdentity {
     /// Its name on the roster.

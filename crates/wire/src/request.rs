@@ -22,12 +22,12 @@ pub const CLOCK_TOLERANCE_MS: u64 = 300_000;
 
 const PURPOSE: &str = "fedbo request, version 2";
 
-/// Who signed a request, and when by its clock.
+/// The signature of a request, with the signer and the time by the signer's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestSignature {
-    /// Who.
+    /// The key of the signer.
     pub key: PublicKey,
-    /// When: milliseconds since 1970 UTC.
+    /// The time of signing, in milliseconds since 1970 UTC.
     pub time_ms: u64,
     /// Over the receiver's key, method, target, time and body.
     pub signature: Signature,
@@ -49,7 +49,7 @@ pub enum HeadersUnreadable {
     Hex {
         /// Its name.
         header: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         source: HexUnreadable,
     },
     /// The time is no number in its shortest form.

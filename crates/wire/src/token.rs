@@ -19,7 +19,7 @@ use crate::{Digest, PublicKey, SigningKey, digest};
 pub struct EnrolmentToken {
     /// 20 bytes from the system's generator.
     pub secret: [u8; 20],
-    /// Who accepts it, and signs what the agent will be given.
+    /// The coordinator that accepts it, and signs what the agent will be given.
     pub coordinator: PublicKey,
     /// [`config_digest`](crate::config_digest) of the study: another configuration is none that the party agreed to.
     pub config: Digest,

@@ -1,4 +1,4 @@
-//! What an agent delivers in a round: one weight sample, in a message whose size the configuration fixes (INV-12).
+//! An agent's delivery in a round: one weight sample, in a message whose size the configuration fixes (INV-12).
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub enum UploadUnreadable {
     /// Another number of weights than the study's.
     #[error("the upload has {found} weights, the study uses {expected}")]
     Features {
-        /// What the header says.
+        /// The number of weights in the header.
         found: u32,
         /// The study's M.
         expected: u32,
@@ -57,15 +57,15 @@ pub enum UploadUnreadable {
     /// Too few bytes or too many.
     #[error("the upload has {found} bytes, one of this study has {expected}")]
     Size {
-        /// What there is.
+        /// The number of bytes found.
         found: usize,
-        /// What there should be.
+        /// The number of bytes expected.
         expected: usize,
     },
 }
 
 impl UploadUnreadable {
-    /// How a coordinator answers.
+    /// The problem that a coordinator answers with.
     pub fn code(&self) -> ProblemCode {
         match self {
             Self::OtherKind | Self::Reserved { .. } => ProblemCode::BadRequest,

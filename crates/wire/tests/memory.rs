@@ -12,7 +12,7 @@ const LIMITS: Limits = Limits {
     release_bytes_max: u64::MAX,
 };
 
-/// What a decoder may take of the address space. A length that was believed takes 2 GiB or more.
+/// The bytes of address space that a decoder may take at most. A length that was believed takes 2 GiB or more.
 const BOUND: u64 = 256 << 20;
 
 const LENGTHS: [u64; 7] = [

@@ -1,4 +1,4 @@
-//! What is written reads back, and what is read is written the same.
+//! Round trips: what is written reads back, and what is read is written the same.
 
 #![expect(
     clippy::unwrap_used,

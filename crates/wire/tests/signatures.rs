@@ -1,4 +1,4 @@
-//! What a signature covers, what clocks may differ by, and what is never shown.
+//! Tests of what a signature covers, what clocks may differ by, and what is never shown.
 
 use fedbo_wire::{
     BadSignature, CLOCK_TOLERANCE_MS, ChainBroken, Digest, EnrolRequest, EnrolmentToken,

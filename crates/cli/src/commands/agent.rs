@@ -38,7 +38,7 @@ pub(crate) enum Agent {
 /// it again is harmless.
 #[derive(clap::Args)]
 pub(crate) struct Enrol {
-    /// Where the coordinator is: `https://HOST:PORT`
+    /// Address of the coordinator: `https://HOST:PORT`
     #[arg(long, value_name = "URL")]
     coordinator: String,
     /// The token; - reads it from standard input

@@ -73,7 +73,7 @@ impl Ask {
         Ok(Exit::Done)
     }
 
-    /// Whether there is a reader for it.
+    /// Prints the trial. Returns false if nobody reads the output any more.
     fn print(&self, trial: &Trial) -> anyhow::Result<bool> {
         let line = if self.json {
             serde_json::to_string(&AskedRecord {
@@ -97,7 +97,7 @@ fn ended(why: &str, n_asked: u64, count: u64) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Why there is no further trial, and what to do.
+/// The message that says why there is no further trial, and what to do.
 fn full(opened: &Opened, open: &[Trial]) -> String {
     let (name, word) = (opened.name(), &opened.word);
     let n_trials = opened.n_trials().unwrap_or_default();

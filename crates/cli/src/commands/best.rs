@@ -38,11 +38,11 @@ struct BestDocument<'a> {
     storage: &'a str,
     best: Option<TrialRecord<'a>>,
     model: Option<ModelRecord<'a>>,
-    /// What the next query builds on old studies, if the study learns from some.
+    /// The weights of old studies in the next query, if the study learns from some.
     old_studies: Option<OldStudiesRecord<'a>>,
 }
 
-/// What a model of all trials says.
+/// The findings of a model of all trials.
 #[derive(Serialize)]
 struct ModelRecord<'a> {
     best_by_mean: TrialRecord<'a>,
@@ -141,7 +141,8 @@ fn without_value(opened: &Opened) -> anyhow::Result<Exit> {
     Ok(Exit::NoTrial)
 }
 
-/// What the next query builds on old studies; models that cannot be fitted are no reason to hide the rest.
+/// Returns the weights of old studies in the next query; `None` if the study has no old ones. If the models cannot be
+/// fitted, it warns and returns `None`, so that the rest is shown all the same.
 pub(super) fn transfer(opened: &Opened) -> Option<TransferStep> {
     opened.study.transfer().unwrap_or_else(|error| {
         let what = "warning: how much old studies are trusted cannot be said";
@@ -150,7 +151,8 @@ pub(super) fn transfer(opened: &Opened) -> Option<TransferStep> {
     })
 }
 
-/// What a model says; one that cannot be fitted is no reason to hide the best trial.
+/// Returns the findings of a model of all trials. If it cannot be fitted, it warns and returns `None`, so that the best
+/// trial is shown all the same.
 pub(super) fn insight(opened: &Opened) -> Option<Insight> {
     let spinner = std::io::stderr().is_terminal().then(|| {
         let spinner = ProgressBar::new_spinner();

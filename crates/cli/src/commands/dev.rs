@@ -12,7 +12,7 @@ use rcgen::{
 use crate::console;
 use crate::exit::{BadInput, Exit};
 
-/// What one needs to try things out, and not for anything else
+/// Tools for trying things out, and for nothing else
 #[derive(clap::Subcommand)]
 pub(crate) enum Dev {
     Certs(Certs),

@@ -32,7 +32,7 @@ pub(crate) struct Export {
 enum Format {
     /// Comma-separated values
     Csv,
-    /// What `fedbo trials --json` prints
+    /// The JSON that `fedbo trials --json` prints
     Json,
 }
 

@@ -35,7 +35,7 @@ use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::table::{self, Column};
 
-/// What to do.
+/// The command to run.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     Tune(tune::Tune),

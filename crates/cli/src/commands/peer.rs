@@ -35,7 +35,7 @@ pub(crate) struct Peer {
     /// Address and port to listen on, in place of the file's
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
-    /// Where a neighbour is, once for each: URL, or NAME=URL
+    /// Address of a neighbour, once for each: URL, or NAME=URL
     #[arg(long, value_name = "URL")]
     neighbour: Vec<String>,
     /// Speak plain HTTP also beyond this machine: everybody on the way can read what is sent
@@ -69,7 +69,7 @@ struct Place {
     /// The peer's file
     #[arg(default_value = "peer.toml")]
     file: PathBuf,
-    /// Which agent of the federation's file this is, in place of the file's
+    /// Name of this peer's agent in the federation's file, in place of the one in the peer's file
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// The peer's folder, in place of the file's

@@ -27,7 +27,7 @@ pub(crate) struct Play {
     /// Rounds that the game is to have in all, those of earlier runs included [default: the file's rounds]
     #[arg(long, value_name = "N", value_parser = parse_rounds)]
     rounds: Option<usize>,
-    /// Where results.csv and the pictures are written [default: results/NAME, with the game's name]
+    /// Folder for results.csv and the pictures [default: results/NAME, with the game's name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the result as JSON instead of a table
@@ -167,7 +167,7 @@ impl Play {
     }
 }
 
-/// Whether a player or the payoffs failed: what anybody sees who looks at the record.
+/// Returns true if a player or the payoffs failed. Anybody who looks at the record sees such a failure.
 fn is_failure(error: &PlayError) -> bool {
     matches!(
         error,

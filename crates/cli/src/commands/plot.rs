@@ -39,10 +39,10 @@ pub(crate) struct Plot {
     /// A results folder; or a study: its file, for instance study.toml, or where it is stored, as sqlite:FILE; or a game's file
     #[arg(value_name = "DIR|STUDY|GAME")]
     place: String,
-    /// Which study, where sqlite:FILE holds several
+    /// Name of the study, where sqlite:FILE holds several
     #[arg(long = "study", value_name = "NAME")]
     name: Option<String>,
-    /// Where the pictures of a study or a game are written [default: results/NAME, with its name]
+    /// Folder for the pictures of a study or a game [default: results/NAME, with its name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Draw how the rule "bo-bos" judges this trial instead
@@ -177,7 +177,7 @@ impl Plot {
         }
     }
 
-    /// How BO-BOS judges a trial.
+    /// Draws the decisions of the rule BO-BOS on a trial.
     fn plot_decisions(&self, reference: &StudyRef, number: u64) -> anyhow::Result<Vec<PathBuf>> {
         let opened = reference.stored()?;
         let Some(rule) = opened.study.bos_rule(number)? else {
@@ -216,7 +216,7 @@ fn create_folder(folder: &Path) -> Result<(), ReportError> {
     })
 }
 
-/// What the trials reported; none if no trial did.
+/// The learning curves of the trials; `None` if the study stops no trials early, or none has reported a value.
 fn learning_curves(opened: &Opened, trials: &[Trial]) -> Option<LearningCurvesPicture> {
     let spec = opened.study.definition().early_stopping?;
     let reported = trials.iter().filter(|trial| !trial.reports.is_empty());
@@ -301,12 +301,12 @@ fn decision_regions(opened: &Opened, rule: &BosRule, trial: &Trial) -> DecisionR
     }
 }
 
-/// Whether a results folder is meant: also by the name of one that is not there.
+/// Returns true if the path means a results folder. A path that does not exist means one if it has no extension.
 fn is_folder(path: &Path) -> bool {
     path.is_dir() || (!path.exists() && path.extension().is_none())
 }
 
-/// Whether a trial has ended by itself; the values of those that were stopped early are not final.
+/// Returns true if a trial has ended by itself. The values of trials that were stopped early are not final.
 fn is_drawn(trial: &Trial) -> bool {
     matches!(trial.told(), Some(Told::Value(_) | Told::Failed { .. }))
 }
@@ -352,7 +352,7 @@ fn study_plot(opened: &Opened, trials: &[Trial]) -> Result<StudyPlot, StudyError
     })
 }
 
-/// What a study built on old ones, study by study.
+/// The weight of each old study in every query of a study.
 fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
     let last = steps.last().map_or(&[][..], |step| &step.studies);
     let studies = last

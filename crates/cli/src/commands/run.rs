@@ -53,9 +53,9 @@ pub(crate) struct Run {
     /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
     #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
-    /// What to run on the same seeds, the first compared with the others: the file's algorithm (fts, dp-fts-de, or fts-de
-    /// without noise), ts (each agent alone), placebo (messages without information) [default: the file's algorithm, with --runs
-    /// also its controls ts and placebo]
+    /// Arms to run on the same seeds, the first compared with the others: the file's algorithm (fts, dp-fts-de, or
+    /// fts-de without noise), ts (each agent alone), placebo (messages without information) [default: the file's
+    /// algorithm, with --runs also its controls ts and placebo]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
     /// End the run after N trials in a row of an agent that fail; 0: never [default: 5, before the agent's first value]
@@ -227,7 +227,7 @@ impl Run {
     }
 }
 
-/// What is to be known of an arm whose messages nothing protects.
+/// The note on an arm whose messages nothing protects; `None` if there is no such arm.
 fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<&'static str> {
     if arms.contains(&Arm::Fts) {
         return Some(

@@ -26,7 +26,7 @@ pub(crate) enum Storage {
 /// coordinator; keep a copy of coordinator.key apart, or give --with-key.
 #[derive(clap::Args)]
 pub(crate) struct Backup {
-    /// What to copy: sqlite:FILE, FILE, or a coordinator's folder
+    /// Original to copy: sqlite:FILE, FILE, or a coordinator's folder
     from: String,
     /// The copy; nothing may stand there
     to: PathBuf,
@@ -232,8 +232,8 @@ impl Verify {
     }
 }
 
-/// What is wrong with what the storage keeps as texts: the studies' definitions, and points that are not in their spaces. A file
-/// that is damaged as a whole is left alone: it could only be opened as one that is written too.
+/// Finds the problems in what the storage keeps as texts: the studies' definitions, and points that are not in their
+/// spaces. A file that is damaged as a whole is left alone: it could only be opened for writing too.
 fn problems_of_studies(path: &Path, known: &[Problem]) -> anyhow::Result<Vec<Problem>> {
     if known.iter().any(|problem| problem.study.is_none()) {
         return Ok(Vec::new());

@@ -53,7 +53,7 @@ pub(crate) struct Tune {
     json: bool,
 }
 
-/// What a run amounts to.
+/// The summary of a run.
 #[derive(Serialize)]
 struct Closing<'a> {
     schema_version: u32,
@@ -65,10 +65,10 @@ struct Closing<'a> {
     /// Trials that this run told.
     told_by_this_run: usize,
     trials: Counts,
-    /// What they have trained, if the study stops trials early.
+    /// The epochs that the trials have trained, if the study stops trials early.
     epochs: Option<Epochs>,
     best: Option<TrialRecord<'a>>,
-    /// What the next query builds on old studies, if the study learns from some.
+    /// The weights of old studies in the next query, if the study learns from some.
     old_studies: Option<OldStudiesRecord<'a>>,
 }
 
@@ -118,7 +118,7 @@ impl Counts {
     }
 }
 
-/// What the trials that were told have trained.
+/// The epochs that the trials that were told have trained.
 #[derive(Clone, Copy, Serialize)]
 struct Epochs {
     /// Epochs that they have reported, each trial's up to its last one.
@@ -481,7 +481,7 @@ impl Tune {
         }
     }
 
-    /// What to do for more trials.
+    /// The hint on how to get more trials.
     fn how_to_go_on(&self, opened: &Opened) -> String {
         match (self.trials, opened.n_trials()) {
             (None, _) => {
@@ -560,7 +560,8 @@ impl Tune {
     }
 }
 
-/// What was read of the old studies that it learns from; of a study that goes on, also what became of them.
+/// Says what was read of the old studies that the study learns from. If the study goes on, also says what has become of
+/// them.
 fn say_old_studies(opened: &Opened, goes_on: bool) {
     let definition = opened.study.definition();
     if let Some(archive) = &definition.archive {
@@ -580,7 +581,7 @@ fn say_old_studies(opened: &Opened, goes_on: bool) {
     }
 }
 
-/// Whether the file is not where it was any more. What is left of it, nobody here knows.
+/// Returns true if the file is no longer where it was. Nobody here knows what is left of it.
 fn is_gone(error: &StudyError) -> bool {
     matches!(
         error,

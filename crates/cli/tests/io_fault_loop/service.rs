@@ -15,16 +15,17 @@ use crate::world::{PATIENCE, Process, Setup, World};
 
 const N_AGENTS: usize = 3;
 const N_ROUNDS: u64 = 3;
-/// How long a coordinator whose disk stays full is left alone before it is ended and begins again on a sound disk.
+/// The time for which a coordinator whose disk stays full is left alone before it is ended and begins again on a sound
+/// disk.
 const FULL_FOR: Duration = Duration::from_millis(2500);
 
 /// The service: its first process on the disk that fails, those after it on a sound one.
 struct Service<'a> {
     process: Process,
     restart: Box<dyn Fn() -> Command + 'a>,
-    /// How its first process ended, if it has.
+    /// The exit code of its first process, if that has ended.
     first_end: Option<i32>,
-    /// When its first process is to be ended.
+    /// The time at which its first process is to be ended.
     patience: Option<Instant>,
 }
 
@@ -58,7 +59,7 @@ impl Service<'_> {
     }
 }
 
-/// What came of a failed call.
+/// The outcome of a failed call.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     /// The process went on, or tried again by itself.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How a call fails.
+/// The way in which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// This call alone, with EIO.
@@ -55,7 +55,7 @@ impl Shim {
         Self { folder }
     }
 
-    /// Where calls of the run `name` are listed.
+    /// The file that lists the calls of the run `name`.
     fn log(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

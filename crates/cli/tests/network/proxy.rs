@@ -50,12 +50,11 @@ impl Proxy {
         Self { port, backends }
     }
 
-    /// Where it listens.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where a backend is.
+    /// Sets the port of a backend.
     pub(crate) fn lead_to(&self, backend: usize, port: u16) {
         self.backends.lock().unwrap()[backend].port = Some(port);
     }

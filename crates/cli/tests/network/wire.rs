@@ -1,4 +1,4 @@
-//! What others can see: a capture of all that travels, and what the service says.
+//! Tests of what others can see: a capture of all that travels, and what the service says.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -140,8 +140,8 @@ fn releases(world: &World) -> Vec<Vec<u8>> {
     rows.map(Result::unwrap).collect()
 }
 
-/// What the service says, in its most talkative log and in its metrics, holds no number of a vector, and no word of the sample,
-/// of norms or of clips (INV-4).
+/// The service's most talkative log and its metrics hold no number of a vector, and no word of the sample, of norms or
+/// of clips (INV-4).
 #[test]
 fn canary_grep() {
     let world = World::new(&Setup::charged(3, 3, 1.0));

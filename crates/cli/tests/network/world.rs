@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything may take before it counts as stuck.
+/// The time after which anything counts as stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder with a federation in it.
@@ -22,7 +22,7 @@ pub(crate) struct World {
     budget: &'static str,
 }
 
-/// What a federation's file says.
+/// The settings of a federation's file.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) n_agents: usize,
@@ -145,7 +145,6 @@ impl Process {
         }
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
@@ -349,7 +348,7 @@ impl World {
             .collect()
     }
 
-    /// What the study's ledger says, verified.
+    /// Verifies the study's ledger, and returns its statement.
     pub(crate) fn ledger(&self) -> Value {
         let path = "coordinator/labs.ledger.db";
         self.done(&["privacy", "verify", path]);

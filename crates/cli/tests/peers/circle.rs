@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::proxy::Proxy;
 use crate::world::{PATIENCE, Process, Setup, World};
 
-/// Who is whose neighbour.
+/// The graph of neighbours.
 #[derive(Clone, Copy)]
 pub(crate) enum Graph {
     /// The first is everybody's.
@@ -147,7 +147,7 @@ impl Circle {
         (0..self.graph.n()).map(|peer| self.start(peer)).collect()
     }
 
-    /// Where somebody finds a neighbour.
+    /// The address at which one peer finds another.
     pub(crate) fn url(&self, from: usize, to: usize) -> String {
         self.world.url(self.ways[&(from, to)].port())
     }

@@ -1,4 +1,4 @@
-//! What others may send to a peer, and what it makes of it.
+//! Messages that others may send to a peer, and what it makes of them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -129,7 +129,7 @@ fn what_is_not_a_neighbours_report_is_refused() {
     assert!(peers[0].all().contains("the home was set back"));
 }
 
-/// Who answers where a neighbour was with another key, or another federation file, ends the run.
+/// A neighbour that answers with another key, or with another federation file, ends the run.
 #[test]
 fn impostors_and_other_files_end_the_run() {
     let circle = Circle::new(Graph::Ring(2), 40, "");

@@ -324,7 +324,7 @@ fn a_record_that_is_deleted_meanwhile_is_missed() {
     crate::common::finished(child).expect(4, &["no longer where it was"]);
 }
 
-/// What a kill leaves that comes between a record's layout and its first line.
+/// A kill between a record's layout and its first line leaves a record without a game.
 #[test]
 fn a_record_without_a_game_is_one_that_is_not_begun() {
     let cut = sandbox(&[]);

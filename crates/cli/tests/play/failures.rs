@@ -3,7 +3,7 @@
 use crate::common::json;
 use crate::duel::{PAYOFFS, RIVAL, broken_in, play, record, results_of, rounds, sandbox};
 
-/// What a program may do instead, and what is said of it.
+/// Commands of a player that fail, and what is said of each.
 const BROKEN: [(&str, &str); 9] = [
     (
         "echo no more stock >&2; exit 3",
@@ -136,7 +136,7 @@ fn failures_in_a_row_end_a_game_that_would_go_on() {
     assert_eq!(rounds(&cut).len(), 12);
 }
 
-/// What the payoffs may do instead, and what is said of it.
+/// Commands of the payoffs that fail, and what is said of each.
 const LOST: [(&str, &str); 8] = [
     (
         "echo shops are closed >&2; exit 3",

@@ -1,4 +1,4 @@
-//! What a private federation released, handed on to a study that begins after it.
+//! The releases of a private federation, handed on to a study that begins after it.
 
 use crate::common::{Sandbox, json};
 use crate::federations::{LEDGER, federation, releases};

@@ -219,8 +219,8 @@ fn digits(number: f64) -> String {
         .collect()
 }
 
-/// What gives vectors away: digits of coordinates and norms, floats, and multiples of the lattice's spacing; unclipped or
-/// clipped.
+/// Signs that give vectors away: digits of coordinates and norms, floats, and multiples of the lattice's spacing;
+/// unclipped or clipped.
 struct Canaries {
     digits: BTreeSet<String>,
     bytes: BTreeSet<[u8; 8]>,

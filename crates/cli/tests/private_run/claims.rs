@@ -1,4 +1,4 @@
-//! What a run says and charges in each mode.
+//! Tests of what a run says and charges in each mode.
 
 use crate::common::{Sandbox, json};
 use crate::federations::{LEDGER, constant, federation, releases, statement};
@@ -282,7 +282,7 @@ fn the_example_runs() {
         .expect(0, &[]);
 }
 
-/// Where agents follow releases alone, a placebo leads them to the same queries whatever their objectives are.
+/// A placebo leads agents that follow releases alone to the same queries, whatever their objectives are.
 #[test]
 fn a_placebo_holds_nothing_of_anybody() {
     let sandbox = Sandbox::new();

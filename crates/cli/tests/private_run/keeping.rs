@@ -131,7 +131,8 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     sandbox.fedbo(&resume).expect(0, &["spent before: "]);
 }
 
-/// Where the results are lost as well, the summary of the run remembers what was spent: no flag begins anew silently.
+/// The summary of the run remembers what was spent, even where the results are lost as well: no flag begins anew
+/// silently.
 #[test]
 fn a_summary_remembers_what_was_spent() {
     let sandbox = Sandbox::new();
@@ -196,7 +197,7 @@ fn ctrl_c_keeps_what_was_spent_and_the_run_goes_on() {
     assert_eq!(after.len(), 20);
 }
 
-/// Whose first trial never began has spent nothing, and may change its mind.
+/// A run whose first trial never began has spent nothing, and its budget may still change.
 #[test]
 fn a_ledger_without_charges_is_in_nobodys_way() {
     let sandbox = Sandbox::new();

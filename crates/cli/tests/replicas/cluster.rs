@@ -95,7 +95,7 @@ impl Cluster {
         }
     }
 
-    /// Which coordinator plays the rounds.
+    /// Waits for a leader: the coordinator that plays the rounds.
     pub(crate) fn leader(&self) -> usize {
         let all = 0..self.replicas.len();
         self.wait("a leader", |cluster| {
@@ -103,7 +103,7 @@ impl Cluster {
         })
     }
 
-    /// Whether this coordinator plays the rounds.
+    /// Returns true if this coordinator plays the rounds.
     pub(crate) fn leads(&self, replica: usize) -> bool {
         let rows = self.query("SELECT holder FROM fedbo_coordinator.studies");
         let holder = rows.and_then(|rows| rows.into_iter().next().flatten());

@@ -1,4 +1,5 @@
-//! What tests of early stopping share: a study whose script trains, the course that it takes, and that interruptions change nothing.
+//! Common parts of the tests of early stopping: a study whose script trains, its course, and the check that
+//! interruptions change nothing.
 
 use rustix::process::Signal;
 
@@ -31,7 +32,7 @@ impl Training {
         sandbox
     }
 
-    /// What does not depend on clocks: state, last value, epochs and point of each trial.
+    /// The data of each trial that do not depend on clocks: state, last value, epochs and point.
     pub(crate) fn course(&self, sandbox: &Sandbox) -> Vec<Vec<String>> {
         let columns = ["state", "value", "trained_epochs"];
         let columns: Vec<&str> = columns.iter().chain(self.parameters).copied().collect();

@@ -1,4 +1,4 @@
-//! What each agent tunes, and the space that all of them share.
+//! The objective of each agent, and the space that all of them share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What neighbours have reported, each report once.
+//! The reports of neighbours, each taken once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ impl Mailbox {
         self.senders.get(&sender).map_or(0, |sender| sender.next)
     }
 
-    /// Whether all that this sender observed before a round has come, or nothing more will.
+    /// Returns true if all that this sender observed before a round has come, or nothing more will.
     pub(super) fn has_all_before(&self, round: u64, sender: u32) -> bool {
         let known = self.senders.get(&sender);
         known.is_some_and(|known| known.next >= round || known.has_ended)
@@ -142,7 +142,8 @@ impl Mailbox {
         self.unused.insert((round, sender), usable);
     }
 
-    /// What these senders reported of the rounds before this one and is not used yet, by round and sender.
+    /// Takes out the observations that these senders reported of the rounds before this one and that are not used yet,
+    /// by round and sender.
     pub(super) fn use_before(
         &mut self,
         round: u64,

@@ -15,21 +15,21 @@ use mailbox::Mailbox;
 pub use neighbourhood::Neighbourhood;
 pub use report::{Report, ReportRejected, Shared};
 
-/// When a peer begins a round.
+/// The condition on which a peer begins a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// When all its neighbours have reported the round before, as in the paper: what it queries does not depend on when reports
-    /// come.
+    /// All its neighbours have reported the round before, as in the paper. What it queries does not depend on when
+    /// reports come.
     Synchronous {
-        /// How long it waits for them after its own trial, in milliseconds; none for as long as it takes. It waits for a
-        /// neighbour that it went on without only when that one has caught up.
+        /// The longest time to wait for them after its own trial, in milliseconds; `None` to wait as long as it takes.
+        /// The peer waits again for a neighbour that it went on without only when that one has caught up.
         patience: Option<Tick>,
     },
-    /// As soon as its own trial has ended, with whatever has come (beyond the paper).
+    /// Its own trial has ended. It goes on with whatever has come (beyond the paper).
     Asynchronous,
 }
 
-/// What a peer shares of its initial points.
+/// The initial points that a peer shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialSharing {
     /// All: they belong to D_{t,i} of its neighbours.
@@ -41,10 +41,10 @@ pub enum InitialSharing {
     Nothing,
 }
 
-/// What a report holds.
+/// The content of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReportContent {
-    /// What was observed.
+    /// The observations as they are.
     #[default]
     Observed,
     /// The same values at points drawn uniformly from the domain: numbers of the right law that say nothing of where they are from, a
@@ -52,7 +52,7 @@ pub enum ReportContent {
     Placebo,
 }
 
-/// What a peer is going to do.
+/// The plan of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerPlan {
     /// Its index in the graph.
@@ -61,17 +61,17 @@ pub struct PeerPlan {
     pub initial: Vec<Vec<f64>>,
     /// Queries after them (T).
     pub n_rounds: u64,
-    /// Whom it shares with.
+    /// The neighbours that it shares with.
     pub neighbourhood: Neighbourhood,
-    /// When its rounds begin.
+    /// The condition on which its rounds begin.
     pub pace: Pace,
-    /// What it shares of its initial points.
+    /// The initial points that it shares.
     pub initial_sharing: InitialSharing,
-    /// What its reports hold.
+    /// The content of its reports.
     pub content: ReportContent,
 }
 
-/// What happens to a peer.
+/// An event that happens to a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PeerEvent {
     /// A trial has ended; `None` is a failure.
@@ -87,7 +87,7 @@ pub enum PeerEvent {
     Tick,
 }
 
-/// What the driver must do next.
+/// An instruction to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PeerEffect {
     /// Evaluate a trial and report with [`PeerEvent::Evaluated`].
@@ -100,7 +100,7 @@ pub enum PeerEffect {
     WentOnWithout {
         /// The round that begins.
         round: u64,
-        /// Who is late.
+        /// The neighbours that are late.
         neighbours: Vec<u32>,
     },
     /// The plan is done; nothing more will be asked for. Reports may still have to be sent.
@@ -128,7 +128,7 @@ pub struct Peer {
     mailbox: Mailbox,
     /// Own observations that the strategy has not been told, by round.
     untold: BTreeMap<u64, Vec<Observation>>,
-    /// What was shared, by round.
+    /// The reports that were shared, by round.
     log: Vec<Report>,
     /// Neighbours that a round began without and that have not caught up.
     late: BTreeSet<u32>,
@@ -178,25 +178,26 @@ impl Peer {
         &self.log
     }
 
-    /// Who is to have its log as it stands: its neighbours in the round that it is about to begin.
+    /// The neighbours that are to have its log as it stands: those in the round that it is about to begin.
     #[must_use]
     pub fn recipients(&self) -> &BTreeSet<u32> {
         self.plan.neighbourhood.at(self.log.len() as u64)
     }
 
-    /// How many reports of a neighbour have come without a gap: what it is told, so that it goes on from there.
+    /// The number of reports of a neighbour that have come without a gap. The neighbour is told it, so that it goes on
+    /// from there.
     #[must_use]
     pub fn received_from(&self, neighbour: u32) -> u64 {
         self.mailbox.next_of(neighbour)
     }
 
-    /// Whether its plan is done.
+    /// Returns true if its plan is done.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// When [`PeerEvent::Tick`] has something to do: its patience ends.
+    /// The time at which its patience ends, so that [`PeerEvent::Tick`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
         match (self.plan.pace, &self.state) {
@@ -271,7 +272,7 @@ impl Peer {
         Ok(effects)
     }
 
-    /// What is shared of a round.
+    /// The report of a round, with the observations that are shared.
     fn report(&self, round: u64) -> Report {
         let observed = self.untold.get(&round).map_or(&[][..], Vec::as_slice);
         let value = |observation: &&Observation| observation.value;

@@ -1,4 +1,4 @@
-//! Who a peer shares with, round by round.
+//! The neighbours that a peer shares with, round by round.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
-//! What a peer tells its neighbours of a round.
+//! The report of a round from a peer to its neighbours.
 
 use std::fmt;
 
-/// What a peer observed in one round, on its way to its neighbours (Algorithm 1 line 13). Observations are raw: nothing here is
-/// private.
+/// A peer's observations of one round, on their way to its neighbours (Algorithm 1 line 13). Observations are raw:
+/// nothing here is private.
 ///
 /// A peer makes one report a round, in order and without gaps, from round 0, its initial points. So the round is also the
 /// report's number in its sender's log, and a receiver that counts reports takes each exactly once.
@@ -13,9 +13,9 @@ pub struct Report {
     pub sender: u32,
     /// The round, which is also the report's number.
     pub round: u64,
-    /// What is shared of it: one observation, or in round 0 as many as the sender shares of its initial points.
+    /// The observations that are shared: one, or in round 0 as many as the sender shares of its initial points.
     pub observations: Vec<Shared>,
-    /// Whether the sender makes no more.
+    /// True if this is the sender's last report.
     pub is_last: bool,
 }
 
@@ -42,21 +42,21 @@ impl fmt::Debug for Report {
     }
 }
 
-/// Why a report, or an observation in it, is not used.
+/// The reason why a report, or an observation in it, is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportRejected {
     /// The sender is no neighbour, and is none in any other round.
     #[error("agent {sender} is no neighbour of agent {receiver}")]
     Stranger {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
-        /// Who got it.
+        /// The receiver.
         receiver: u32,
     },
     /// The round is beyond all that any agent plays.
     #[error("agent {sender} reports round {round}; rounds end at {last}")]
     BeyondTheEnd {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
         /// The round that it names.
         round: u64,
@@ -66,7 +66,7 @@ pub enum ReportRejected {
     /// The sender had said that a report was its last.
     #[error("agent {sender} reports round {round} after its last one")]
     AfterTheLast {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
         /// The round that it names.
         round: u64,
@@ -74,7 +74,7 @@ pub enum ReportRejected {
     /// The report holds more observations than a round has. None of it is used, the round counts as reported.
     #[error("agent {sender} reports {found} observations of round {round}, at most {most}")]
     TooMany {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
         /// Its round.
         round: u64,
@@ -86,11 +86,11 @@ pub enum ReportRejected {
     /// A point is not in the unit cube of the space, or a value is not finite. This observation is not used.
     #[error("agent {sender} reports an observation of round {round} that cannot be one: {reason}")]
     NoObservation {
-        /// Who sent it.
+        /// The sender.
         sender: u32,
         /// Its round.
         round: u64,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
 }

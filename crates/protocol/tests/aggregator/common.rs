@@ -198,7 +198,7 @@ impl OneHot {
         }
     }
 
-    /// Where the vector of a slot for a round is 1.
+    /// The index at which the vector of a slot for a round is 1.
     pub(crate) fn place(slot: u32, n_slots: u32, round: u64) -> usize {
         usize::try_from(round * u64::from(n_slots)).unwrap() + slot as usize
     }

@@ -1,4 +1,4 @@
-//! When things happen: deadlines of vectors, and set instants of releases (INV-9).
+//! Tests of instants: deadlines of vectors, and set instants of releases (INV-9).
 
 use fedbo_protocol::{Aggregator, Coordinator, Effect, Instants, ReleaseSchedule, UpdateRejected};
 

@@ -1,4 +1,4 @@
-//! When releases leave does not depend on vectors or on who is sampled (INV-4, INV-5, INV-9).
+//! The time at which releases leave does not depend on vectors or on who is sampled (INV-4, INV-5, INV-9).
 
 use std::hint::black_box;
 use std::time::Instant;

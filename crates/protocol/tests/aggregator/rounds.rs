@@ -1,4 +1,4 @@
-//! What happens in a round, in which order, and what does not.
+//! Tests of what happens in a round, in which order, and what does not.
 
 use fedbo_algorithms::MessageRejected;
 use fedbo_algorithms::dp_fts_de::Aggregate;
@@ -177,8 +177,8 @@ fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     assert_eq!(total(&next), [6.0, 3.0, 0.0, 0.0]); // nothing was carried over
 }
 
-/// Who is not on the roster, another map, another length, a round that has not begun: refused by name, while the sender can
-/// still deliver and the round waits for it.
+/// A sender that is not on the roster, another map, another length and a round that has not begun are refused by name.
+/// The sender can still deliver, and the round waits for it.
 #[test]
 fn refusals_are_for_public_reasons() {
     let mut aggregator = begun(every_round(9));

@@ -3,7 +3,7 @@
 use crate::weather::Counts;
 use crate::world::play;
 
-/// What the sessions are about: each happens at least once in this many of them.
+/// The happenings that the sessions are about: each occurs at least once in this many of them.
 const HAPPENINGS: [(&str, u64); 21] = [
     ("crashes", 1),
     ("lost vectors", 8),

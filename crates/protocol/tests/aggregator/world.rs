@@ -137,7 +137,7 @@ impl Subject for Sums {
         );
     }
 
-    /// What it acts on is all that it was told.
+    /// Checks that the agent acts on all that it was told, and on nothing else.
     fn asked(&mut self, slot: u32, trial: &Trial, strategy: &OneHot) {
         let acted_on = strategy.taken.iter().map(|release| release.aggregate.round);
         let told = self.taken.get(&slot).cloned().unwrap_or_default();

@@ -11,7 +11,7 @@ use fedbo_streams::Stream;
 use crate::common::{N_FEATURES, agent, map};
 use crate::weather::{Counts, Durable, PERIOD, Subject, World};
 
-/// What an agent is to know, told by plain bookkeeping.
+/// The state that an agent should have, by plain bookkeeping.
 #[derive(Default)]
 struct Shadow {
     /// Handouts that it has not acted on.
@@ -178,7 +178,7 @@ fn play(seed: u64) -> (u64, Counts) {
     (trace, world.counts)
 }
 
-/// What the sessions are about: each happens at least once in this many of them.
+/// The happenings that the sessions are about: each occurs at least once in this many of them.
 const HAPPENINGS: [(&str, u64); 15] = [
     ("crashes", 2),
     ("lost vectors", 5),

@@ -13,7 +13,7 @@ use fedbo_testkit::test_stream;
 
 use crate::common::{N_FEATURES, agent, map};
 
-/// What happens to messages and agents.
+/// A federation, and the faults of its messages and agents.
 #[derive(Clone, Debug)]
 pub(crate) struct Weather {
     pub(crate) seed: u64,
@@ -38,7 +38,7 @@ enum Event {
     Evaluated(u32, u64),
 }
 
-/// What an agent did.
+/// The record of an agent's actions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seat {
     pub(crate) trials: Vec<Trial>,
@@ -48,7 +48,7 @@ pub(crate) struct Seat {
     pub(crate) heard: BTreeSet<u64>,
 }
 
-/// What happened altogether.
+/// The record of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) seats: BTreeMap<u32, Seat>,
@@ -236,7 +236,6 @@ pub(crate) fn simulate(weather: &Weather) -> Outcome {
     }
 }
 
-/// Whether a trial belongs to the initial design.
 pub(crate) fn is_initial(trial: &Trial) -> bool {
     trial.source == Source::Initial
 }

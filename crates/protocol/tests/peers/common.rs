@@ -98,7 +98,7 @@ pub(crate) fn objective(unit: &[f64]) -> f64 {
     -(unit[0] - 0.3).powi(2) - 0.5 * (unit[1] - 0.6).powi(2) + 0.1 * (9.0 * unit[0]).sin()
 }
 
-/// What each agent queried, without weather: reports come at once.
+/// The queries of each agent when reports come at once and none is lost.
 pub(crate) fn calm(peers: &mut [Peer]) -> Vec<Vec<Vec<f64>>> {
     let mut queries = vec![Vec::new(); peers.len()];
     let mut sent: BTreeMap<(usize, u32), usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What graphs amount to, against loops that know nothing of peers.
+//! Comparisons of peers on special graphs with loops that know nothing of peers.
 
 use fedbo_algorithms::{Observation, Points, Source, Strategy as _, ThompsonSampling};
 use fedbo_protocol::{InitialSharing, Neighbourhood, Peer, PeerPlan, ReportContent};

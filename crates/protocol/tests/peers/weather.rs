@@ -8,7 +8,7 @@ use fedbo_testkit::test_stream;
 
 use crate::common::{SYNCHRONOUS, Team, calm, complete, objective, star};
 
-/// How often a sender tries again.
+/// The time after which a sender tries again.
 const RETRY: Tick = 40;
 
 enum Due {
@@ -27,7 +27,7 @@ struct Host {
     peer: Option<Peer>,
     /// Events that its machine took, in order.
     durable: Vec<(PeerEvent, Tick)>,
-    /// What each neighbour has confirmed.
+    /// The number of reports that each neighbour has confirmed.
     confirmed: BTreeMap<u32, u64>,
 }
 
@@ -313,7 +313,7 @@ fn nothing_is_counted_twice_at_any_pace() {
     assert!(n_late > 0, "nobody was ever late");
 }
 
-/// What no honest neighbour sends is refused and named, and the rounds go on.
+/// Reports that no honest neighbour sends are refused and named, and the rounds go on.
 #[test]
 fn what_is_no_report_is_refused() {
     let team = Team::new(3, &[(0, 1)], SYNCHRONOUS, 3);

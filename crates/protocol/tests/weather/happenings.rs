@@ -1,4 +1,4 @@
-//! What befalls a federation.
+//! The happenings that befall a federation.
 
 use fedbo_protocol::Tick;
 

@@ -8,7 +8,7 @@ use fedbo_protocol::{
 
 use super::{Event, HandoutOf, Subject, World};
 
-/// What became of an upload.
+/// The state of an upload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Pending,
@@ -16,7 +16,7 @@ enum State {
     Missed,
 }
 
-/// What an agent was told, in order.
+/// An entry in the log of what an agent was told.
 #[derive(Clone)]
 enum Told<H> {
     Round(H),
@@ -56,7 +56,6 @@ impl<S: Takes> Member<S> {
         self.done || self.is_gone
     }
 
-    /// What it has made for a round.
     pub(crate) fn upload(&self, round: u64) -> Option<&AgentUpdate> {
         self.uploads.get(&round).map(|(update, _)| update)
     }

@@ -27,25 +27,25 @@ pub(crate) const PERIOD: Tick = 100;
 
 pub(crate) type HandoutOf<S> = <<S as Subject>::Strategy as Takes>::Handout;
 
-/// What is made durable of a round that was closed.
+/// The durable part of a round that was closed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) bytes: Arc<[u8]>,
-    /// Whose vectors had been accepted for it.
+    /// The slots whose vectors had been accepted for it.
     pub(crate) slots: BTreeSet<u32>,
 }
 
-/// What a coordinator finds when it begins again.
+/// The durable state that a coordinator finds when it begins again.
 pub(crate) struct Durable<H> {
     pub(crate) round: u64,
-    /// When the round began, by the coordinator's clock.
+    /// The time at which the round began, by the coordinator's clock.
     pub(crate) began: Tick,
     pub(crate) releases: BTreeMap<u64, Stored>,
     /// Handouts by round.
     pub(crate) handed: BTreeMap<u64, H>,
 }
 
-/// What is played, and what must hold of it.
+/// The federation that is played, and the properties that must hold of it.
 pub(crate) trait Subject {
     type Strategy: Takes<Handout: Debug>;
     type Coordinator: Coordinator<Handout = HandoutOf<Self>>;
@@ -80,7 +80,7 @@ pub(crate) trait Subject {
     fn asked(&mut self, slot: u32, trial: &Trial, strategy: &Self::Strategy);
 }
 
-/// How often things have happened.
+/// The number of times that each thing has happened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(BTreeMap<&'static str, u64>);
 
@@ -100,7 +100,7 @@ impl Counts {
     }
 }
 
-/// What is going to happen.
+/// An event that is going to happen.
 enum Event<H> {
     /// A vector reaches the coordinator.
     Upload(AgentUpdate),
@@ -108,7 +108,7 @@ enum Event<H> {
     Verdict(u32, u64, bool),
     /// An agent asks for rounds after this one, and says what it has delivered.
     Question(u32, u64, Option<u64>),
-    /// What an agent is told that knows the rounds up to this one.
+    /// A handout reaches an agent that knows the rounds up to this one.
     Handout(u32, u64, H),
     /// The coordinator asks for a vector again.
     Resend(u32, u64),
@@ -149,7 +149,7 @@ pub(crate) struct World<S: Subject> {
     host: Option<S::Coordinator>,
     incarnation: u32,
     pub(crate) durable: Durable<HandoutOf<S>>,
-    /// Whose vectors the coordinator has accepted, by round.
+    /// The slots whose vectors the coordinator has accepted, by round.
     collected: BTreeMap<u64, BTreeSet<u32>>,
     pub(crate) counts: Counts,
     trace: DefaultHasher,

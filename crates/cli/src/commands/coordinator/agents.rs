@@ -66,7 +66,7 @@ struct Listed {
     key: Option<String>,
 }
 
-/// What a slot is, in a word.
+/// The state of a slot, in a word.
 pub(super) fn state(slot: &SlotRecord) -> &'static str {
     match (&slot.key, slot.is_revoked) {
         (_, true) => "revoked",

@@ -34,7 +34,7 @@ impl Coordinator {
     }
 }
 
-/// Which coordinator.
+/// The coordinator that a command is about.
 #[derive(clap::Args, Clone, Debug)]
 struct Place {
     /// Folder of the coordinator: its key, its studies, its ledgers

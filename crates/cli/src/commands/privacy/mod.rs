@@ -19,7 +19,7 @@ use fedbo_storage::{Mode, PostgresAddress};
 
 use crate::exit::{BadInput, Exit};
 
-/// What privacy costs: planned, and spent by a study
+/// The cost of privacy: planned, and spent by a study
 #[derive(clap::Subcommand)]
 pub(crate) enum Privacy {
     Epsilon(epsilon::Epsilon),
@@ -43,7 +43,7 @@ impl Privacy {
     }
 }
 
-/// Which ledger.
+/// The ledger that a command reads.
 #[derive(clap::Args)]
 struct Place {
     /// A results folder that holds ledger.db, the ledger's file, or the database of a coordinator (postgresql://...)
@@ -165,7 +165,7 @@ fn ledger_file(path: &Path) -> PathBuf {
     }
 }
 
-/// Where a ledger ended when its last release left, if a run wrote that down beside it.
+/// Returns the ledger's head when its last release left, if a run wrote it down beside the ledger.
 fn noted_head(ledger: &Path) -> anyhow::Result<Option<Head>> {
     if ledger.file_name() != Some(LEDGER_FILE.as_ref()) {
         return Ok(None);

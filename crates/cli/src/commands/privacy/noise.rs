@@ -33,7 +33,7 @@ pub(crate) struct Noise {
     /// Standard deviation of the noise over the largest norm of an agent's vector; needed unless --solve noise
     #[arg(long, value_name = "Z", value_parser = parse_multiplier)]
     noise_multiplier: Option<NoiseMultiplier>,
-    /// What to look for
+    /// Quantity to look for
     #[arg(long, value_enum, default_value_t = Unknown::Noise)]
     solve: Unknown,
     /// Print a JSON object
@@ -41,7 +41,7 @@ pub(crate) struct Noise {
     json: bool,
 }
 
-/// What is looked for.
+/// The quantity to look for.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Unknown {
     /// The smallest noise multiplier
@@ -130,7 +130,7 @@ impl Noise {
         self.checked(rate, multiplier, rounds, budget)
     }
 
-    /// What is found, with the cost of what is printed of it.
+    /// Returns the numbers that are printed, with the privacy cost of exactly these.
     fn checked(
         &self,
         rate: SamplingRate,

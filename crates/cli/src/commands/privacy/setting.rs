@@ -1,4 +1,4 @@
-//! What the questions about privacy costs have in common: checked numbers, δ, and claims as JSON.
+//! Common parts of the commands that compute privacy costs: checked numbers, δ, and claims as JSON.
 
 use fedbo_privacy::accounting::{
     AccountantKind, Claim, Delta, InvalidParameter, Mode, Noise, NoiseMultiplier, PrivacyEvent,
@@ -77,7 +77,7 @@ impl Question {
         }
     }
 
-    /// Who takes part at rate q.
+    /// The sampling of agents at rate q.
     pub(super) fn sampling(&self, rate: SamplingRate) -> Result<Sampling, BadInput> {
         sampling(self.accountant, rate, self.agents)
     }
@@ -115,7 +115,7 @@ fn sampling(
     })
 }
 
-/// What an accountant proves of `rounds` such releases.
+/// The claim that an accountant proves of `rounds` such releases.
 pub(super) fn claim(
     accountant: AccountantKind,
     sampling: Sampling,
@@ -158,7 +158,7 @@ impl From<&Claim> for ClaimRecord {
 }
 
 impl ClaimRecord {
-    /// What several claims have in common, on one line.
+    /// The terms that several claims have in common, on one line.
     pub(super) fn terms(&self) -> String {
         let Self {
             delta,

@@ -82,10 +82,10 @@ struct Document<'a> {
     best_clique_size: u64,
     /// Null if no single edge raises the largest clique, or none was found.
     edge: Option<EdgeRecord<'a>>,
-    /// How many edges raise it; a lower bound unless all were found.
+    /// Number of edges that raise the largest clique; a lower bound unless all were found.
     raising_edges: usize,
     raising_edges_all_found: bool,
-    /// What would be needed where no single edge is enough.
+    /// The edges that would be needed where no single one is enough.
     extension: Option<ExtensionRecord<'a>>,
 }
 
@@ -180,7 +180,7 @@ impl Advise {
         Ok(Exit::Done)
     }
 
-    /// What flags say, then the federation, then defaults.
+    /// The prior. Flags come first, then the federation, then defaults.
     fn prior(&self, source: &Source) -> anyhow::Result<Prior> {
         let federation = source.federation.as_ref();
         let surrogate = federation.map(|federation| &federation.file().surrogate);

@@ -31,7 +31,7 @@ impl Topology {
 #[derive(Serialize)]
 struct CliqueRecord<'a> {
     size: usize,
-    /// Whether no larger one exists.
+    /// True if no larger one exists.
     exact: bool,
     /// No clique is larger than this.
     upper_bound: usize,

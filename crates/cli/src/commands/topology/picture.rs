@@ -12,7 +12,7 @@ const N_CIRCLE_MAX: u32 = 30;
 const N_AGENTS_MAX: u32 = 1_000;
 const N_EDGES_MAX: usize = 20_000;
 
-/// Why a graph is not drawn, if it is not.
+/// The reason why a graph is too large to draw; `None` if it is not.
 pub(super) fn too_large(graph: &Graph) -> Option<String> {
     (graph.n_agents() > N_AGENTS_MAX || graph.n_edges() > N_EDGES_MAX).then(|| {
         format!(
@@ -56,7 +56,7 @@ pub(super) fn of(source: &Source, clique: &Clique) -> GraphPicture {
     }
 }
 
-/// Where each agent stands, and if that is on a circle, in which direction from its centre.
+/// The position of each agent, and for one on a circle, its direction from the circle's centre.
 fn places(graph: &Graph) -> Vec<([f64; 2], Option<[f64; 2]>)> {
     if graph.n_agents() < N_CIRCLE_MAX {
         let outward = around(graph).into_iter();

@@ -26,7 +26,7 @@ const DIAMETER_WORK_MAX: u64 = 1_000_000_000;
 pub(crate) struct Show {
     #[command(flatten)]
     place: Place,
-    /// Where the pictures are written [default: results/NAME, with the name of the federation or list]
+    /// Folder for the pictures [default: results/NAME, with the name of the federation or list]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print a JSON object

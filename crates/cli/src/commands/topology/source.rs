@@ -1,4 +1,4 @@
-//! Where a graph comes from: a list of edges, or a federation of neighbours.
+//! The source of a graph: a list of edges, or a federation of neighbours.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use fedbo_topology::{Clique, EdgeList, Graph};
 use crate::exit::BadInput;
 use crate::file_kind::FileKind;
 
-/// Which graph.
+/// The graph that a command is about.
 #[derive(clap::Args)]
 pub(super) struct Place {
     /// A list of edges (FILE.csv: the header from,to, then two names a line), or a federation.toml with algorithm =
@@ -22,7 +22,7 @@ pub(super) struct Place {
 pub(super) struct Source {
     /// Its name, also that of its results folder.
     pub(super) name: String,
-    /// What kind of graph it is.
+    /// The kind of graph, in words.
     pub(super) words: String,
     pub(super) names: Vec<String>,
     pub(super) graph: Graph,
