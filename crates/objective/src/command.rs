@@ -100,7 +100,8 @@ pub enum CommandError {
     /// A text would choose the program.
     #[error(
         "objective.command[{index}] = {argument:?}: {by} runs the program that stands here, so the choices of {{{name}}} would be \
-         programs or options; name the program, and hand {{{name}}} over as an argument behind it"
+         programs or options; name the program, and hand {{{name}}} over as an argument behind it. If the program is named already, \
+         put -- before it, or = between an option of {by} and its value"
     )]
     ChoosesProgram {
         /// The index of the entry.

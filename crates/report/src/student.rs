@@ -41,12 +41,13 @@ impl Estimate {
     ///
     /// p = P(|T| ≥ |t|) = I(ν / (ν + t²); ν/2, 1/2),   t = mean / standard error,   I the regularized incomplete beta function
     ///
-    /// None for a single value.
+    /// None for a single value, and for equal values that are not 0: their spread, which says how sure the mean is, is not known yet.
     #[must_use]
     pub fn p_value(&self) -> Option<f64> {
         let error = self.standard_error?;
-        if error <= 0.0 {
-            return Some(if self.mean.abs() > 0.0 { 0.0 } else { 1.0 });
+        // Equal values whose mean is rounded differ from it by as much as that.
+        if error <= 1e-12 * self.mean.abs() {
+            return (self.mean == 0.0).then_some(1.0);
         }
         let (t, freedom) = (self.mean / error, degrees_of_freedom(self.n));
         let share = freedom / (freedom + t * t);

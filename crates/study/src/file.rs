@@ -207,7 +207,8 @@ impl StudyToml {
             jobs: check.count(&["study", "jobs"], study.jobs.unwrap_or(1), JOBS_MAX)?,
             failures_max: FailuresMax::from_key(study.failures_max),
             timeout: study.timeout(check)?,
-            patience: study.patience(check)?,
+            improvement_min: study.improvement_min(check)?,
+            patience: study.patience.filter(|n_trials| *n_trials > 0),
             storage: storage(study, file)?,
             stop_grace: match early_stopping {
                 Some(table) => table.grace(check)?,
@@ -322,8 +323,7 @@ impl StudyTable {
         Ok(Some(time))
     }
 
-    fn patience(&self, check: Check<'_>) -> Result<Option<Patience>, FileError> {
-        let n_trials = self.patience.filter(|n_trials| *n_trials > 0);
+    fn improvement_min(&self, check: Check<'_>) -> Result<f64, FileError> {
         let at = ["study", "improvement_min"];
         if let (Some(_), None) = (self.improvement_min, self.patience) {
             let message = "study.improvement_min says what counts as progress for study.patience, which is missing; add patience = .., \
@@ -335,10 +335,7 @@ impl StudyTable {
             let expected = "a finite number of at least 0";
             return Err(check.file.value_error(&at, expected));
         }
-        Ok(n_trials.map(|n_trials| Patience {
-            n_trials,
-            improvement_min,
-        }))
+        Ok(improvement_min)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Workers: threads that ask, evaluate and tell until the study has its trials.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ pub struct RunReport {
     pub ended: Ended,
     /// Trials that were still open elsewhere at the end.
     pub n_open: usize,
-    /// Trials of this run that failed in a row at its end.
+    /// Trials that failed in a row and so ended the run; 0 if it ended for another reason.
     pub n_failed_in_a_row: u64,
 }
 
@@ -165,6 +165,7 @@ impl Study {
             n_told: AtomicUsize::new(0),
             n_failed: AtomicUsize::new(0),
             n_stopped: AtomicUsize::new(0),
+            n_failed_in_a_row: AtomicU64::new(0),
             warnings: RunWarnings::default(),
             first_error: Mutex::new(None),
             ended: Mutex::new(Ended::Complete),
@@ -186,7 +187,7 @@ impl Study {
             n_failed,
             n_stopped,
             ended,
-            brake,
+            n_failed_in_a_row,
             ..
         } = shared;
         if let Some(error) = first_error
@@ -199,7 +200,6 @@ impl Study {
         let open = trials.iter().filter(|t| t.told().is_none()).count();
         let n_counted = (trials.len() as u64).saturating_sub(n_retries(&trials));
         let is_complete = open == 0 && n_counted >= options.n_trials;
-        let brake = brake.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(RunReport {
             n_told: n_told.into_inner(),
             n_failed: n_failed.into_inner(),
@@ -213,7 +213,7 @@ impl Study {
                 },
             },
             n_open: open,
-            n_failed_in_a_row: brake.n_in_a_row(),
+            n_failed_in_a_row: n_failed_in_a_row.into_inner(),
         })
     }
 
@@ -254,6 +254,8 @@ struct Shared<'a> {
     n_told: AtomicUsize,
     n_failed: AtomicUsize,
     n_stopped: AtomicUsize,
+    /// The failures in a row that ended the run. What workers tell afterwards does not change them.
+    n_failed_in_a_row: AtomicU64,
     /// What was said of reports.
     warnings: RunWarnings,
     first_error: Mutex<Option<StudyError>>,
@@ -312,6 +314,11 @@ impl Shared<'_> {
             Asked::Full { open } => {
                 let waits = self.wait_for(&open);
                 if waits.is_break() && is_over {
+                    if open.iter().any(|trial| self.is_ours(trial)) {
+                        // Another worker's trial may yet be the new best.
+                        std::thread::sleep(POLL);
+                        return Ok(ControlFlow::Continue(()));
+                    }
                     self.end(Ended::OutOfPatience);
                 }
                 return Ok(waits);
@@ -446,6 +453,8 @@ impl Shared<'_> {
             brake.succeeded();
         }
         if brake.holds() {
+            let n = brake.n_in_a_row();
+            self.n_failed_in_a_row.fetch_max(n, Ordering::Relaxed);
             self.end(Ended::Failing);
         }
         Ok(())
@@ -471,12 +480,15 @@ impl Shared<'_> {
         watched
     }
 
+    /// Returns true if a worker of this run evaluates the trial.
+    fn is_ours(&self, trial: &Trial) -> bool {
+        matches!(&trial.state, TrialState::Running(holding) if self.workers.contains(&holding.worker))
+    }
+
     /// Waits for trials of other processes, which may come free; ends the worker if none can.
     fn wait_for(&self, open: &[Trial]) -> ControlFlow<()> {
         let is_others = |trial: &&Trial| match &trial.state {
-            TrialState::Running(holding) => {
-                holding.until_ms.is_some() && !self.workers.contains(&holding.worker)
-            }
+            TrialState::Running(holding) => holding.until_ms.is_some() && !self.is_ours(trial),
             _ => false,
         };
         let others: Vec<Trial> = open.iter().filter(is_others).cloned().collect();

@@ -197,14 +197,11 @@ impl Tune {
     }
 
     fn patience(&self, file: &StudyFile) -> Option<Patience> {
-        match self.patience {
-            None => file.patience,
-            Some(0) => None,
-            Some(n_trials) => Some(Patience {
-                n_trials,
-                improvement_min: file.patience.map_or(0.0, |given| given.improvement_min),
-            }),
-        }
+        let n_trials = self.patience.or(file.patience).filter(|n| *n > 0)?;
+        Some(Patience {
+            n_trials,
+            improvement_min: file.improvement_min,
+        })
     }
 
     fn n_trials(&self, file: &StudyFile) -> Result<u64, BadInput> {

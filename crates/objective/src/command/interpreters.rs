@@ -464,8 +464,16 @@ fn commands(arguments: &[Argument<'_>]) -> (Vec<usize>, Option<(usize, String)>)
             let is_assignment = text
                 .split_once('=')
                 .is_some_and(|(key, _)| !key.contains('/'));
-            let is_number = text.starts_with(|c: char| c.is_ascii_digit());
-            if text.starts_with("--") || is_assignment || is_number {
+            if text.starts_with("--") || is_assignment {
+                continue;
+            }
+            let is_known = language(argument).is_some() || wrapper(Some(argument)).is_some();
+            // An operand may be left out before a program that is known here (`setarch -R ssh`).
+            if n_operands > 0 && !is_known {
+                n_operands -= 1;
+                continue;
+            }
+            if text.starts_with(|c: char| c.is_ascii_digit()) {
                 continue;
             }
             // The value of `--user bob` is no program that is known here.
@@ -474,12 +482,8 @@ fn commands(arguments: &[Argument<'_>]) -> (Vec<usize>, Option<(usize, String)>)
                 && before.starts_with("--")
                 && !before.contains('=')
                 && before != "--";
-            let is_known = language(argument).is_some() || wrapper(Some(argument)).is_some();
-            if n_operands > 0 {
-                n_operands -= 1;
-                continue;
-            }
-            if may_be_value && !is_known {
+            let is_file = text.contains(['/', '.']);
+            if may_be_value && !is_known && !is_file {
                 continue;
             }
             next = Some(index);
@@ -760,6 +764,24 @@ mod tests {
                 Way::Line,
             ),
             (&["busybox", "awk", "{k}"], 2, Way::Awk),
+            (
+                &["taskset", "-c", "0-3", "ssh", "h", "./train {k}"],
+                5,
+                Way::Line,
+            ),
+            (
+                &["taskset", "0x3", "awk", "BEGIN { print {k} }"],
+                3,
+                Way::Awk,
+            ),
+            (&["gosu", "1000", "make", "K={k}"], 3, Way::Line),
+            (&["setarch", "-R", "ssh", "h", "{k}"], 4, Way::Line),
+            (
+                &["setarch", "x86_64", "-R", "ssh", "h", "{k}"],
+                5,
+                Way::Line,
+            ),
+            (&["sudo", "--preserve-env", "{k}"], 2, Way::Program),
             // The text would be an option, or choose the program.
             (&["sh", "{k}"], 1, Way::Program),
             (&["python3", "-u", "{k}", "--x", "{x}"], 2, Way::Program),
@@ -813,6 +835,20 @@ mod tests {
             &["./train", "--kind", "node", "{k}"],
             &["./train", "--mode", "parallel", "{k}"],
             &["flock", "lock", "./train", "{k}"],
+            &["taskset", "-c", "0-3", "./train", "{k}"],
+            &["gosu", "1000", "train", "{k}"],
+            &["uv", "run", "--frozen", "train.py", "{k}"],
+            &["setsid", "--wait", "./train", "{k}"],
+            &[
+                "conda",
+                "run",
+                "-n",
+                "e",
+                "--no-capture-output",
+                "./train",
+                "{k}",
+            ],
+            &["sudo", "--preserve-env", "--", "train", "{k}"],
             &["docker", "run", "image", "./train", "{k}"],
         ] {
             assert_eq!(found(line), None, "{line:?}");
