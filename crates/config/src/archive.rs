@@ -7,14 +7,14 @@ use fedbo_algorithms::dp_fts_de::ReleasedFunction;
 use fedbo_space::{Direction, ParameterSpec};
 use serde::{Deserialize, Serialize};
 
-/// What the file begins with, so that another file is recognised as such.
+/// The name of the format, with which the file begins, so that another file is recognised as such.
 const FORMAT: &str = "fedbo archive of releases";
 /// Version of its layout.
 const VERSION: u32 = 1;
 /// Bytes of an archive at most.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// What a finished federation hands on. Everything in it was public before.
+/// The releases of a finished federation, as it hands them on. Everything in the archive was public before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseArchive {
@@ -22,17 +22,17 @@ pub struct ReleaseArchive {
     version: u32,
     /// The federation's name.
     pub federation: String,
-    /// Which values were better.
+    /// The direction in which values were better.
     pub direction: Direction,
     /// Its space, in order.
     pub space: Vec<ArchivedParameter>,
-    /// What protected its agents, in words: nothing that is done with the archive adds to it.
+    /// The protection of its agents, in words. Nothing that is done with the archive costs further privacy.
     pub privacy: String,
-    /// How many releases it is made of.
+    /// Number of releases that it is made of.
     pub n_releases: u64,
-    /// Where its ledger ended.
+    /// The head of its ledger at the end.
     pub ledger_head: String,
-    /// What they say.
+    /// The function that the releases stand for.
     pub function: ReleasedFunction,
 }
 
@@ -46,7 +46,7 @@ pub struct ArchivedParameter {
     pub spec: ParameterSpec,
 }
 
-/// Why an archive cannot be used.
+/// The reason why an archive cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
     /// The file cannot be read.
@@ -54,7 +54,7 @@ pub enum ArchiveError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system answered.
+        /// The operating system's error message.
         cause: String,
     },
     /// It is no archive.
@@ -62,7 +62,7 @@ pub enum ArchiveError {
     NotAnArchive {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The mismatch, in words.
         message: String,
     },
     /// It was written by a later version.

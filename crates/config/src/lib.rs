@@ -1,4 +1,4 @@
-//! What a user's file says: TOML as plain data, checks of its parts, and errors that point into it.
+//! Users' files: TOML as plain data, checks of its parts, and errors that point into it.
 //!
 //! Decides what the parts that several files share may look like, and how an error names its place and a way out. Which
 //! tables a file has, and what they mean together, is decided by the crate that reads it. Start at [`TomlFile`], then

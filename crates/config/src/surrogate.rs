@@ -14,7 +14,7 @@ use super::toml_file::{FileError, spelled};
 pub struct SurrogateTable {
     /// `matern-5/2` (default), `matern-3/2` or `squared-exponential`.
     pub kernel: Option<String>,
-    /// Whether outputs are standardized; default true.
+    /// True if outputs are standardized; default true.
     pub standardize: Option<bool>,
     /// Length scale in the unit cube, one or one a coordinate; given, nothing is fitted.
     pub lengthscale: Option<NumberOrList>,

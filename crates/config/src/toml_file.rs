@@ -13,10 +13,10 @@ use crate::excerpt::excerpt;
 
 /// Characters of a value that an error shows.
 const SHOWN_CHARS: usize = 60;
-/// How alike two words must be for one to be suggested for the other (Jaro and Winkler).
+/// The least similarity (Jaro and Winkler) of two words at which one is suggested for the other.
 const ALIKE: f64 = 0.75;
 
-/// Where in a file something stands.
+/// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file, as it was named.
@@ -34,7 +34,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with a file.
+/// An error in a file.
 ///
 /// Displayed it is one line that names the place. With `{:#}` the line of the file follows below, with carets under what is
 /// wrong.
@@ -45,21 +45,21 @@ pub enum FileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system answered.
+        /// The operating system's error message.
         cause: String,
     },
     /// The text is not TOML.
     Syntax {
-        /// Where.
+        /// The place of the error.
         place: Place,
         /// Column from 1, in characters.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
     /// A key means nothing here.
     UnknownKey {
-        /// Where.
+        /// The place of the key.
         place: Place,
         /// The key, with the tables that it stands in.
         key: String,
@@ -70,29 +70,29 @@ pub enum FileError {
     },
     /// A value is of the wrong type or out of range.
     Value {
-        /// Where.
+        /// The place of the value.
         place: Place,
         /// The key, with the tables that it stands in.
         key: String,
-        /// What stands there.
+        /// The value that stands there, as the file spells it.
         found: String,
-        /// What would be accepted.
+        /// The values that would be accepted, in words.
         expected: String,
     },
     /// A key or table that is needed is not there.
     Missing {
-        /// Where its table begins.
+        /// The place where its table begins.
         place: Place,
-        /// What is missing.
+        /// The key or table that is missing.
         key: String,
-        /// What to add.
+        /// The way out: what to add.
         remedy: String,
     },
     /// Keys that are valid on their own do not go together, or name something that cannot be used.
     Invalid {
-        /// Where.
+        /// The place of the error.
         place: Place,
-        /// What is wrong, and the way out.
+        /// The problem, and the way out.
         message: String,
     },
 }
@@ -289,7 +289,7 @@ impl TomlFile {
         self.place_at(&key).line
     }
 
-    /// Where `path` stands, or the innermost table of it that there is.
+    /// Returns the place of `path`, or of the innermost table of it that there is.
     fn place(&self, path: &[&str]) -> Place {
         let found = (0..path.len())
             .rev()
@@ -332,7 +332,7 @@ impl TomlFile {
             .map_or(0, |line| line.chars().count())
     }
 
-    /// What serde found wrong, in the words of this project.
+    /// Puts an error of serde into the words of this project.
     fn explain(&self, error: &toml::de::Error) -> FileError {
         let message = error.message();
         let span = error.span().unwrap_or_default();
@@ -391,7 +391,7 @@ impl TomlFile {
     }
 }
 
-/// What serde expects, in words for people who do not write Rust.
+/// Puts what serde expects into words for people who do not write Rust.
 fn plain(expected: &str, path: &[&str]) -> String {
     match expected {
         "a sequence" if path == ["agents"] => {
@@ -439,7 +439,7 @@ struct Found<'a, 'i> {
     value: &'a DeValue<'i>,
 }
 
-/// What stands at a path.
+/// Finds the key and the value at a path.
 fn find<'a, 'i>(root: &'a DeTable<'i>, path: &[&str]) -> Option<Found<'a, 'i>> {
     let (first, rest) = path.split_first()?;
     let (key, value) = root.iter().find(|(key, _)| key.get_ref() == first)?;

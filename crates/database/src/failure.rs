@@ -1,4 +1,4 @@
-//! What goes wrong in SQLite, in words of ours.
+//! The failures of SQLite, in words of ours.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Failure {
     Refused(String),
     /// The path does not lead to the open file any more.
     Moved,
-    /// What is stored contradicts itself, in words.
+    /// The stored data contradict themselves; how, in words.
     Contradiction(String),
     /// The file is empty or another program's.
     NotOurs(Content),
@@ -49,7 +49,7 @@ pub enum Fault {
     Refused(String),
     /// The file is no longer where it was opened.
     Gone,
-    /// What is stored is broken: how, and the way out.
+    /// The stored data are damaged: how, and the way out.
     Damaged(String),
 }
 
@@ -84,7 +84,7 @@ impl Failure {
         }
     }
 
-    /// Whether others are at work, so that it may go well in a moment.
+    /// Returns true if others are at work, so that a retry may succeed in a moment.
     pub(crate) fn is_busy(&self) -> bool {
         let code = self.code().map(|error| error.code);
         matches!(
@@ -97,7 +97,7 @@ impl Failure {
         )
     }
 
-    /// Whether the system refuses something to a writer that it may grant to a reader.
+    /// Returns true if the system refuses something to a writer that it may grant to a reader.
     pub fn is_of_the_system(&self) -> bool {
         let code = self.code().map(|error| error.code);
         matches!(self, Self::ReadOnly)
@@ -113,7 +113,7 @@ impl Failure {
             )
     }
 
-    /// Whether what is stored is broken.
+    /// Returns true if the stored data are damaged.
     pub fn is_damage(&self) -> bool {
         let code = self.code().map(|error| error.code);
         match self {
@@ -196,7 +196,7 @@ impl Failure {
     }
 }
 
-/// What SQLite says, without the statement.
+/// Returns SQLite's message without the statement.
 fn plain(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),

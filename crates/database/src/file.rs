@@ -1,4 +1,4 @@
-//! How the file is opened, and how one waits for others.
+//! The opening of the file, and the wait for others that use it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::private::{begin_file, opening};
 use crate::{Content, Failure, Fault, Format};
 
-/// How long one waits for others. Their transactions take milliseconds, so it only ends when a process is stuck.
+/// The longest wait for others. Their transactions take milliseconds, so it only ends when a process is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What to do if there is no file yet.
+/// The behaviour if there is no file yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Create it.
@@ -22,7 +22,7 @@ pub enum Mode {
     Existing,
 }
 
-/// Where a database is, and of which format.
+/// The place of a database, and its format.
 #[derive(Debug)]
 pub struct File {
     format: &'static Format,
@@ -30,11 +30,11 @@ pub struct File {
     path: PathBuf,
     /// The same, whatever the working folder becomes.
     absolute: PathBuf,
-    /// Which file it is, once it was opened for writing.
+    /// The identity of the file, known once it was opened for writing.
     identity: OnceLock<Identity>,
 }
 
-/// Which file a path leads to: device and number.
+/// The identity of the file that a path leads to: device and inode number.
 type Identity = (u64, u64);
 
 impl File {

@@ -1,4 +1,4 @@
-//! Whose file it is, and how its tables are laid out, version by version.
+//! The format of a file: the mark of its owner, and the layout of its tables, version by version.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use crate::Failure;
 pub struct Format {
     /// Marks a SQLite file as one of these.
     pub application_id: i32,
-    /// How the layout came to be: step i leads from version i to version i + 1, version 0 being an empty file. A step that
-    /// has been released never changes.
+    /// The steps that make up the layout: step i leads from version i to version i + 1, version 0 being an empty file.
+    /// A step that has been released never changes.
     pub steps: &'static [&'static str],
-    /// What such a file is: `storage of studies`.
+    /// The name of such a file: `storage of studies`.
     pub what: &'static str,
-    /// What never happened to an empty one: `no study was ever stored in it`.
+    /// A statement that is true of an empty file: `no study was ever stored in it`.
     pub never: &'static str,
     /// The command that lists what is wrong in a file, where there is one.
     pub verify: Option<&'static str>,
 }
 
 impl Format {
-    /// What somebody with a damaged file can do first.
+    /// Returns a first step for somebody with a damaged file, in words.
     pub(crate) fn first_aid(&self) -> String {
         match self.verify {
             Some(command) => format!("`{command}` lists what is wrong"),
@@ -32,7 +32,7 @@ impl Format {
     }
 }
 
-/// What a SQLite file is to a program.
+/// The content of a SQLite file, as a program sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Nothing is in it.
@@ -49,7 +49,7 @@ impl Format {
         version(self.steps)
     }
 
-    /// What is in a file; reads only.
+    /// Returns the content of a file; reads only.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -111,7 +111,7 @@ impl Format {
         Ok(tx.commit()?)
     }
 
-    /// How tables, indexes and triggers differ from those of the steps; empty if they do not.
+    /// Returns the differences of tables, indexes and triggers from those of the steps; empty if there are none.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -140,7 +140,7 @@ fn version(steps: &[&str]) -> i64 {
     steps.len() as i64
 }
 
-/// What SQLite's own checks find: pages, indexes, constraints, references. Empty if all is well.
+/// Returns the findings of SQLite's own checks: pages, indexes, constraints, references. Empty if all is well.
 ///
 /// # Errors
 /// If the file cannot be read to its end.

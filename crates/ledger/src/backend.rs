@@ -1,4 +1,4 @@
-//! Where a ledger's rows are: what [`crate::Ledger`] and the verification ask of a file or a database.
+//! Access to a ledger's rows: what [`crate::Ledger`] and the verification ask of a file or a database.
 
 use std::fmt;
 
@@ -29,13 +29,13 @@ pub(crate) trait Backend: Send {
 
 /// A ledger's rows in one transaction, as a verification reads them.
 pub(crate) trait Source {
-    /// What goes wrong when it is read.
+    /// The error of a read.
     type Failure: fmt::Display;
 
-    /// Whether what is stored is broken; other failures are of the system, and may pass.
+    /// Returns true if the stored data are damaged. Other failures are of the system, and may pass.
     fn is_damage(failure: &Self::Failure) -> bool;
 
-    /// What is wrong with what holds the rows: pages, indexes, layout, triggers.
+    /// Returns what is wrong with the container of the rows: pages, indexes, layout, triggers.
     fn problems(&mut self) -> Result<Vec<String>, Self::Failure>;
 
     /// All charters; there must be one.

@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 /// SHA-256.
 pub(crate) type Hash = [u8; 32];
 
-/// Where a ledger ends: number and hash of its last entry. Before the first, 0 and the hash of the charter.
+/// The head of a ledger: number and hash of its last entry. Before the first entry, 0 and the hash of the charter.
 ///
-/// Its text is `SEQ:HASH`, the hash in hexadecimal. Who keeps a head outside of the ledger can tell whether the ledger still
-/// contains it; the ledger alone cannot (see LEDGER.md).
+/// Its text is `SEQ:HASH`, the hash in hexadecimal. Whoever keeps a head outside of the ledger can tell whether the
+/// ledger still contains it; the ledger alone cannot (see LEDGER.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Head {
     /// Number of entries up to it.
@@ -21,15 +21,17 @@ pub struct Head {
 }
 
 impl Head {
-    /// Where a chain begins that has no charter, because nothing of it is charged: at the hash of whatever its releases rest on.
+    /// Returns the head at which a chain without a charter begins, because nothing of it is charged: number 0, and a
+    /// hash of whatever its releases rest on (`config`).
     #[must_use]
     pub fn uncharged(config: &[u8]) -> Self {
         let hash = hash("fedbo uncharged releases, version 1", &[config]);
         Self { seq: 0, hash }
     }
 
-    /// Where the chain ends once this entry is appended: who keeps a head and is shown each entry follows the ledger without
-    /// trusting it (INV-13). `event` is the entry's event in bytes ([`crate::event_to_bytes`]).
+    /// Returns the head of the chain once this entry is appended. Whoever keeps a head and is shown each entry can
+    /// follow the ledger without trusting it (INV-13). `event` is the entry's event in bytes
+    /// ([`crate::event_to_bytes`]).
     #[must_use]
     pub fn follow(&self, round: u64, event: &[u8], release: &[u8]) -> Self {
         let entry = Entry {

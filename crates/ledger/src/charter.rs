@@ -1,4 +1,4 @@
-//! What is fixed before the first round: the study's public configuration and its budget.
+//! The charter of a ledger, fixed before the first round: the study's public configuration and its budget.
 
 use fedbo_privacy::accounting::{AccountantKind, Budget, Mode};
 use sha2::Digest as _;
@@ -19,11 +19,11 @@ pub struct Charter {
     pub name: String,
     /// The public configuration in its one canonical form, at most [`CONFIG_BYTES_MAX`]: the ledger compares and hashes it only.
     pub config: Vec<u8>,
-    /// What may be spent.
+    /// The ε and the δ that may be spent.
     pub budget: Budget,
-    /// Whose guarantee ε states.
+    /// The guarantee that ε states.
     pub mode: Mode,
-    /// By which accountant.
+    /// The accountant that computes ε.
     pub accountant: AccountantKind,
 }
 
@@ -32,9 +32,9 @@ pub struct Charter {
 pub struct Difference {
     /// Its name.
     pub key: String,
-    /// What the study that is being opened says.
+    /// The value in the study that is being opened.
     pub here: String,
-    /// What the ledger says.
+    /// The value in the ledger.
     pub there: String,
 }
 
@@ -74,7 +74,7 @@ impl Charter {
         )
     }
 
-    /// Where the ledger of a study begins: the head before its first entry.
+    /// Returns the head before the first entry, at which the ledger of a study begins.
     #[must_use]
     pub fn genesis(&self) -> crate::Head {
         crate::Head {

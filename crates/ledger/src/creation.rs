@@ -1,4 +1,4 @@
-//! How a ledger comes to be: whole under its name, or not at all.
+//! The creation of a ledger: whole under its name, or not at all.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use crate::error::Doing;
 use crate::schema::FORMAT;
 use crate::{Charter, LedgerError};
 
-/// What is there already is never written over, and what a lost ledger left behind is not taken for a new one's.
+/// Refuses a path at which there is a ledger or the log of a lost one: an existing file is never written over, and what
+/// a lost ledger left behind is not taken for a new one's.
 pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
     let log = beside(path, "-wal");
     for path in [path, &log] {

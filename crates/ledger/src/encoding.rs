@@ -168,7 +168,7 @@ mod tests {
             prop_assert!(event_from_bytes(&longer).is_err());
         }
 
-        /// What can be read has one form only.
+        /// Every event that can be read has exactly one encoding.
         #[test]
         fn any_bytes_are_one_event_or_none(
             event in any_event(),

@@ -1,4 +1,4 @@
-//! Why a ledger could not do something.
+//! The errors of a ledger.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::{Difference, UnreadableEvent};
      budget.epsilon = {}, budget.delta = {}; end the study here, a larger budget is a new study", .budget.epsilon(), .budget.delta().get()
 )]
 pub struct BudgetSpent {
-    /// What may be spent.
+    /// The ε and the δ that may be spent.
     pub budget: Budget,
     /// ε of the releases so far.
     pub spent: f64,
@@ -27,7 +27,7 @@ pub struct BudgetSpent {
     pub would_be: f64,
 }
 
-/// Why a ledger could not do something. No variant holds bytes of a release.
+/// An error of a ledger. No variant holds bytes of a release.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
@@ -50,7 +50,7 @@ pub enum LedgerError {
     NotALedger {
         /// The file.
         path: PathBuf,
-        /// What it is, and the way out.
+        /// A description of what it is, and the way out.
         message: String,
     },
     /// The file's layout is of another version.
@@ -68,7 +68,7 @@ pub enum LedgerError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says, and the way out.
+        /// The system's message, and the way out.
         message: String,
     },
     /// The file or its disk refuses a write.
@@ -76,7 +76,7 @@ pub enum LedgerError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says, and the way out.
+        /// The system's message, and the way out.
         message: String,
     },
     /// The file is no longer where it was opened.
@@ -89,12 +89,12 @@ pub enum LedgerError {
         /// The file.
         path: PathBuf,
     },
-    /// What is stored is no clean history.
+    /// The stored data are no clean history.
     #[error("{}: {message}", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong and where, and the way out.
+        /// The damage, its place, and the way out.
         message: String,
     },
     /// Another process has the ledger open for writing.
@@ -102,7 +102,7 @@ pub enum LedgerError {
     Held {
         /// The file.
         path: PathBuf,
-        /// Who, in words.
+        /// The holder, in words.
         by: String,
     },
     /// Another process has opened the ledger since this one did; only the last one may write.
@@ -127,11 +127,11 @@ pub enum LedgerError {
     /// No ledger can be begun with this charter.
     #[error("{key} = {value}, expected {expected}")]
     Charter {
-        /// Which of its keys.
+        /// The key of the charter.
         key: &'static str,
-        /// What stands there.
+        /// The value that stands there.
         value: String,
-        /// What would do.
+        /// The values that are accepted, in words.
         expected: &'static str,
     },
     /// The round has been released, or a later one has. What was released is [`crate::Ledger::stored`].
@@ -147,9 +147,9 @@ pub enum LedgerError {
     /// A round's number or a release is larger than a ledger takes.
     #[error("{what} = {value}, expected at most {max}")]
     TooLarge {
-        /// Which of both.
+        /// The name of the number that is too large.
         what: &'static str,
-        /// How large.
+        /// Its value.
         value: u64,
         /// The largest that is taken.
         max: u64,
@@ -163,9 +163,9 @@ pub enum LedgerError {
     /// The accountant cannot say what the releases cost, so nothing is released.
     #[error("accountant = {accountant}: {message}")]
     Accounting {
-        /// Which one.
+        /// The accountant.
         accountant: AccountantKind,
-        /// What it says.
+        /// Its message.
         message: String,
     },
     /// An earlier commit failed: whether it is on the disk is only known after opening the ledger anew.
@@ -173,7 +173,7 @@ pub enum LedgerError {
     Stopped {
         /// The file.
         path: PathBuf,
-        /// What failed.
+        /// The reason why the commit failed.
         cause: String,
     },
 }
@@ -197,7 +197,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// What was being done when something went wrong.
+/// The operation during which something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     Read,

@@ -27,7 +27,7 @@ pub struct Committed {
     pub round: u64,
     /// Its event, as [`crate::event_to_bytes`] writes it.
     pub event: Vec<u8>,
-    /// What was released.
+    /// The bytes that were released.
     pub release: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ pub struct Ledger {
     record: Record,
     /// Charges that are known to be within the budget, and so is every part of them.
     within: RefCell<Charges>,
-    /// Why nothing is written any more.
+    /// The reason why nothing is written any more; `None` while the ledger goes on.
     stopped: Option<String>,
 }
 
@@ -141,12 +141,12 @@ impl Ledger {
         &self.place
     }
 
-    /// What was fixed before the first round.
+    /// Returns the charter, which was fixed before the first round.
     pub fn charter(&self) -> &Charter {
         &self.record.charter
     }
 
-    /// Where it ends, as far as commits were acknowledged.
+    /// Returns the head after the last commit that was acknowledged.
     pub fn head(&self) -> Head {
         self.record.head
     }
@@ -197,7 +197,7 @@ impl Ledger {
         Ok(entries)
     }
 
-    /// Whether the ledger still contains a head that was kept elsewhere.
+    /// Returns true if the ledger still contains a head that was kept elsewhere.
     ///
     /// # Errors
     /// As for [`Ledger::stored`].
@@ -213,9 +213,9 @@ impl Ledger {
         Ok(found == Some(known.hash))
     }
 
-    /// Whether the budget allows `count` more releases that cost this event each (INV-13): ε of all so far and of them is at most
-    /// the budget's. Ask before vectors are collected; asked for all rounds of a study at once, the commits need not compute
-    /// again.
+    /// Checks that the budget allows `count` more releases that cost this event each (INV-13): ε of all so far and of
+    /// them is at most the budget's. Ask before vectors are collected. If it was asked for all rounds of a study at
+    /// once, the commits need not compute it again.
     ///
     /// # Errors
     /// [`LedgerError::BudgetSpent`] if not; [`LedgerError::Accounting`] if ε is not known; [`LedgerError::Event`],
@@ -302,7 +302,7 @@ impl Ledger {
         Ok(head)
     }
 
-    /// What was released and spent.
+    /// Returns a statement of what was released and spent.
     ///
     /// # Errors
     /// [`LedgerError::Accounting`], [`LedgerError::Stopped`].

@@ -1,4 +1,4 @@
-//! What was released and what it cost: an append-only, hash-chained ledger in a file or a database.
+//! An append-only, hash-chained ledger of releases and their cost in privacy, in a file or a database.
 //!
 //! Decides which releases and charges are durable, that each round is released once, and when the budget is spent. Knows
 //! nothing of agents, vectors or noise: a release is bytes to it, its cost a privacy event. The argument is in LEDGER.md.

@@ -22,7 +22,7 @@ pub(crate) struct Lock {
     _file: File,
 }
 
-/// Why a lock cannot be taken.
+/// The reason why a lock cannot be taken.
 #[derive(Debug)]
 pub(crate) enum NotLocked {
     /// Somebody holds it: who, in words.
@@ -77,7 +77,7 @@ impl Lock {
     }
 }
 
-/// What the holder wrote about itself.
+/// Returns what the holder wrote about itself: `process` and its id, or `another process` if that cannot be read.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file

@@ -19,7 +19,7 @@ use crate::{Charter, Head, LedgerError, Statement, event_from_bytes};
 pub struct Problem {
     /// Number of the entry, if it concerns one.
     pub seq: Option<u64>,
-    /// What is wrong.
+    /// The problem, in words.
     pub message: String,
 }
 
@@ -32,14 +32,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The study's name, if it could be read.
     pub name: Option<String>,
     /// Entries that could be read.
     pub n_entries: u64,
-    /// Where the ledger ends; `None` if it is damaged.
+    /// The head of the ledger; `None` if it is damaged.
     pub head: Option<Head>,
     /// All that is wrong; empty if the ledger is sound.
     pub problems: Vec<Problem>,
@@ -80,7 +80,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<(), LedgerError> {
         .map_err(|failure| LedgerError::of(failure.into_fault(&FORMAT), to, Doing::Write))
 }
 
-/// What a ledger has spent, without opening it for writing.
+/// Returns what a ledger has spent, without opening it for writing.
 ///
 /// # Errors
 /// As for [`verify`]; [`LedgerError::Corrupt`] if anything is wrong with it, [`LedgerError::Accounting`] if ε is not known.
@@ -125,7 +125,7 @@ pub(crate) struct Findings {
     name: Option<String>,
     n_entries: u64,
     problems: Vec<Problem>,
-    /// What is stored, if nothing is wrong with it.
+    /// The stored ledger, if nothing is wrong with it.
     record: Option<Record>,
     /// Every release, if they are to be kept.
     releases: Option<Releases>,
@@ -170,7 +170,7 @@ impl Findings {
         Ok(self)
     }
 
-    /// What was spent, and the releases that were kept; or what is wrong.
+    /// Returns what was spent and the releases that were kept, or an error that says what is wrong.
     pub(crate) fn into_releases(
         mut self,
         path: &Path,

@@ -2,7 +2,7 @@
 
 use fedbo_database::Format;
 
-/// What a ledger's file is; its mark says "fedl".
+/// The format of a ledger's file; its mark says "fedl".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_646c,
     steps: &[STEP_1],

@@ -1,4 +1,4 @@
-//! What the releases of a ledger cost together.
+//! The joint cost of a ledger's releases.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use crate::{Charter, LedgerError};
 /// Releases that cost the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Charge {
-    /// What each of them costs.
+    /// The event that each of them costs.
     pub event: PrivacyEvent,
-    /// How many they are.
+    /// Number of releases.
     pub count: u64,
 }
 
@@ -41,7 +41,7 @@ impl Charges {
         &self.list
     }
 
-    /// Whether each event is there at most as often as in `others`.
+    /// Returns true if each event is there at most as often as in `others`.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
         self.places.iter().all(|(bytes, place)| {
             let other = others.places.get(bytes).map(|place| others.list[*place]);
@@ -49,7 +49,7 @@ impl Charges {
         })
     }
 
-    /// What all of them cost at the charter's δ, by its accountant: an upper bound (INV-14).
+    /// Returns the cost of all of them at the charter's δ, by its accountant: an upper bound (INV-14).
     pub(crate) fn claim(&self, charter: &Charter) -> Result<Claim, LedgerError> {
         let kind = charter.accountant;
         let refused = |message: String| LedgerError::Accounting {

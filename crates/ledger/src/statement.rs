@@ -1,22 +1,23 @@
-//! What a ledger has spent, for people and programs.
+//! The statement of what a ledger has spent, for people and programs.
 
 use fedbo_privacy::accounting::{Budget, Claim, largest_rounds};
 
 use crate::record::Record;
 use crate::{Charge, Head, LedgerError};
 
-/// What a study has released and spent.
+/// The releases and the spending of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
     /// The study's name.
     pub name: String,
     /// SHA-256 of its public configuration.
     pub config_hash: [u8; 32],
-    /// What may be spent.
+    /// The ε and the δ that may be spent.
     pub budget: Budget,
-    /// Where the ledger ends. Compare it with one that was kept elsewhere: the ledger cannot notice that all of it was set back.
+    /// The head of the ledger. Compare it with one that was kept elsewhere: the ledger cannot notice that all of it was
+    /// rolled back.
     pub head: Head,
-    /// What the releases cost, by event.
+    /// The charges of the releases, by event.
     pub charges: Vec<Charge>,
     /// ε of all releases at the budget's δ, an upper bound, with all that the figure depends on.
     pub claim: Claim,
@@ -40,15 +41,15 @@ impl Statement {
         self.head.seq
     }
 
-    /// What remains of the budget's ε; 0 if it is overdrawn. ε does not add up over releases, so this is no price of further ones:
-    /// see [`Statement::further`] and [`crate::Ledger::admits`].
+    /// Returns what remains of the budget's ε; 0 if it is overdrawn. ε does not add up over releases, so this is no
+    /// price of further ones: see [`Statement::further`] and [`crate::Ledger::admits`].
     #[must_use]
     pub fn remaining(&self) -> f64 {
         (self.budget.epsilon() - self.claim.epsilon).max(0.0)
     }
 
-    /// How many more releases like those so far the budget allows, to 1e−4 of all; `None` if there are none yet, or they were
-    /// not all alike.
+    /// Returns the number of further releases like those so far that the budget allows, to 1e−4 of all; `None` if there
+    /// are none yet, or they were not all alike.
     #[must_use]
     pub fn further(&self) -> Option<u64> {
         let [Charge { event, count }] = self.charges[..] else {
@@ -58,7 +59,7 @@ impl Statement {
         Some(all.value.saturating_sub(count))
     }
 
-    /// Whether more was spent than the budget has. No ledger comes to that by its own commits.
+    /// Returns true if more was spent than the budget has. No ledger comes to that by its own commits.
     #[must_use]
     pub fn is_overdrawn(&self) -> bool {
         self.claim.epsilon > self.budget.epsilon()

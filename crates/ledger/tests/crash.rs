@@ -66,7 +66,7 @@ fn start(folder: &Path) -> Child {
         .unwrap()
 }
 
-/// What a child says that it released, up to its end.
+/// The releases that a child reports, up to its end.
 fn released(child: &mut Child) -> impl Iterator<Item = (u64, String)> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // A killed process leaves whole lines: each is one write.

@@ -1,4 +1,5 @@
-//! What a ledger promises while nothing goes wrong with its file: releases once and for ever, and within the budget.
+//! The promises of a ledger while nothing goes wrong with its file: it releases once and for ever, and within the
+//! budget.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests: a failure is the test's"

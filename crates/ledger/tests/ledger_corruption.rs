@@ -30,11 +30,11 @@ fn flipped(bytes: &[u8], byte: usize, bit: usize) -> Vec<u8> {
 /// Bytes of a file before its first table: versions and settings of SQLite.
 const HEAD: usize = 100;
 
-/// How the bits of a file are flipped.
+/// A choice of bits of a file to be flipped.
 struct Flips {
-    /// Which bits of a byte, by its place and value.
+    /// Returns the bits of a byte to flip, by its place and value.
     bits_of: fn(usize, u8) -> Vec<usize>,
-    /// Whether the ledger is opened too, which is slower than reading it.
+    /// Returns true if the ledger is opened too, which is slower than reading it; by the byte's place.
     opens: fn(usize) -> bool,
 }
 
@@ -76,7 +76,7 @@ fn flip_file(flips: &Flips) -> (usize, usize) {
     })
 }
 
-/// Which bytes of a file say what was released, what it cost and what the charter is.
+/// Marks the bytes of a file that say what was released, what it cost and what the charter is.
 fn content(file: &[u8]) -> Vec<bool> {
     let mut is_content = vec![false; file.len()];
     let mut n_found = 0;
@@ -192,7 +192,8 @@ fn a_log_of_a_killed_process_damaged_anywhere_loses_nothing() {
     damage_copied_log(1);
 }
 
-/// What a loss of power leaves of a log that nobody could copy: a beginning of what happened, each release with its charge.
+/// Damages a log that nobody could copy, as a loss of power does: a beginning of what happened is left, each release
+/// with its charge.
 fn damage_only_log(stride: usize) {
     let store = Store::new(Left::KilledWhileRead);
     let mut seen = BTreeMap::<_, usize>::new();

@@ -219,8 +219,8 @@ fn history_is_not_rewritten() {
     }
 }
 
-/// Who may switch triggers off can write anything, and is found by the chain: every column of every row, rows that are gone, and
-/// triggers that are.
+/// A user who may switch triggers off can write anything, and the chain shows it: changes of every column of every row,
+/// rows that are gone, and triggers that are gone.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn ledger_corruption() {
@@ -335,7 +335,7 @@ fn a_commit_whose_answer_is_lost_happens_once() {
     }
 }
 
-/// Where nobody can say any more whether a commit has happened, the ledger stops; opening it anew tells.
+/// The ledger stops if nobody can say any more whether a commit has happened; opening it anew tells.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_commit_that_stays_unsettled_stops_the_ledger() {

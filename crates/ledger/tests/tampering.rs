@@ -13,7 +13,7 @@ use common::store::{Left, ROUNDS, Store};
 use fedbo_ledger::{Ledger, LedgerError, verify};
 use rusqlite::Connection;
 
-/// What somebody changes with SQLite's own means is found by the chain, and named.
+/// Each change that is made with SQLite's own means is found by the chain, and named.
 #[test]
 fn each_kind_of_tampering_is_named() {
     let store = Store::new(Left::Closed);

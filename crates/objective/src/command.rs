@@ -36,13 +36,14 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 pub struct CommandSpec {
     /// The program and its arguments; `{name}` in an argument stands for a parameter's value.
     pub argv: Vec<String>,
-    /// Where it runs, and what a relative program path is relative to; the current directory by default.
+    /// The directory in which it runs, and to which a relative program path is relative; the current directory by
+    /// default.
     pub directory: Option<PathBuf>,
-    /// How long one trial may take; no limit by default.
+    /// The time limit of one trial; none by default.
     pub timeout: Option<Duration>,
 }
 
-/// Why a command cannot be an objective.
+/// The reason why a command cannot be an objective.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
@@ -60,7 +61,7 @@ pub enum CommandError {
     /// An argument has a NUL character, which no command can receive.
     #[error("objective.command[{index}] = {argument:?} has a NUL character; remove it")]
     Nul {
-        /// Which entry.
+        /// The index of the entry.
         index: usize,
         /// The entry.
         argument: String,
@@ -71,7 +72,7 @@ pub enum CommandError {
          (write {{{{{name}}}}} for the text {{{name}}} itself)"
     )]
     Placeholder {
-        /// Which entry.
+        /// The index of the entry.
         index: usize,
         /// The entry.
         argument: String,
@@ -128,7 +129,7 @@ pub enum CommandError {
     NoSuchFile {
         /// The program as written.
         program: String,
-        /// Where it was looked for.
+        /// The path at which it was looked for.
         path: PathBuf,
     },
     /// The program's path is not an executable file.
@@ -139,7 +140,7 @@ pub enum CommandError {
     NotExecutable {
         /// The program as written.
         program: String,
-        /// Where it was found.
+        /// The path at which it was found.
         path: PathBuf,
     },
     /// The working directory is none.
@@ -304,7 +305,7 @@ impl Objective for CommandObjective {
     }
 }
 
-/// What is known of a command's training.
+/// The state of a command's training, as far as it is known.
 struct Training<'a> {
     monitor: &'a dyn Monitor,
     /// The signal by which it wants to be stopped.

@@ -1,6 +1,6 @@
 //! The ways in which a trial ends without a usable value.
 
-/// Why a trial has no value.
+/// The reason why a trial has no value.
 ///
 /// `stderr` is the tail of what the command wrote to standard error, without control characters.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -18,19 +18,19 @@ pub enum Failure {
     /// The point is not one that the objective can evaluate.
     #[error("the objective cannot evaluate this point: {message}")]
     BadPoint {
-        /// What is wrong with it.
+        /// The problem with the point.
         message: String,
     },
     /// The objective itself says that it failed.
     #[error("the objective reported: {message}")]
     Reported {
-        /// What it said.
+        /// The objective's message.
         message: String,
     },
     /// A model inside the objective could not be fitted or scored.
     #[error("the model of this objective gave no score: {message}")]
     Model {
-        /// What the model said.
+        /// The model's message.
         message: String,
     },
     /// The command could not be started.
@@ -38,13 +38,13 @@ pub enum Failure {
     Spawn {
         /// The program, as found on PATH.
         program: String,
-        /// What the operating system said.
+        /// The operating system's message.
         message: String,
     },
     /// The command was started, but its end or its output could not be read.
     #[error("lost track of the command: {message}")]
     Lost {
-        /// What the operating system said.
+        /// The operating system's message.
         message: String,
     },
     /// The command ended with a status other than 0.

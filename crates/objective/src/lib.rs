@@ -1,4 +1,4 @@
-//! What a trial evaluates: the [`Objective`] trait, the ways a trial can fail, and objectives that are commands.
+//! The evaluation of a trial: the [`Objective`] trait, the ways a trial can fail, and objectives that are commands.
 //!
 //! Decides how a point becomes a number or a recorded failure. Knows nothing of who proposed the point or why.
 //! Unix only: [`CommandObjective`] ends what it started by process group. Start at [`evaluate_guarded`], for trials that
@@ -21,7 +21,7 @@ pub use monitor::{Monitor, Signal, Trained, Unusable};
 pub use fedbo_space::Direction;
 use fedbo_space::Point;
 
-/// Which trial is being evaluated: the objective may use it to name files or to seed its own noise.
+/// The trial that is being evaluated: the objective may use it to name files or to seed its own noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrialId {
     /// Index of the agent, from 0.
@@ -42,7 +42,7 @@ pub trait Objective: Send + Sync {
     }
 }
 
-/// How a trial ended.
+/// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A finite value.

@@ -1,4 +1,4 @@
-//! What a trial that reports as it trains talks to.
+//! The monitor that a trial talks to if it reports as it trains.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub trait Monitor: Sync {
     fn killed(&self, _grace: Duration) {}
 }
 
-/// What of that which a trial says about its training cannot be used.
+/// The kinds of statements about its training that a trial makes and that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
     /// A report of an epoch that is none.
@@ -38,7 +38,7 @@ pub enum Unusable {
     StopBy,
 }
 
-/// Whether a trial goes on.
+/// The answer to a report: the trial goes on, or is stopped.
 #[must_use = "a trial that is stopped should end soon: its value is not used"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -49,13 +49,13 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Whether the trial is stopped.
+    /// Returns true if the trial is stopped.
     pub fn stops(self) -> bool {
         self == Self::Stop
     }
 }
 
-/// How the training of a trial ended.
+/// The end of a trial's training.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trained {
     /// By itself.

@@ -17,13 +17,13 @@ const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 /// `verify-full` or not at all. A password may be part of it, but is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresAddress {
-    /// What the crate `postgres` reads; it may hold a password.
+    /// The address as the crate `postgres` reads it; it may hold a password.
     url: String,
     trust: Trust,
     shown: String,
 }
 
-/// Which certificates of a server that speaks TLS are taken.
+/// The certificates that are accepted from a server that speaks TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// All: what is sent is encrypted, to whom is not known. This is libpq's meaning of `prefer` and `require`.
@@ -35,7 +35,7 @@ pub(crate) enum Trust {
 }
 
 impl PostgresAddress {
-    /// Whether a text is meant as such an address.
+    /// Returns true if a text is meant as such an address.
     pub fn is_meant(text: &str) -> bool {
         let scheme = text.split(':').next().unwrap_or_default().to_lowercase();
         text.contains(':') && matches!(&*scheme, "postgresql" | "postgres")
@@ -93,7 +93,7 @@ impl PostgresAddress {
         &self.trust
     }
 
-    /// How to connect, without what the environment knows.
+    /// Returns the settings of the connection, without what the environment knows.
     ///
     /// # Errors
     /// None for an address that was read; in words.
@@ -248,7 +248,7 @@ pub fn masked(text: &str) -> String {
     shown + rest
 }
 
-/// Whether what stands before a value ends in the key of a password, whose letters may be escaped.
+/// Returns true if what stands before a value ends in the key of a password, whose letters may be escaped.
 fn names_a_password(before: &str) -> bool {
     let read = percent_decode_str(before).decode_utf8_lossy();
     let read = read.to_ascii_lowercase();
@@ -260,7 +260,8 @@ fn names_a_password(before: &str) -> bool {
     read.ends_with("password") || (is_like_one && !key.contains(char::is_whitespace))
 }
 
-/// What the crate `postgres` says of an address. It may quote a part of a password that is not escaped, so then it is silent.
+/// Returns the message of the crate `postgres` about an address. It may quote a part of a password that is not escaped,
+/// so an address that seems to hold one gets a general message instead.
 fn in_words(error: &postgres::Error, text: &str) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     match cause {

@@ -1,4 +1,4 @@
-//! How connections are made, and which servers are refused.
+//! The making of connections, and the servers that are refused.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::{PostgresAddress, Problem, password, tls};
 
 /// For how long one attempt to connect may take, unless the address says otherwise.
 const CONNECT: Duration = Duration::from_secs(5);
-/// When a server that is silent counts as gone: after this it is asked, and the answer may take as long again.
+/// The time after which a silent server is asked for a sign of life. It counts as gone if the answer takes as long
+/// again.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Oldest server whose SQL has all that is used here.
 const OLDEST: i64 = 130_000;

@@ -1,8 +1,8 @@
-//! How long a call goes on trying once its connection is lost.
+//! The time for which a call goes on trying once its connection is lost.
 
 use std::time::{Duration, Instant};
 
-/// How long to go on trying, from the first failure on.
+/// The time for which to go on trying, from the first failure on.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     length: Duration,

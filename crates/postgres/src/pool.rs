@@ -10,10 +10,10 @@ use postgres::{Client, IsolationLevel, Row, Transaction};
 use crate::schema::Found;
 use crate::{Connector, Layout, Patience, PostgresAddress, Problem, check_settings};
 
-/// How long a call waits for one of the connections.
+/// The time for which a call waits for one of the connections.
 const TURN: Duration = Duration::from_secs(10);
 
-/// What ends a transaction early: a problem with the server, or what its caller found.
+/// The reason why a transaction ends early: a problem with the server, or what its caller found.
 #[derive(Debug)]
 pub enum Ended<E> {
     /// With the server.
@@ -34,7 +34,7 @@ impl<E> From<Problem> for Ended<E> {
     }
 }
 
-/// Why a database cannot be used for a layout.
+/// The reason why a database cannot be used for a layout.
 #[derive(Debug)]
 pub enum PoolError {
     /// The server.

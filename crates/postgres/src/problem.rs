@@ -1,11 +1,11 @@
-//! What goes wrong with a server, and its words for a user.
+//! The problems with a server, and their words for a user.
 
 use std::error::Error as _;
 use std::{fmt, io};
 
 use postgres::error::{DbError, SqlState};
 
-/// What was being done when something went wrong.
+/// The operation during which something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// Opening.
@@ -49,7 +49,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// Whether the connection is gone, or none could be made for now: another one may do.
+    /// Returns true if the connection is gone, or none could be made for now: another one may work.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let Self::Server(error) = self else {
@@ -61,20 +61,20 @@ impl Problem {
         }
     }
 
-    /// Whether the server is there, but does not take connections yet or any more.
+    /// Returns true if the server is there, but does not take connections yet or any more.
     #[must_use]
     pub fn is_starting(&self) -> bool {
         matches!(self, Self::Server(error) if error.code() == Some(&SqlState::CANNOT_CONNECT_NOW))
     }
 
-    /// Whether what is stored is broken: pages, the layout, or a value of another type than was stored.
+    /// Returns true if the stored data are damaged: pages, the layout, or a value of another type than was stored.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Server(error) if is_damage(error))
     }
 
-    /// What the server or the system says, and the way out. Details are left out: they may quote what is stored. `schema` says
-    /// whose rights may be missing.
+    /// Returns the message of the server or the system, and the way out. Details are left out: they may quote what is
+    /// stored. `schema` is that of the tables on which rights may be missing.
     #[must_use]
     pub fn words(&self, doing: Doing, schema: &str) -> String {
         match self {
@@ -86,7 +86,7 @@ impl Problem {
     }
 }
 
-/// What a setting that is off may cost, of which `kept` is what may be lost, and the way out.
+/// Returns what a setting that is off may cost, and the way out; `kept` is what may be lost.
 #[must_use]
 pub fn unsafe_setting(setting: &str, kept: &str) -> String {
     let danger = match setting {
@@ -103,7 +103,7 @@ pub fn unsafe_setting(setting: &str, kept: &str) -> String {
     )
 }
 
-/// Whether the server ends the connection with this, for a reason that may pass.
+/// Returns true if the server ends the connection with this error, for a reason that may pass.
 fn ends_connection(said: &DbError) -> bool {
     use postgres::error::Severity::{Fatal, Panic};
     let is_fatal = match said.parsed_severity() {
@@ -122,7 +122,7 @@ fn system_error(error: &postgres::Error) -> Option<&io::Error> {
     error.source()?.downcast_ref()
 }
 
-/// Whether an error is of the way to the server, not of what was sent.
+/// Returns true if an error concerns the way to the server, not what was sent.
 fn is_of_the_way(error: &io::Error) -> bool {
     !matches!(
         error.kind(),

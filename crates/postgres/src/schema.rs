@@ -18,7 +18,7 @@ pub struct Layout {
     pub tables: &'static str,
 }
 
-/// What a database has under the name of a schema.
+/// The content of a database under the name of a schema.
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing { has_schema: bool },

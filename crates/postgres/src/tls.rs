@@ -1,4 +1,4 @@
-//! How a server that speaks TLS is trusted.
+//! TLS trust roots: the system's, those of a file, or none, so that any certificate is accepted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::Trust;
 
-/// What makes connections of this trust.
+/// Returns a maker of TLS connections with this trust.
 ///
 /// # Errors
 /// If certificates cannot be read, in words.

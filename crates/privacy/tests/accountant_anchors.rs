@@ -396,7 +396,7 @@ fn a_claim_says_all_that_it_rests_on() {
     assert!("clt".parse::<AccountantKind>().is_err());
 }
 
-/// What calibration gives fits the budget, and a little more does not.
+/// The result of calibration fits the budget, and a little more does not.
 #[test]
 fn calibration_uses_the_budget_up() {
     for kind in POISSON {

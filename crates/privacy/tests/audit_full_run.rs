@@ -64,7 +64,7 @@ fn audited_epsilon(mechanism: &Mechanism, n: u64) -> f64 {
     guesses.epsilon(DELTA, ALPHA)
 }
 
-/// What the accountant says of the mechanism's own events.
+/// Returns the ε that the accountant computes from the mechanism's own events.
 fn declared_epsilon(mechanism: &Mechanism) -> f64 {
     let mut accountant = PldAccountant::default();
     accountant.compose(&mechanism.event(), N_ROUNDS).unwrap();

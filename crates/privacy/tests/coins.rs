@@ -22,7 +22,7 @@ fn with_rate(q: f64) -> Mechanism {
     mechanism(N_SLOTS, 1, N_SLOTS.div_ceil(PER_COORDINATE), q, 1.0)
 }
 
-/// Who took part, round by round.
+/// Returns which slots took part, round by round.
 fn toss(mechanism: &Mechanism, n_rounds: u64) -> Vec<Vec<bool>> {
     let n_features = mechanism.settings().n_features as usize;
     let spacing = mechanism.lattice().spacing();
@@ -48,7 +48,7 @@ fn toss(mechanism: &Mechanism, n_rounds: u64) -> Vec<Vec<bool>> {
         .collect()
 }
 
-/// How many standard deviations `hits` is from a binomial's mean.
+/// Returns the number of standard deviations that `hits` is from a binomial's mean.
 fn deviation(hits: u64, tries: u64, probability: f64) -> f64 {
     let n = float(tries);
     (float(hits) - n * probability) / (n * probability * (1.0 - probability)).sqrt()

@@ -128,7 +128,7 @@ fn large_variances_follow_the_normal_law() {
     }
 }
 
-/// What a release of an empty round holds is noise of standard deviation z K, in each region and in the total.
+/// Checks that a release of an empty round is noise of standard deviation z K, in each region and in the total.
 fn releases(n_rounds: u64) {
     for z in [0.6, 1.0, 2.5] {
         let mechanism = mechanism(3, 3, 50, 0.5, z);

@@ -10,7 +10,7 @@ use common::{Uploads, difference, mechanism, source, squared_bound, squared_norm
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape, VectorRefused};
 use fedbo_testkit::test_stream;
 
-/// What a round shows: its sums, its answers, its size and how much randomness it drew.
+/// The public record of a round: its sums, its answers, its size and how much randomness it drew.
 struct Record {
     sums: Vec<i64>,
     answers: Vec<Result<(), VectorRefused>>,

@@ -142,7 +142,7 @@ fn a_round_prints_nothing() {
     assert!(ended.starts_with("test result: ok. 1 passed;"), "{ended}");
 }
 
-/// What is printed of a round in progress, and of a release, says nothing of who came or what they sent (INV-4).
+/// The debug output of a round in progress, and of a release, says nothing of who came or what they sent (INV-4).
 #[test]
 fn debug_prints_no_coordinates_coins_or_counts() {
     let mechanism = with_rate(0.5);

@@ -21,7 +21,7 @@ const N_ROUNDS: u64 = 12;
 /// Every tenth slot is honest; one of them is the victim.
 const VICTIM: u32 = 20;
 
-/// What all fake slots do.
+/// The conduct of all fake slots.
 #[derive(Clone, Copy, Debug)]
 enum Conduct {
     Silent,
@@ -68,7 +68,7 @@ fn shape(round: u64) -> ReleaseShape {
     }
 }
 
-/// What honest slots send in a round: known to the fake ones.
+/// Returns the vectors that honest slots send in a round; the fake ones know them.
 fn honest(round: u64) -> Vec<(u32, Vec<f64>)> {
     let mut stream = test_stream(round);
     let slots = (0..N_SLOTS).filter(|slot| is_honest(*slot));
@@ -77,7 +77,8 @@ fn honest(round: u64) -> Vec<(u32, Vec<f64>)> {
         .collect()
 }
 
-/// What fake slots send in a round, of which they know what honest ones send and what was released in the round before.
+/// Returns the vectors that fake slots send in a round. Fake slots know what honest ones send and what was released in
+/// the round before.
 fn fakes(
     conduct: Conduct,
     round: u64,
@@ -208,7 +209,7 @@ fn sybils() {
     }
 }
 
-/// What a run costs: ε of the events that its rounds were closed with.
+/// Returns the cost of a run: ε of the events that its rounds were closed with.
 fn charged(mechanism: &Mechanism, rounds: &[Round], seed: u64) -> f64 {
     let mut accountant = PldAccountant::default();
     for round in rounds {

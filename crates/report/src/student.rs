@@ -23,11 +23,11 @@ impl Estimate {
     ///
     /// mean ± t · standard error,   t the 0.975 quantile of Student's distribution with n − 1 degrees of freedom
     ///
-    /// None for a single value, and for values so large that it has no end.
+    /// None for a single value, for equal values that are not 0, whose spread is not known yet, and for values so large that it has no
+    /// end.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
-        let error = self.standard_error?;
-        // Equal values have no spread, whatever the quantile.
+        let error = self.spread()?;
         let reach = if error > 0.0 {
             quantile(1.0 - LEVEL / 2.0, degrees_of_freedom(self.n)) * error
         } else {
@@ -41,13 +41,12 @@ impl Estimate {
     ///
     /// p = P(|T| ≥ |t|) = I(ν / (ν + t²); ν/2, 1/2),   t = mean / standard error,   I the regularized incomplete beta function
     ///
-    /// None for a single value, and for equal values that are not 0: their spread, which says how sure the mean is, is not known yet.
+    /// None where there is no interval for want of a spread.
     #[must_use]
     pub fn p_value(&self) -> Option<f64> {
-        let error = self.standard_error?;
-        // Equal values whose mean is rounded differ from it by as much as that.
-        if error <= 1e-12 * self.mean.abs() {
-            return (self.mean == 0.0).then_some(1.0);
+        let error = self.spread()?;
+        if error <= 0.0 {
+            return Some(1.0);
         }
         let (t, freedom) = (self.mean / error, degrees_of_freedom(self.n));
         let share = freedom / (freedom + t * t);
@@ -58,6 +57,14 @@ impl Estimate {
             1.0
         };
         Some(p.clamp(0.0, 1.0))
+    }
+
+    /// The standard error, unless all values are equal and not 0: a few that agree, as counts or accuracies do, say nothing of how sure
+    /// their mean is.
+    fn spread(&self) -> Option<f64> {
+        // Equal values differ from their mean by its rounding.
+        let is_known = |error: &f64| *error > 1e-12 * self.mean.abs() || self.mean.abs() <= 0.0;
+        self.standard_error.filter(is_known)
     }
 
     /// Returns true if the mean of at least three values differs from 0 by the 95 % interval: one comparison by itself,
@@ -166,20 +173,23 @@ mod tests {
     }
 
     #[test]
-    fn values_without_spread_have_an_interval_of_no_length() {
+    fn equal_values_show_nothing_unless_they_are_zero() {
         let equal = |mean| Estimate {
             mean,
             standard_error: Some(0.0),
             n: 3,
         };
-        assert_eq!(
-            equal(2.0).interval(),
-            Some(Interval {
-                low: 2.0,
-                high: 2.0
-            })
-        );
-        assert_eq!(equal(2.0).p_value(), Some(0.0));
+        assert_eq!((equal(2.0).interval(), equal(2.0).p_value()), (None, None));
+        let rounded = Estimate {
+            standard_error: Some(1e-17),
+            ..equal(0.1)
+        };
+        assert_eq!(rounded.p_value(), None);
+        let none = Interval {
+            low: 0.0,
+            high: 0.0,
+        };
+        assert_eq!(equal(0.0).interval(), Some(none));
         assert_eq!(equal(0.0).p_value(), Some(1.0));
         let single = Estimate {
             mean: 2.0,

@@ -1,4 +1,4 @@
-//! Where a study is kept, as a user writes it.
+//! The address of a storage, as a user writes it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::{
     UpgradeReport, upgrade,
 };
 
-/// Where studies are kept: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`. Shown without a password.
+/// The place where studies are kept: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`. Shown without a
+/// password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// This process's memory.
@@ -107,7 +108,7 @@ impl FromStr for Address {
     }
 }
 
-/// What was probably meant.
+/// Returns a hint at the address that was probably meant.
 fn hint(text: &str) -> String {
     let instead = |address: &str| format!("; did you mean {address:?}?");
     let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));

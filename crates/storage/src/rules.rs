@@ -1,4 +1,4 @@
-//! What may happen to a trial: the same for every storage.
+//! The rules of what may happen to a trial: the same for every storage.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::{
     Added, Holding, NewTrial, Report, StorageError, Teller, Told, Trial, TrialState, Worker,
 };
 
-/// What keeps a new trial out of a study of `n_trials` trials; `None` if it may be added. `twin` looks for the first trial
-/// with the same encoding.
+/// Returns the reason to keep a new trial out of a study of `n_trials` trials; `None` if it may be added. `twin` looks
+/// for the first trial with the same encoding.
 pub(crate) fn refusal<E: From<StorageError>>(
     new: &NewTrial,
     n_trials: u64,
@@ -57,7 +57,7 @@ pub(crate) fn begin(new: &NewTrial, number: u64, now_ms: i64) -> Trial {
     trial
 }
 
-/// What to do with a trial that somebody wants to claim.
+/// The decision about a trial that somebody wants to claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// It is somebody's, or has ended.
@@ -81,12 +81,12 @@ pub(crate) fn claim(trial: &Trial, now_ms: i64) -> Claim {
     }
 }
 
-/// Whether a lease is over or its holder gone.
+/// Returns true if a lease is over or its holder is gone.
 fn is_free(holding: &Holding, now_ms: i64) -> bool {
     holding.until_ms.is_some_and(|until| until < now_ms) || holding.worker.is_gone()
 }
 
-/// How a trial is told that was begun too often.
+/// Returns the outcome of a trial that was begun too often.
 pub(crate) fn abandoned() -> Told {
     Told::Failed {
         kind: "abandoned".to_owned(),
@@ -96,7 +96,7 @@ pub(crate) fn abandoned() -> Told {
     }
 }
 
-/// Whether `teller` may end the trial; `Ok(false)` if it has ended in just this way.
+/// Checks that `teller` may end the trial; returns `Ok(false)` if it has ended in just this way.
 pub(crate) fn may_finish(
     trial: &Trial,
     teller: Teller<'_>,
@@ -130,10 +130,10 @@ fn is_last_report(trial: &Trial, epoch: u32, value: f64) -> bool {
         .is_some_and(|last| (last.epoch, last.value.to_bits()) == (epoch, value.to_bits()))
 }
 
-/// Whether `teller` may add a report to the trial; `Ok(false)` if this report is there already. Of the trial's reports only those
-/// from this epoch on matter.
+/// Checks that `teller` may add a report to the trial; returns `Ok(false)` if this report is there already. Of the
+/// trial's reports only those from this epoch on matter.
 ///
-/// Only who holds it reports: by hand that is so for a trial that was asked for by hand.
+/// Only the holder of a trial reports; a person only reports for a trial that was asked for by hand.
 pub(crate) fn may_report(
     trial: &Trial,
     teller: Teller<'_>,
@@ -175,7 +175,7 @@ pub(crate) fn may_report(
     }
 }
 
-/// Who holds a trial, in words.
+/// Returns the holder of a trial, in words.
 fn in_words(holding: &Holding) -> String {
     match &holding.worker.process {
         Some(process) => format!("process {}, which evaluates it", process.pid),
@@ -183,10 +183,11 @@ fn in_words(holding: &Holding) -> String {
     }
 }
 
-/// Whether `teller` may end the trial or give it back.
+/// Checks that `teller` may end the trial or give it back.
 ///
-/// By hand that is so for a trial without a lease unless its process is seen to live: what a person holds, and what a
-/// process of another machine held that nobody can ask about.
+/// A person may do so to a trial that waits, whose lease is over, or whose holder is gone. A person may also do so to a
+/// trial without a lease unless its process is seen to live: to one that a person holds, and to one that a process of
+/// another machine held, about which nobody can ask.
 pub(crate) fn may_change(
     trial: &Trial,
     teller: Teller<'_>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Report, Told, Trial, Worker};
 
-/// Which study of a storage; valid for that storage only.
+/// The key of a study; valid in its storage only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StudyKey(pub i64);
 
@@ -27,17 +27,18 @@ pub struct StudyRecord {
 /// A trial to be added.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTrial {
-    /// What is to be tried.
+    /// The point to be tried.
     pub point: Point,
     /// Equal for points that mean the same trial, different otherwise.
     pub encoding: Vec<u8>,
-    /// Who proposed it.
+    /// The source of the point.
     pub source: String,
     /// Seconds that the proposal took.
     pub ask_seconds: f64,
-    /// Who evaluates it from now on, and for how long it is theirs (`None`: until told); nobody: it waits.
+    /// The worker that evaluates it from now on, and the length of its lease (`None`: it is held until told). Without a
+    /// worker, the trial waits.
     pub holder: Option<(Worker, Option<Duration>)>,
-    /// Whether to refuse it if the study has a trial with the same encoding.
+    /// True if it is to be refused where the study has a trial with the same encoding.
     pub unique: bool,
     /// The number that it must get; `None` for any.
     pub number: Option<u64>,
@@ -45,7 +46,7 @@ pub struct NewTrial {
     pub limit: Option<u64>,
 }
 
-/// What became of a [`NewTrial`].
+/// The result of adding a [`NewTrial`].
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
@@ -65,7 +66,7 @@ pub enum Added {
     Full,
 }
 
-/// What a worker needs to propose the next trial.
+/// The state of a study that a worker needs to propose the next trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// Trials told after the given place in the order of telling, in that order.
@@ -76,7 +77,7 @@ pub struct Snapshot {
     pub n_trials: u64,
 }
 
-/// Who tells a trial.
+/// The teller of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Teller<'a> {
     /// The worker with this token; it must hold the trial.
@@ -86,7 +87,7 @@ pub enum Teller<'a> {
     Hand,
 }
 
-/// What a telling did.
+/// The effect of a telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
     /// The trial has ended, as the `seq`-th one.
@@ -98,7 +99,7 @@ pub enum Telling {
     Already,
 }
 
-/// What a report did.
+/// The effect of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reporting {
     /// It is stored.
@@ -133,7 +134,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// If the storage cannot be read, or has no such study.
     fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError>;
 
-    /// What happened after the `after`-th telling, and what is open.
+    /// Returns the trials that were told after the `after`-th telling, and those that are open.
     ///
     /// # Errors
     /// If the storage cannot be read, or has no such study.
@@ -221,11 +222,11 @@ pub trait Storage: Send + Sync + fmt::Debug {
     ) -> Result<(), StorageError>;
 }
 
-/// How often a trial may be begun: one whose evaluation takes its process down ten times is given up. A
+/// The number of times that a trial may be begun: one whose evaluation takes its process down ten times is given up. A
 /// machine that is preempted now and then should not come near it.
 pub const ATTEMPTS_MAX: u32 = 10;
 
-/// Why a storage could not do something. `place` is its address or its file, never with a password.
+/// An error of a storage. `place` is its address or its file, never with a password.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -234,35 +235,35 @@ pub enum StorageError {
         "storage = {address:?}, expected \"sqlite:FILE\", \"postgresql://USER@HOST/DATABASE\" or \"memory:\"{hint}"
     )]
     Address {
-        /// What stands there.
+        /// The address that was given.
         address: String,
-        /// What was probably meant, with the mark that parts it from the rest; may be empty.
+        /// The address that was probably meant, with the mark that parts it from the rest; may be empty.
         hint: String,
     },
     /// There is no such storage, and it is not to be created.
     #[error("{place}: there is no such storage")]
     Absent {
-        /// Where.
+        /// The storage's place.
         place: String,
     },
-    /// What is there is not a storage of studies.
+    /// The place holds something other than a storage of studies.
     #[error("{place}: {message}")]
     NotAStorage {
-        /// Where.
+        /// The place.
         place: String,
-        /// What it is, and the way out.
+        /// A description of what it holds, and the way out.
         message: String,
     },
     /// The layout is of another version.
     #[error("{place}: its layout has version {found}, this program reads {expected}; {remedy}")]
     Version {
-        /// Where.
+        /// The storage's place.
         place: String,
         /// The version there.
         found: i64,
         /// Ours.
         expected: i64,
-        /// What to do.
+        /// The way out.
         remedy: &'static str,
     },
     /// The server cannot be reached, or lets us not in.
@@ -270,7 +271,7 @@ pub enum StorageError {
     Connect {
         /// The server.
         place: String,
-        /// What the system or the server says, and the way out.
+        /// The message of the system or the server, and the way out.
         message: String,
     },
     /// The server is set up so that what it acknowledges may be lost.
@@ -278,15 +279,15 @@ pub enum StorageError {
     Unsafe {
         /// The server.
         place: String,
-        /// Which setting, what may happen, and the way out.
+        /// The setting, what may happen, and the way out.
         message: String,
     },
     /// A write is refused, for now or for good.
     #[error("{place}: cannot write: {message}")]
     Write {
-        /// Where.
+        /// The storage's place.
         place: String,
-        /// What the system or the server says, and the way out.
+        /// The message of the system or the server, and the way out.
         message: String,
     },
     /// The file is no longer where it was opened.
@@ -301,23 +302,23 @@ pub enum StorageError {
     /// A read is refused.
     #[error("{place}: cannot read: {message}")]
     Read {
-        /// Where.
+        /// The storage's place.
         place: String,
-        /// What the system or the server says.
+        /// The message of the system or the server.
         message: String,
     },
-    /// What is stored contradicts itself.
+    /// The stored data contradict themselves.
     #[error("{place}: {message}")]
     Corrupt {
-        /// Where.
+        /// The storage's place.
         place: String,
-        /// What is wrong, and the way out.
+        /// The problem, and the way out.
         message: String,
     },
     /// A number that is to be stored is infinite or none.
     #[error("{what} is not finite; only finite numbers are stored")]
     NotFinite {
-        /// Which number.
+        /// The name of the number.
         what: String,
     },
     /// There is no such study.
@@ -341,7 +342,7 @@ pub enum StorageError {
     NotHeld {
         /// The trial.
         number: u64,
-        /// Who holds it, in words.
+        /// The holder, in words.
         holder: String,
     },
     /// A report is not above the last one.
@@ -352,9 +353,9 @@ pub enum StorageError {
     ReportOrder {
         /// The trial.
         number: u64,
-        /// What is refused.
+        /// The report that is refused.
         report: Report,
-        /// What stands at this epoch, else the last report.
+        /// The report at this epoch, else the last one.
         before: Report,
     },
     /// A report names epoch 0.
@@ -378,7 +379,7 @@ pub enum StorageError {
     ToldOtherwise {
         /// The trial.
         number: u64,
-        /// How.
+        /// The outcome of the trial, in words.
         told: String,
     },
 }

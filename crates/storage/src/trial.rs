@@ -12,31 +12,31 @@ use crate::Worker;
 pub struct Trial {
     /// Its place in the order of asking, from 0, without gaps within a study.
     pub number: u64,
-    /// What is tried.
+    /// The point that is tried.
     pub point: Point,
     /// The source of its point: `initial`, `own`, `random`, `enqueued`, …; where the point of a failed trial is
     /// evaluated again, also the number of that trial, as in `own, retry of 7`.
     pub source: String,
-    /// Where it stands.
+    /// The state of the trial.
     pub state: TrialState,
-    /// How often somebody began to evaluate it.
+    /// The number of times that somebody began to evaluate it.
     pub attempts: u32,
-    /// When it was asked for, in milliseconds since 1970 by the storage's clock.
+    /// The time when it was asked for, in milliseconds since 1970 by the storage's clock.
     pub asked_at_ms: i64,
-    /// When its last evaluation began.
+    /// The time when its last evaluation began, in the same unit.
     pub started_at_ms: Option<i64>,
-    /// When it was told.
+    /// The time when it was told, in the same unit.
     pub told_at_ms: Option<i64>,
     /// Its place in the order of telling, from 1, without gaps within a study.
     pub told_seq: Option<u64>,
     /// Seconds that the proposal took.
     pub ask_seconds: f64,
-    /// What its last attempt has reported as it trained, by ascending epochs; kept when it ends.
+    /// The reports of its last attempt as it trained, by ascending epochs; kept when it ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<Report>,
 }
 
-/// What a trial has reported after an epoch of its training.
+/// A report of a trial after an epoch of its training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The epoch, from 1.
@@ -86,7 +86,7 @@ impl Trial {
         self.reports.last().copied()
     }
 
-    /// How it ended, if it has.
+    /// Returns the outcome of the trial, if it has ended.
     pub fn told(&self) -> Option<&Told> {
         match &self.state {
             TrialState::Told(told) => Some(told),
@@ -105,7 +105,7 @@ impl Trial {
     }
 }
 
-/// Where a trial stands.
+/// The state of a trial.
 ///
 /// ```text
 /// Waiting ──claim──▶ Running ──finish──▶ Told
@@ -136,7 +136,7 @@ impl TrialState {
     }
 }
 
-/// Who evaluates a trial, and until when nobody else may.
+/// The holder of a trial, who evaluates it, and the time until which nobody else may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// The holder.
@@ -145,7 +145,7 @@ pub struct Holding {
     pub until_ms: Option<i64>,
 }
 
-/// How a trial ended.
+/// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
@@ -155,7 +155,7 @@ pub enum Told {
     Failed {
         /// One word: `exit`, `timed-out`, `abandoned`, …
         kind: String,
-        /// What happened.
+        /// The message: what happened.
         message: String,
     },
     /// Early, while it trained: with what it had reported last, which is no final value.
@@ -170,7 +170,7 @@ pub enum Told {
 }
 
 impl Told {
-    /// Whether two endings say the same, to the bit.
+    /// Returns true if two outcomes are the same, to the bit.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Value(a), Self::Value(b)) => a.to_bits() == b.to_bits(),

@@ -1,4 +1,4 @@
-//! Who evaluates a trial, and whether that process still lives.
+//! The workers that evaluate trials, and whether their processes still live.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub struct Process {
     pub machine: String,
     /// Process id.
     pub pid: u32,
-    /// When it started, in the kernel's ticks since boot.
+    /// The time when it started, in the kernel's ticks since boot.
     pub started: u64,
 }
 
@@ -51,13 +51,13 @@ impl Worker {
         }
     }
 
-    /// Whether this is known to be the worker of a process that is gone. `false` where that cannot be known: on another
-    /// machine, or where the system has no `/proc`.
+    /// Returns true if this is known to be the worker of a process that is gone; `false` where that cannot be known: on
+    /// another machine, or where the system has no `/proc`.
     pub fn is_gone(&self) -> bool {
         self.life() == Life::Gone
     }
 
-    /// Whether this is known to be the worker of a process that lives; `false` where that cannot be known.
+    /// Returns true if this is known to be the worker of a process that lives; `false` where that cannot be known.
     pub(crate) fn is_alive(&self) -> bool {
         self.life() == Life::Alive
     }
@@ -90,7 +90,7 @@ impl Process {
     }
 }
 
-/// What is known of a process.
+/// The state of a process, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Alive,
@@ -137,7 +137,7 @@ fn start_of(pid: u32) -> std::io::Result<Option<u64>> {
     started.map(Some).ok_or_else(unreadable)
 }
 
-/// Whether there is a process with this number, whoever may see it.
+/// Returns true if there is a process with this number, whoever may see it.
 #[cfg(unix)]
 fn exists(pid: u32) -> bool {
     let pid = i32::try_from(pid)

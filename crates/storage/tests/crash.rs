@@ -1,4 +1,4 @@
-//! What was acknowledged survives: processes killed at any moment, logs cut at any byte, two processes at once.
+//! Acknowledged changes survive: processes killed at any moment, logs cut at any byte, two processes at once.
 //!
 //! The test binary starts itself again as the process that works and is killed.
 #![expect(
@@ -27,7 +27,7 @@ fn value(number: u64) -> f64 {
     (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
 }
 
-/// What every trial reports before it is told.
+/// The reports of every trial before it is told.
 fn reports(number: u64) -> [Report; 2] {
     [1, 2].map(|epoch| Report {
         epoch,
@@ -176,8 +176,9 @@ fn a_process_killed_while_it_creates_the_file_leaves_one_that_can_be_created() {
     }
 }
 
-/// What a loss of power leaves of a log that was being written: any part of it behind what was copied into the file, which
-/// only happens once that part of the log has reached the disk. A reader keeps the whole log from being copied here.
+/// After a loss of power, any part of a log that was being written may be left, as far as it was not yet copied into
+/// the file. It is only copied once that part of the log has reached the disk. A reader keeps the whole log from being
+/// copied here.
 #[test]
 fn a_log_that_was_cut_is_a_beginning_of_what_happened() {
     const N_TRIALS: u64 = 40;

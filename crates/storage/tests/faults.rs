@@ -1,4 +1,5 @@
-//! What the system refuses, and what is no storage: each has an error that says so, and nothing that was stored is lost.
+//! Refusals of the system, and files that are no storage: each has an error that says so, and nothing that was stored
+//! is lost.
 //!
 //! Where a test needs another user, a small disk or a limit, the test binary starts itself again under it.
 #![cfg(unix)]
@@ -181,7 +182,7 @@ fn reads_the_log() {
     assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
 }
 
-/// What a crash left in the log cannot be read where nothing can be laid beside the file; the error says what to do.
+/// The log that a crash left cannot be read where nothing can be laid beside the file; the error says what to do.
 #[test]
 fn what_may_not_be_read_is_refused() {
     let (folder, path) = fixture();
@@ -384,7 +385,7 @@ fn what_was_told_is_in_the_file_itself() {
     assert_eq!(copy.trials(key(&copy)).unwrap(), told);
 }
 
-/// What was told last may be in the log alone: a new file beside it would replay or discard it.
+/// The last tellings may be in the log alone: a new file beside it would replay or discard them.
 #[test]
 fn no_file_is_begun_beside_the_log_of_one_that_is_gone() {
     let (folder, path) = fixture();

@@ -103,7 +103,7 @@ fn long_names_encodings_and_definitions_are_kept_and_found() {
     }
 }
 
-/// What a call costs does not grow with the number of trials: none of them reads the table from one end to the other.
+/// The cost of a call does not grow with the number of trials: none of them reads the table from one end to the other.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn every_call_searches_an_index() {

@@ -1,5 +1,5 @@
-//! What was acknowledged survives on PostgreSQL too, and happens once: a server killed and restarted amid tellings, processes
-//! killed at any moment, connections cut around a commit, a server that is gone.
+//! Acknowledged changes survive on PostgreSQL too, and happen once: a server killed and restarted amid tellings,
+//! processes killed at any moment, connections cut around a commit, a server that is gone.
 //!
 //! The test binary starts itself again as the process that works and is killed.
 #![cfg(unix)]
@@ -42,7 +42,7 @@ fn value(number: u64) -> f64 {
     (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
 }
 
-/// What every trial reports before it is told.
+/// The reports of every trial before it is told.
 fn reports(number: u64) -> [Report; 2] {
     [1, 2].map(|epoch| Report {
         epoch,

@@ -1,4 +1,4 @@
-//! Who follows trials as they train reads each report once.
+//! A reader that follows trials as they train reads each report once.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests: a failure is the test's"

@@ -17,7 +17,7 @@ pub(crate) struct ArchiveTable {
     file: Option<PathBuf>,
 }
 
-/// Which archive a study's file names. Nothing of it has been read.
+/// The archive that a study's file names. Nothing of it has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveFile {
     /// As the file names it.
@@ -31,11 +31,11 @@ pub struct ArchiveFile {
 pub struct ArchiveSpec {
     /// The file that it was read from, as the study's own file names it.
     pub source: String,
-    /// What that said.
+    /// The content of that file.
     pub archive: ReleaseArchive,
 }
 
-/// Why a study cannot begin with an archive.
+/// The reason why a study cannot begin with an archive.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ArchiveMisfit {
     /// The file cannot be used.
@@ -65,7 +65,7 @@ pub enum ArchiveMisfit {
         /// One entry for each parameter that differs.
         differences: Vec<String>,
     },
-    /// What it holds cannot be used.
+    /// The content of the archive cannot be used.
     #[error("[archive] file: {0}")]
     Contents(StrategyError),
 }
@@ -124,7 +124,7 @@ impl ArchiveSpec {
         Ok(Box::new(strategy.map_err(ArchiveMisfit::Contents)?))
     }
 
-    /// Whether the federation's space and direction are the study's.
+    /// Checks that the federation's space and direction are the study's.
     fn check(&self, definition: &Definition, space: &Space) -> Result<(), ArchiveMisfit> {
         let federation = self.archive.federation.clone();
         if self.archive.direction != definition.direction {

@@ -1,4 +1,4 @@
-//! What a study is: fixed when it is created, the same for all who work on it.
+//! The definition of a study: fixed when it is created, the same for all who work on it.
 
 use fedbo_algorithms::{StrategyError, Surrogate, UcbMultiplier};
 use fedbo_config::{Changes, Keys};
@@ -16,24 +16,24 @@ pub struct Definition {
     pub name: String,
     /// Its parameters, in order.
     pub space: Vec<NamedParameter>,
-    /// Which values are better.
+    /// The direction in which values are better.
     pub direction: Direction,
     /// Seed of every draw.
     pub seed: u64,
-    /// How queries are chosen.
+    /// The strategy that chooses queries.
     pub strategy: StrategySpec,
     /// Number of trials of the initial design: scrambled Sobol points, before the surrogate is asked.
     pub n_initial: usize,
-    /// Whether the objective is noisy: points may then be evaluated again. If not, no two trials that the study proposes
-    /// have the same encoding.
+    /// True if the objective is noisy: points may then be evaluated again. If not, no two trials that the study
+    /// proposes have the same encoding.
     pub noisy: bool,
     /// Old studies to learn from, with their trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaSpec>,
-    /// What a federation released, to begin with.
+    /// The releases of a federation to begin with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<ArchiveSpec>,
-    /// Whether and how trials that report as they train are stopped early.
+    /// The rule by which trials that report as they train are stopped early; `None` if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_stopping: Option<EarlyStoppingSpec>,
 }
@@ -172,12 +172,13 @@ impl StrategySpec {
     /// The strategies that learn from old studies, in words.
     pub(crate) const META_WORDS: &'static str = "\"rm-gp-ucb\", \"rm-gp-ts\", \"rgpe\" or \"taf\"";
 
-    /// Whether it learns from old studies, and cannot do without.
+    /// Returns true if it learns from old studies, and cannot do without.
     pub fn learns_from_studies(&self) -> bool {
         self.weighs_by_distance() || matches!(self, Self::Rgpe {} | Self::Taf {})
     }
 
-    /// Whether it weighs old studies by their distance from this one, with [`crate::MetaSettings`]' decay and rate.
+    /// Returns true if it weighs old studies by their distance from this one, with [`crate::MetaSettings`]' decay and
+    /// rate.
     pub(crate) fn weighs_by_distance(&self) -> bool {
         matches!(self, Self::RmGpUcb { .. } | Self::RmGpTs {})
     }
@@ -197,7 +198,7 @@ impl StrategySpec {
         }
     }
 
-    /// Whether it models the objective.
+    /// Returns true if it models the objective.
     pub fn has_surrogate(&self) -> bool {
         !matches!(self, Self::Random {} | Self::Sobol {})
     }
@@ -415,7 +416,7 @@ impl Definition {
         }
     }
 
-    /// What the definition says, key by key as they stand in a study's file.
+    /// Returns the content of the definition, key by key as the keys stand in a study's file.
     fn keys(&self) -> Keys {
         let mut keys = Keys::default();
         let names: Vec<&str> = self.space.iter().map(|p| p.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Why a study could not do something.
+//! The errors of a study.
 
 use fedbo_algorithms::StrategyError;
 use fedbo_config::Changes;
@@ -7,7 +7,7 @@ use fedbo_storage::{StorageError, Told};
 
 use crate::{ArchiveMisfit, EarlyStoppingError, MetaError};
 
-/// Why a study could not do something.
+/// An error of a study.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StudyError {
@@ -58,7 +58,7 @@ pub enum StudyError {
     Definition {
         /// The study.
         name: String,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A point is a trial already.
@@ -96,15 +96,15 @@ pub enum StudyError {
     Unstored {
         /// The trial.
         number: u64,
-        /// How it ended.
+        /// The outcome of the trial.
         told: Told,
-        /// Why it could not be stored.
+        /// The reason why it could not be stored.
         cause: StorageError,
     },
     /// The objective could not be evaluated at all, whatever the point.
     #[error("{message}; the trial was given back, and the run ended")]
     Objective {
-        /// What is wrong with it.
+        /// The problem with the objective.
         message: String,
     },
     /// Other processes were always faster.

@@ -16,5 +16,5 @@ pub const EXPORT_COLUMNS: [&str; 12] = [
     "trained_epochs",
 ];
 
-/// What the column of a parameter is prefixed with, as often as it takes, if its name is taken.
+/// The prefix of a parameter's column, repeated as often as it takes, if the parameter's name is taken.
 pub const PARAMETER_PREFIX: &str = "parameter.";

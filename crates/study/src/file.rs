@@ -69,7 +69,7 @@ struct ObjectiveTable {
 /// A checked `study.toml`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyFile {
-    /// What the study is, but for the trials of old studies that it learns from.
+    /// The definition of the study, but for the trials of old studies that it learns from.
     pub definition: Definition,
     /// Those old studies.
     pub meta: Option<MetaFile>,
@@ -87,9 +87,9 @@ pub struct StudyFile {
     pub timeout: Option<Duration>,
     /// The limit of trials without progress that ends the study.
     pub patience: Option<Patience>,
-    /// Where it is kept; a relative file is relative to the study's own file.
+    /// The address of its storage; a relative file is relative to the study's own file.
     pub storage: Address,
-    /// How long a trial that is stopped early may take to end.
+    /// The time that a trial that is stopped early may take to end.
     pub stop_grace: Duration,
     /// The command that evaluates a point; `None` where points are asked for and told by hand.
     pub command: Option<CommandSpec>,
@@ -283,7 +283,7 @@ impl StudyToml {
 }
 
 impl StudyToml {
-    /// What does not go with `[early_stopping]`.
+    /// Refuses what does not go with `[early_stopping]`.
     fn check_beside(&self, check: Check<'_>, strategy: &StrategySpec) -> Result<(), FileError> {
         let Some(table) = &self.early_stopping else {
             return Ok(());

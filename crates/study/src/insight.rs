@@ -1,4 +1,4 @@
-//! What the trials of a study say about its parameters and about where the best point lies.
+//! Insight that the trials of a study give into its parameters and into the place of the best point.
 
 use fedbo_algorithms::{Observation, Source, Surrogate, SurrogateSettings};
 use fedbo_optim::{Points, sobol};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{Definition, StudyError};
 
-/// What a surrogate makes of a study's trials.
+/// The insight that a surrogate gives into a study's trials.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Insight {
     /// One entry a parameter, in the space's order.
@@ -27,7 +27,7 @@ pub struct Insight {
     pub n_values: usize,
 }
 
-/// How much a parameter matters.
+/// The importance of a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParameterImportance {
     /// The parameter.

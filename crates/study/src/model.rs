@@ -38,7 +38,7 @@ pub(crate) struct Model {
     n_values: usize,
 }
 
-/// What proposes.
+/// The part of the model that proposes.
 enum Chooser {
     /// From final values.
     Final(Box<dyn Strategy>),
@@ -81,7 +81,7 @@ impl Model {
         })
     }
 
-    /// How many tellings it knows.
+    /// Returns the number of tellings that it knows.
     pub(crate) fn n_told(&self) -> u64 {
         self.n_told
     }
@@ -91,12 +91,12 @@ impl Model {
         self.n_retries
     }
 
-    /// How many trials it knows, those included.
+    /// Returns the number of trials that it knows, those that evaluated the point of a failed one again included.
     pub(crate) fn n_known(&self) -> usize {
         usize::try_from(self.n_told).unwrap_or(usize::MAX)
     }
 
-    /// What it builds on old studies at its next query, in the models' units.
+    /// Returns the influence of old studies on its next query, in the models' units.
     pub(crate) fn transfer(&self) -> Option<Transfer> {
         match &self.strategy {
             Chooser::Final(strategy) => strategy.transfer(),

@@ -7,7 +7,7 @@ use crate::definition::STORED;
 use crate::{ArchiveFile, Definition, OldStudy, Study, StudyError, StudyFile};
 
 impl StudyFile {
-    /// What the study is when it begins now: reads the old studies that it learns from.
+    /// Returns the definition with which the study begins now; reads the old studies that it learns from.
     ///
     /// # Errors
     /// If an old study cannot be used.
@@ -118,7 +118,7 @@ impl StudyFile {
         }
     }
 
-    /// What became of the old studies since the stored study began, in words; nothing where all is as it was.
+    /// Returns the changes of the old studies since the stored study began, in words; empty where all is as it was.
     pub fn news_of_old_studies(&self, stored: &Definition) -> Vec<String> {
         let (Some(file), Some(stored)) = (&self.meta, &stored.meta) else {
             return Vec::new();

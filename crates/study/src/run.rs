@@ -17,7 +17,7 @@ use crate::model::n_retries;
 use crate::patience::Progress;
 use crate::{Asked, Patience, Study, StudyError};
 
-/// How a study is run.
+/// The options of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOptions {
     /// Number of trials that the study is to have, those of earlier runs included.
@@ -50,7 +50,7 @@ impl RunOptions {
     }
 }
 
-/// What one run of this process did.
+/// The results of one run of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunReport {
     /// Trials that this run told.
@@ -59,7 +59,7 @@ pub struct RunReport {
     pub n_failed: usize,
     /// Those of them that were stopped early.
     pub n_stopped: usize,
-    /// Why there was no further trial, if it was not for their number.
+    /// The reason why there was no further trial; [`Ended::Complete`] if it was their number.
     pub ended: Ended,
     /// Trials that were still open elsewhere at the end.
     pub n_open: usize,
@@ -67,7 +67,7 @@ pub struct RunReport {
     pub n_failed_in_a_row: u64,
 }
 
-/// Why a run ended.
+/// The reason why a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ended {
     /// The study has its trials.
@@ -114,7 +114,7 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// How often a worker without work looks again.
+/// The time after which a worker without work looks again.
 const POLL: Duration = Duration::from_millis(100);
 
 impl Study {
@@ -241,7 +241,7 @@ impl<F: Fn(&Point) -> Result<f64, String> + Send + Sync> Objective for Closure<F
     }
 }
 
-/// What the workers of one run share.
+/// The state that the workers of one run share.
 struct Shared<'a> {
     study: &'a Study,
     objective: &'a dyn Objective,
@@ -256,7 +256,7 @@ struct Shared<'a> {
     n_stopped: AtomicUsize,
     /// The failures in a row that ended the run. What workers tell afterwards does not change them.
     n_failed_in_a_row: AtomicU64,
-    /// What was said of reports.
+    /// The warnings about reports that were given already.
     warnings: RunWarnings,
     first_error: Mutex<Option<StudyError>>,
     ended: Mutex<Ended>,

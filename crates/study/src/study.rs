@@ -17,7 +17,7 @@ use crate::meta::Units;
 use crate::model::{Model, n_retries};
 use crate::{Definition, Insight, MetaSpec, StudyError, TransferStep};
 
-/// How often an ask may find that another process was faster.
+/// The number of times that an ask may find that another process was faster.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// One party's study over a storage. Cheap to share between threads; any number of processes may work on one study.
@@ -30,7 +30,7 @@ pub struct Study {
     space: Space,
     /// Made where the first proposal needs it: to look at a study, no model of old ones is fitted.
     model: Mutex<Option<Model>>,
-    /// What trials have reported, read where the first verdict needs it.
+    /// The judge of trials, which holds their reports; made where the first verdict needs it.
     judge: Mutex<Option<Judge>>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Debug for Study {
     }
 }
 
-/// What asking led to.
+/// The result of asking.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
@@ -123,7 +123,7 @@ impl Study {
         })
     }
 
-    /// What it is.
+    /// Returns its definition.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -133,7 +133,7 @@ impl Study {
         &self.space
     }
 
-    /// Which values are better.
+    /// Returns the direction in which values are better.
     pub fn direction(&self) -> Direction {
         self.definition.direction
     }
@@ -379,7 +379,7 @@ impl Study {
         self.storage.report(self.key, number, teller, report)
     }
 
-    /// What was told after the given place in the order of telling, and what is open.
+    /// Returns the trials that were told after the given place in the order of telling, and those that are open.
     pub(crate) fn snapshot(&self, after: u64) -> Result<Snapshot, StorageError> {
         self.storage.snapshot(self.key, after)
     }
@@ -402,7 +402,8 @@ impl Study {
         Ok(self.storage.renew(self.key, &worker.id, lease)?)
     }
 
-    /// What of the stored trials contradicts the study's definition, trial by trial: points that are not in its space.
+    /// Returns the contradictions between the stored trials and the study's definition, trial by trial: points that are
+    /// not in its space.
     ///
     /// # Errors
     /// If the storage fails.
@@ -445,8 +446,8 @@ impl Study {
         Ok(best_of(&self.trials()?, self.direction()).cloned())
     }
 
-    /// What a surrogate makes of all that was told; `None` while there are fewer than two values. It is fitted anew, so it
-    /// also serves studies whose strategy has none.
+    /// Returns the insight that a surrogate gives into all that was told; `None` while there are fewer than two values.
+    /// It is fitted anew, so it also serves studies whose strategy has none.
     ///
     /// # Errors
     /// If the storage or the surrogate fails.
@@ -460,7 +461,8 @@ impl Study {
         Ok(unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect())
     }
 
-    /// What the next query builds on old studies; `None` if the study has none. Fits their models if that was not done yet.
+    /// Returns the influence of old studies on the next query; `None` if the study has none. Fits their models if that
+    /// was not done yet.
     ///
     /// # Errors
     /// If the storage or a model fails.

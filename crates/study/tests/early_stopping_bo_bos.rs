@@ -23,7 +23,7 @@ const N_INITIAL: usize = 5;
 /// N₀ by default: 8/50 of the epochs.
 const N_FIRST: u32 = 4;
 
-/// What a training promises, in [0, 1]: a hill at (0.65, 0.65, 0.65) with ripples.
+/// The promise of a training, in [0, 1]: a hill at (0.65, 0.65, 0.65) with ripples.
 fn promise(point: &Point) -> f64 {
     let away = ["x", "y", "z"].map(|name| point.number(name) - 0.65);
     let hill: f64 = away.iter().map(|d| (-3.0 * d * d).exp()).product();
@@ -235,7 +235,7 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
     }
 }
 
-/// Which direction is better, and the values' unit, change nothing.
+/// The direction in which values are better, and the values' unit, change nothing.
 #[test]
 fn a_study_that_minimizes_stops_the_same_trials() {
     let study = |direction, bounds| {

@@ -45,7 +45,7 @@ const STRATEGIES: [fn() -> StrategySpec; 5] = [
     || StrategySpec::Sobol {},
 ];
 
-/// What decides a study's course: numbers, points to the bit, sources and values.
+/// The course of a study: numbers, points to the bit, sources and values of its trials.
 fn course(study: &Study) -> Vec<(u64, String, String, Option<u64>)> {
     let text = |trial: &Trial| serde_json::to_string(&trial.point).unwrap();
     study

@@ -84,7 +84,7 @@ impl Ledgers {
         }
     }
 
-    /// How messages call the ledger of a study.
+    /// Returns the name by which messages call the ledger of a study.
     pub(crate) fn place_of(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("{}, ledger of {name:?}", self.pool.place()))
     }
@@ -112,7 +112,7 @@ impl Ledgers {
         self.look(name, known).map(Findings::into_report)
     }
 
-    /// What the study has spent, as [`crate::read`] says of a file.
+    /// Returns what the study has spent, as [`crate::read`] does for a file.
     ///
     /// # Errors
     /// As for [`Ledgers::verify`]; [`LedgerError::Corrupt`] if anything is wrong with it.
@@ -130,8 +130,8 @@ impl Ledgers {
         findings.into_releases(&self.place_of(name))
     }
 
-    /// What was committed after `head` for rounds before `round`, for somebody who follows the ledger and does not write it.
-    /// Each entry is checked to follow from the one before it, the first from `head`.
+    /// Returns the entries that were committed after `head` for rounds before `round`, for a reader who follows the
+    /// ledger and does not write it. Each entry is checked to follow from the one before it, the first from `head`.
     ///
     /// # Errors
     /// [`LedgerError::Corrupt`] if one does not; [`LedgerError::Read`].

@@ -30,7 +30,8 @@ impl Source for Rows<'_, '_> {
         failure.is_damage()
     }
 
-    /// What PostgreSQL has no check for, such as damaged indexes, shows in the chain: rows are read in order and by number.
+    /// Checks the triggers, and that the tables are logged. PostgreSQL has no check for other damage, such as that of
+    /// indexes. It shows in the chain: rows are read in order and by number.
     fn problems(&mut self) -> Result<Vec<String>, Fault> {
         let rows = self.tx.query_typed(
             "SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')

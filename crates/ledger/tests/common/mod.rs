@@ -1,4 +1,4 @@
-//! What the tests of the ledger share.
+//! The common parts of the ledger's tests.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -85,7 +85,6 @@ pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Whether `part` occurs in `bytes`.
 pub fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }

@@ -9,12 +9,12 @@ use tempfile::TempDir;
 
 use super::{charter, event, quick_folder};
 
-/// What was released, by round: bytes that occur nowhere else in the file.
+/// The release of a round: bytes that occur nowhere else in the file.
 pub fn release(round: u64) -> Vec<u8> {
     format!("<release of round {round}>").into_bytes()
 }
 
-/// What a ledger was at some moment.
+/// The state of a ledger at some moment.
 #[derive(Debug)]
 pub struct Moment {
     pub head: Head,
@@ -26,12 +26,12 @@ pub struct Moment {
 pub struct Store {
     pub file: Vec<u8>,
     pub log: Vec<u8>,
-    /// What it was after each commit.
+    /// The state of the ledger after each commit.
     pub moments: Vec<Moment>,
     scratch: TempDir,
 }
 
-/// How a store came to lie on the disk.
+/// The way in which a store was left on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The study ended.

@@ -1,4 +1,4 @@
-//! What a command says about its training, line by line as it prints.
+//! The messages of a command about its training, line by line as it prints.
 
 use rustix::process::Signal;
 use serde_json::{Map, Value};
@@ -104,13 +104,13 @@ impl Lines {
         found.filter(|_| self.first_report.is_none())
     }
 
-    /// What was said since the last call.
+    /// Takes what was said since the last call.
     pub(super) fn said(&mut self) -> Vec<Said> {
         std::mem::take(&mut self.said)
     }
 }
 
-/// Whether a line is meant as a report, usable or not.
+/// Returns true if a line is meant as a report, usable or not.
 pub(super) fn is_report(line: &str) -> bool {
     match read(line) {
         Some(Said::Report { .. } | Said::NoNumber { .. }) => true,
@@ -119,7 +119,7 @@ pub(super) fn is_report(line: &str) -> bool {
     }
 }
 
-/// What a line says; `None` if it is not about the training.
+/// Returns what a line says; `None` if it is not about the training.
 fn read(line: &str) -> Option<Said> {
     if !line.starts_with('{') || !(line.contains("\"epoch\"") || line.contains("\"stop_by\"")) {
         return None;

@@ -1,11 +1,11 @@
-//! What a command has printed: its value, its reports, its last words.
+//! The output of a command: its value, its reports, its last words.
 
 use crate::Failure;
 
 /// Characters of an unparsable line that a failure keeps.
 pub(super) const LINE_CHARS: usize = 200;
 
-/// What of a line is seen: a progress bar draws over what stood before a carriage return.
+/// Returns the part of a line that is seen: a progress bar draws over what stood before a carriage return.
 pub(super) fn last_drawn(line: &str) -> &str {
     let line = line.trim();
     line.rsplit('\r').next().unwrap_or(line).trim_start()

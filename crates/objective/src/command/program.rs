@@ -41,7 +41,7 @@ pub struct Program {
     stop: Arc<AtomicBool>,
 }
 
-/// What a program printed that ended well.
+/// The output of a program that ended well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
     /// The last line of standard output that is not blank, without what stood before its last carriage return; `None` if there
@@ -208,14 +208,14 @@ pub(super) struct Ran {
     ended_by: Option<Reason>,
 }
 
-/// Why we ended a command ourselves.
+/// The reason why we ended a command ourselves.
 enum Reason {
     Stop,
     Timeout(Duration),
 }
 
 impl Ran {
-    /// Whether it ended without us.
+    /// Returns true if the command ended by itself.
     pub(super) fn is_by_itself(&self) -> bool {
         self.ended_by.is_none()
     }

@@ -8,14 +8,14 @@ const QUOTED_CHARS: usize = 120;
 /// A line that looks like a report and is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resemblance {
-    /// How much it looks like one.
+    /// The degree of resemblance to a report; higher is more alike.
     pub(super) likeness: u8,
     /// The line, and what is wrong with it.
     pub(super) what: String,
 }
 
 impl Resemblance {
-    /// What is wrong with a line that is no report; `None` if it does not look like one.
+    /// Returns what is wrong with a line that is no report; `None` if it does not look like one.
     pub(super) fn of(line: &str) -> Option<Self> {
         let (likeness, why) = fault(line)?;
         Some(Self::new(likeness, line, &why))
@@ -40,7 +40,8 @@ impl Resemblance {
     }
 }
 
-/// How much a line looks like a report, and what is wrong with it.
+/// Returns how much a line looks like a report, and what is wrong with it; `None` if it does not look like one, or is
+/// one.
 fn fault(line: &str) -> Option<(u8, String)> {
     let brace = line.find('{');
     let object = brace.and_then(|at| serde_json::from_str::<Map<String, Value>>(&line[at..]).ok());

@@ -51,7 +51,7 @@ impl Running {
         }
     }
 
-    /// Whether the leader has ended; leaves it unreaped.
+    /// Returns true if the leader has ended; leaves it unreaped.
     pub(super) fn has_ended(&self) -> Result<bool, Failure> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         loop {
@@ -142,7 +142,7 @@ impl Running {
         })
     }
 
-    /// What it has said about its training since the last call.
+    /// Takes what it has said about its training since the last call.
     pub(super) fn said(&mut self) -> Vec<Said> {
         if let Some(lines) = &mut self.stderr.lines {
             drop(lines.said());
@@ -151,7 +151,8 @@ impl Running {
         lines.map(Lines::said).unwrap_or_default()
     }
 
-    /// What looked most like a report, if it has printed none where reports are read.
+    /// Returns the line that looked most like a report, with what is wrong with it, if none was printed where reports
+    /// are read.
     fn resembling(&self) -> Option<String> {
         let stdout = self.stdout.lines.as_ref()?;
         if stdout.first_report().is_some() {
@@ -188,9 +189,9 @@ impl Running {
 /// A command that has ended, and what it left behind.
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
-    /// What it has said about its training and was not heard yet.
+    /// The messages about its training that were not heard yet.
     pub(super) said: Vec<Said>,
-    /// What looked most like a report, if there was none.
+    /// The line that looked most like a report, with what is wrong with it, if there was no report.
     pub(super) resembling: Option<String>,
     /// Tail of standard output.
     pub(super) stdout: Vec<u8>,

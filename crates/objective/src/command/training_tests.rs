@@ -197,7 +197,7 @@ fn a_report_without_a_number_is_passed_on_and_bad_epochs_are_named() {
     );
 }
 
-/// What was meant as a report is named, on either output, and only if there was none.
+/// A line that was meant as a report is named, on either output, and only if there was no report.
 #[test]
 fn what_looks_like_a_report_is_named_at_the_end() {
     for (script, expected) in [

@@ -1,4 +1,4 @@
-//! What every accountant does, and which there are.
+//! The interface of all accountants, and the kinds of accountants.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::{FixedSizeAccountant, MomentsAccountant, PldAccountant, RenyiAccounta
 ///
 /// Events may be chosen adaptively: what a round releases may depend on all that was released before.
 pub trait Accountant {
-    /// Which one it is.
+    /// Returns its kind.
     fn kind(&self) -> AccountantKind;
 
     /// Adds `count` releases of `event`.
@@ -43,9 +43,9 @@ pub enum UnsupportedEvent {
         "the accountant {accountant} proves nothing about {sampling}: use the accountant {instead}"
     )]
     Sampling {
-        /// Which accountant.
+        /// The accountant.
         accountant: AccountantKind,
-        /// How the event samples.
+        /// The sampling of the event, in words.
         sampling: &'static str,
         /// One that takes such events.
         instead: AccountantKind,
@@ -56,9 +56,9 @@ pub enum UnsupportedEvent {
     /// The bounds on rounding hold for fewer releases.
     #[error("{found} releases are too many for the accountants: at most {limit}")]
     TooMany {
-        /// How many there would be.
+        /// The number of releases that there would be.
         found: u64,
-        /// How many there may be.
+        /// The largest number of releases.
         limit: u64,
     },
 }
@@ -71,9 +71,9 @@ pub enum Unproved {
         "the accountant {accountant} proves no finite epsilon at delta = {delta:e}: take more noise or fewer rounds"
     )]
     NoFiniteEpsilon {
-        /// Which accountant.
+        /// The accountant.
         accountant: AccountantKind,
-        /// At which δ.
+        /// The δ.
         delta: f64,
     },
     /// Noise so small that the integrals are not evaluated.
@@ -145,7 +145,7 @@ impl AccountantKind {
         }
     }
 
-    /// Which datasets are neighbours in its claims.
+    /// Returns the relation that makes two datasets neighbours in its claims.
     pub fn adjacency(self) -> Adjacency {
         match self {
             Self::Pld | Self::Renyi | Self::Moments => Adjacency::ZeroOut,

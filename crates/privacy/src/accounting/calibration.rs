@@ -1,4 +1,4 @@
-//! What a budget allows: the least noise, the most rounds, the largest rate.
+//! Calibration to a budget: the least noise, the most rounds, the largest rate.
 
 use super::accountant::{AccountantKind, MAX_RELEASES, UnsupportedEvent};
 use super::composition::MIN_MULTIPLIER;
@@ -8,11 +8,11 @@ use super::event::{
 
 /// Results are this close to the best, relatively.
 const PRECISION: f64 = 1e-4;
-/// Where noise and rates are looked for.
+/// The ranges in which noise multipliers and rates are looked for.
 const MULTIPLIERS: (f64, f64) = (MIN_MULTIPLIER, 1e9);
 const LEAST_RATE: f64 = 1e-12;
 
-/// What may be spent.
+/// A budget: the ε and the δ that may be spent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     epsilon: f64,
@@ -61,7 +61,7 @@ pub enum CalibrationError {
          more; allow a larger epsilon or delta, or change the other settings"
     )]
     Impossible {
-        /// What was looked for.
+        /// The quantity that was looked for.
         what: &'static str,
         /// The mildest that was tried.
         mildest: String,
@@ -69,7 +69,7 @@ pub enum CalibrationError {
         epsilon: f64,
         /// The budget's δ.
         delta: f64,
-        /// By whom.
+        /// The accountant.
         accountant: AccountantKind,
     },
     /// The accountant takes no such events.
@@ -265,7 +265,8 @@ fn search(
     Ok(Some(good))
 }
 
-/// Where the logarithm of the cost, taken as linear, meets that of `limit`; a little towards the middle, so that both ends move.
+/// Returns the point at which the logarithm of the cost, taken as linear, meets that of `limit`. The point is moved a
+/// little towards the middle, so that both ends move.
 fn between(ends: [f64; 2], costs: [f64; 2], limit: f64, halve: bool) -> f64 {
     let middle = 0.5 * (ends[0] + ends[1]);
     let logs = costs.map(|cost| (cost / limit).ln());

@@ -1,11 +1,11 @@
-//! What is said about a study's privacy, always in full.
+//! Claims about a study's privacy, always stated in full.
 
 use std::fmt;
 
 use super::accountant::{Accountant, AccountantKind, Unproved};
 use super::event::{Adjacency, Delta};
 
-/// Whose guarantee a claim states.
+/// The guarantee that a claim states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Ours: integer sensitivity and exact noise.
@@ -32,16 +32,16 @@ pub struct Claim {
     pub delta: f64,
     /// Releases that it covers.
     pub n_releases: u64,
-    /// Who computed it.
+    /// The accountant that computed it.
     pub accountant: AccountantKind,
-    /// Which datasets are neighbours.
+    /// The relation that makes two datasets neighbours.
     pub adjacency: Adjacency,
-    /// Whose guarantee it is.
+    /// The guarantee that it states.
     pub mode: Mode,
 }
 
 impl Claim {
-    /// What `accountant` proves at this δ.
+    /// Returns the claim that `accountant` proves at this δ.
     ///
     /// # Errors
     /// If it proves nothing.

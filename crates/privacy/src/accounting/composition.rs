@@ -155,7 +155,7 @@ impl Composition {
     }
 }
 
-/// What stands for the releases of a class.
+/// The rate q and the noise multiplier z that stand for the releases of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representative {
     /// The largest q and the smallest z among them: a pair that dominates each (`ACCOUNTING.md`, "Classes").

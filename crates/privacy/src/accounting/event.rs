@@ -6,11 +6,11 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{name} = {value} is not {expected}")]
 pub struct InvalidParameter {
-    /// What it is called.
+    /// The parameter's name.
     pub name: &'static str,
-    /// What was given.
+    /// The value that was given.
     pub value: String,
-    /// What would do.
+    /// The values that are accepted, in words.
     pub expected: &'static str,
 }
 
@@ -102,7 +102,7 @@ impl Delta {
     }
 }
 
-/// Who takes part in a round.
+/// The sampling of the agents that take part in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
     /// Each agent independently with probability q.
@@ -116,7 +116,7 @@ pub enum Sampling {
     },
 }
 
-/// What is added to the sum.
+/// The noise that is added to the sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
     /// N(0, (z C)² I) on the reals, C the largest norm of one agent's vector.
@@ -133,7 +133,7 @@ pub enum Noise {
     },
 }
 
-/// Which datasets count as neighbours.
+/// The relation that makes two datasets neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adjacency {
     /// The same roster with one agent's vectors all zero.
@@ -154,8 +154,8 @@ impl fmt::Display for Adjacency {
 /// One release of a subsampled Gaussian mechanism: all that an accountant needs, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrivacyEvent {
-    /// Who takes part.
+    /// The sampling of the agents that take part.
     pub sampling: Sampling,
-    /// What is added.
+    /// The noise that is added.
     pub noise: Noise,
 }

@@ -9,11 +9,11 @@ pub(super) struct Subsampled {
     pub(super) rate: f64,
     /// z.
     pub(super) multiplier: f64,
-    /// How many releases.
+    /// Number of releases.
     pub(super) count: f64,
 }
 
-/// Which of the two laws the outcome is drawn from.
+/// The one of the two laws that the outcome is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From P: loss ln(P/Q). The neighbour lacks the agent's vectors.
@@ -69,7 +69,7 @@ impl Subsampled {
         0.5 + u * self.multiplier * self.multiplier
     }
 
-    /// Where the law that is drawn from has all but exp(−reach²/2) of its mass in each tail.
+    /// Returns the ends between which the law that is drawn from has all but exp(−reach²/2) of its mass in each tail.
     pub(super) fn within(&self, direction: Direction, reach: f64) -> (f64, f64) {
         let tail = reach * self.multiplier;
         match direction {

@@ -4,12 +4,12 @@ use chacha20::ChaCha20Rng;
 use rand::{Rng, SeedableRng};
 use zeroize::Zeroize;
 
-/// What a stream of a round's key is for. Streams of one key are independent.
+/// The purpose of a stream of a round's key. Streams of one key are independent.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
-    /// Who takes part.
+    /// The coins of those who take part.
     Coins = 1,
-    /// What is added.
+    /// The noise that is added.
     Noise = 2,
     /// The paper's sample.
     PaperSample = 3,

@@ -1,4 +1,4 @@
-//! Who takes part in a round: one coin a slot.
+//! The coins that decide who takes part in a round: one a slot.
 
 use zeroize::Zeroize;
 

@@ -12,7 +12,7 @@ use super::settings::Mechanism;
 use super::source::{NoiseError, NoiseSource};
 use crate::accounting::PrivacyEvent;
 
-/// Why a vector was not taken. Each reason is public: it says nothing of coordinates, coins or other slots.
+/// The reason why a vector was not taken. Each reason is public: it says nothing of coordinates, coins or other slots.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VectorRefused {
     /// No such slot.
@@ -30,7 +30,7 @@ pub enum VectorRefused {
         slot: u32,
         /// M.
         expected: u32,
-        /// What came.
+        /// The number of features that came.
         found: usize,
     },
     /// The slot has had its vector. The answer is the same whatever the second holds, and whoever answers agents repeats
@@ -51,13 +51,13 @@ pub struct Collecting {
     vectors: Sealed,
 }
 
-/// What a round hands out: the sums, and what they cost.
+/// The result of a round: the sums that it hands out, and what they cost.
 #[derive(Debug)]
 #[must_use = "a release has been paid for when it is made"]
 pub struct Closed<K> {
     /// The sums.
     pub release: Release<K>,
-    /// What they cost.
+    /// The privacy event that they cost.
     pub event: PrivacyEvent,
 }
 

@@ -55,7 +55,7 @@ impl Lattice {
         power_of_two(-exponent)
     }
 
-    /// Whether a lattice can have this e.
+    /// Returns true if a lattice can have this e.
     pub(crate) fn has_exponent(exponent: i32) -> bool {
         let of_norm = |norm: f64| 23 - exponent_of(norm.to_bits());
         (of_norm(Self::NORMS.1)..=of_norm(Self::NORMS.0)).contains(&exponent)

@@ -23,15 +23,15 @@ pub struct PaperSettings {
     pub n_features: u32,
     /// S: the clipping threshold; each vector is clipped at S / √P. Infinite if nothing is to be clipped, which needs z = 0.
     pub max_norm: f64,
-    /// How agents are chosen, and q.
+    /// The sampling of agents, and q.
     pub sampling: PaperSampling,
     /// z ≥ 0; 0 with q = 1 is FTS with distributed exploration, which is not private.
     pub noise_multiplier: f64,
-    /// Which weight the noise is scaled by.
+    /// The weight that the noise is scaled by.
     pub weight_max: WeightMax,
 }
 
-/// How the paper chooses the agents of a round. Sums are divided by q in both.
+/// The sampling of the agents of a round in the paper. Sums are divided by q in both variants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PaperSampling {
     /// Each agent with probability q (Algorithm 1 line 6).
@@ -59,7 +59,7 @@ pub enum WeightMax {
     PerRegion,
 }
 
-/// Why the paper's mechanism cannot run.
+/// The reason why the paper's mechanism cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PaperError {
     /// A count is out of its range.
@@ -70,9 +70,9 @@ pub enum PaperError {
     Number {
         /// The setting.
         name: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: f64,
-        /// What would do.
+        /// The values that are accepted, in words.
         expected: &'static str,
     },
     /// ⌊q N⌋ = 0.
@@ -179,7 +179,8 @@ impl PaperMechanism {
         }
     }
 
-    /// What each release costs by the paper's argument; `None` without noise, when nothing is private.
+    /// Returns the event that each release costs by the paper's argument; `None` without noise, when nothing is
+    /// private.
     pub fn event(&self) -> Option<PrivacyEvent> {
         let noise = NoiseMultiplier::new(self.settings.noise_multiplier).ok()?;
         let sampling = match (self.settings.sampling, self.n_sampled()) {
@@ -297,13 +298,13 @@ pub struct PaperCollecting {
     vectors: Sealed,
 }
 
-/// What a round of the paper's mechanism hands out, and what it cost by the paper's argument.
+/// The result of a round of the paper's mechanism, and its cost by the paper's argument.
 #[derive(Debug)]
 #[must_use = "a release has been paid for when it is made"]
 pub struct PaperClosed<K> {
     /// The noisy weighted averages.
     pub release: PaperRelease<K>,
-    /// What they cost; `None` without noise.
+    /// The privacy event that they cost; `None` without noise.
     pub event: Option<PrivacyEvent>,
 }
 

@@ -1,4 +1,4 @@
-//! What a round of the paper's mechanism releases, and its bytes.
+//! The release of a round of the paper's mechanism, and its bytes.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! What a round releases, and its bytes.
+//! The release of a round, and its bytes.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use super::lattice::Lattice;
 use super::settings::Mechanism;
 use super::source::Kind;
 
-/// Which sums a round releases.
+/// The sums that a round releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseShape {
     /// P sums of M, one a region: what weights that differ between regions need.
@@ -31,7 +31,7 @@ impl ReleaseShape {
     }
 }
 
-/// What a release says besides its sums; all of it public.
+/// The part of a release besides its sums; all of it public.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) mechanism: [u8; 32],
@@ -89,9 +89,9 @@ pub enum ReleaseRefused {
     /// There are too few or too many.
     #[error("the release has {found} bytes, its header asks for {expected}")]
     WrongSize {
-        /// What the header asks for.
+        /// The number of bytes that the header asks for.
         expected: u64,
-        /// What there is.
+        /// The number of bytes that there are.
         found: usize,
     },
     /// A field holds what no mechanism writes.
@@ -106,9 +106,9 @@ pub enum ReleaseRefused {
     /// It is another round's.
     #[error("the release is of round {found}, not {expected}")]
     OtherRound {
-        /// What was asked for.
+        /// The round that was asked for.
         expected: u64,
-        /// What it is.
+        /// The round of the release.
         found: u64,
     },
 }
@@ -132,7 +132,7 @@ impl<K> Release<K> {
         self.header.round
     }
 
-    /// Which sums these are.
+    /// Returns the shape of its sums.
     pub fn shape(&self) -> ReleaseShape {
         self.header.shape
     }

@@ -33,9 +33,9 @@ pub enum MechanismError {
     Count {
         /// The setting.
         name: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: u32,
-        /// What would do.
+        /// The largest value that is accepted.
         largest: u32,
     },
     /// A release would be too long.
@@ -139,7 +139,7 @@ impl Mechanism {
         &self.settings
     }
 
-    /// Where coordinates lie.
+    /// Returns the lattice on which coordinates lie.
     pub fn lattice(&self) -> &Lattice {
         &self.lattice
     }
@@ -193,7 +193,8 @@ impl Mechanism {
         slot % self.settings.n_regions
     }
 
-    /// What each release costs, whatever its shape: the coordinates counted are those of the longer one.
+    /// Returns the event that each release costs, whatever its shape: the coordinates counted are those of the longer
+    /// one.
     pub fn event(&self) -> PrivacyEvent {
         let rate = SamplingRate::new(self.rate.get()).unwrap_or(self.settings.sampling_rate);
         PrivacyEvent {

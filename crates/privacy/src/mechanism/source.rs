@@ -1,4 +1,4 @@
-//! Where a round's randomness comes from, and what that makes of its release.
+//! The source of a round's randomness, and the kind of release that follows from it.
 
 use zeroize::Zeroizing;
 
@@ -27,9 +27,9 @@ mod sealed {
 }
 pub(crate) use sealed::Sealed;
 
-/// What a release is worth: [`Secure`] or [`Simulated`]. Nothing turns one into the other.
+/// The kind of a release, which says what it is worth: [`Secure`] or [`Simulated`]. Nothing turns one into the other.
 pub trait Kind: Sealed + Copy + Eq + std::fmt::Debug + Send + Sync + 'static {
-    /// Whether the release may be called private.
+    /// True if the release may be called private.
     const PRIVATE: bool;
 }
 
@@ -70,7 +70,7 @@ impl Kind for Simulated {
 
 /// Gives each round a key of its own. Sealed: the sources are [`SecureNoise`] and, for simulations, `SimNoise`.
 pub trait NoiseSource: sealed::Keys {
-    /// What its releases are worth.
+    /// The kind of its releases.
     type Kind: Kind;
 }
 

@@ -1,4 +1,4 @@
-//! What an audit infers from how often an adversary is right.
+//! The inference of an audit from how often an adversary is right.
 
 use super::float;
 

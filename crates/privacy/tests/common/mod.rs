@@ -1,4 +1,4 @@
-//! What the tests of the mechanism share: settings, rounds with a known seed, and the sums beneath their noise.
+//! The common parts of the mechanism's tests: settings, rounds with a known seed, and the sums beneath their noise.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"

@@ -1,4 +1,4 @@
-//! What goes wrong with a server, and the error that a caller sees.
+//! The problems with a server, and the error that a caller sees.
 
 use fedbo_postgres::{Problem, unsafe_setting};
 
@@ -12,7 +12,7 @@ use crate::StorageError;
 pub(super) enum Failure {
     /// With the server, or on the way to it.
     Problem(Problem),
-    /// What is stored contradicts itself, in words.
+    /// The stored data contradict themselves; how, in words.
     Contradiction(String),
     /// There is no layout.
     Absent,
@@ -43,12 +43,12 @@ impl From<StorageError> for Failure {
 }
 
 impl Failure {
-    /// Whether the connection is gone, or none could be made for now: another one may do.
+    /// Returns true if the connection is gone, or none could be made for now: another one may work.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.is_lost())
     }
 
-    /// Whether the server is there, but does not take connections yet or any more.
+    /// Returns true if the server is there, but does not take connections yet or any more.
     pub(super) fn is_starting(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.is_starting())
     }

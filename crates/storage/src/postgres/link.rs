@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::{rows, schema};
 use crate::{Mode, StorageError, StudyKey, Trial};
 
-/// What a change locks as its first act, so that there is one order for all.
+/// The lock that a change takes as its first act, so that there is one order for all changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lock {
     /// The list of studies.
@@ -17,15 +17,15 @@ pub(super) enum Lock {
     Study(StudyKey),
 }
 
-/// What a change did, for its caller and in the tables.
+/// The effect of a change, for its caller and in the tables.
 pub(super) struct Change<R> {
     pub(super) result: R,
     pub(super) trace: Trace,
 }
 
-/// By what one sees later that a change has happened.
+/// The trace by which one sees later that a change has happened.
 pub(super) enum Trace {
-    /// By nothing; but it may happen again, with the same result.
+    /// None; but the change may happen again, with the same result.
     Repeatable,
     /// This trial is there.
     Added(Trial),
@@ -197,7 +197,7 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<i64, Failure> {
     Ok(row.try_get(0)?)
 }
 
-/// Whether a change whose commit had no answer has happened.
+/// Returns true if a change whose commit had no answer has happened.
 fn is_there(tx: &mut Transaction<'_>, lock: Lock, trace: &Trace) -> Result<bool, Failure> {
     let Lock::Study(study) = lock else {
         return Ok(false);

@@ -210,7 +210,7 @@ fn read(row: &Row) -> Result<Trial, Failure> {
     })
 }
 
-/// What it has reported, by ascending epochs.
+/// Returns the reports of a trial, by ascending epochs.
 fn reports(row: &Row) -> Result<Vec<Report>, Failure> {
     let epochs: Option<Vec<i64>> = row.try_get("epochs")?;
     let values: Option<Vec<f64>> = row.try_get("epoch_values")?;
@@ -308,7 +308,7 @@ pub(super) fn update(
     Ok(())
 }
 
-/// What of a trial can change, as columns.
+/// The mutable part of a trial, as columns.
 struct Changing {
     number: i64,
     attempts: i64,

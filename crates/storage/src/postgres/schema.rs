@@ -150,7 +150,7 @@ pub(super) fn check(version: i64) -> Result<(), Failure> {
     }
 }
 
-/// What the database has under our name.
+/// The content of the database under our name.
 enum Found {
     Nothing {
         has_schema: bool,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What begins an escape: "substitute", a control character that hardly any text has.
+/// The beginning of an escape: "substitute", a control character that hardly any text has.
 const ESCAPE: char = '\u{1a}';
 
 /// A text without U+0000, from which [`load`] makes the same one again. Ordinary texts stay as they are.

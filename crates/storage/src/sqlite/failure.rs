@@ -1,4 +1,4 @@
-//! What goes wrong in a storage's file, and the error that a caller sees.
+//! The failures of a storage's file, and the error that a caller sees.
 
 use std::fmt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use fedbo_database::Fault;
 use super::schema::{self, FORMAT};
 use crate::StorageError;
 
-/// What was being done when something went wrong.
+/// The operation during which something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     Read,
@@ -53,17 +53,17 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// What is stored contradicts itself, in words.
+    /// Returns the failure of stored data that contradict themselves; `what` says how.
     pub(super) fn contradiction(what: impl Into<String>) -> Self {
         Self::Database(database::Failure::Contradiction(what.into()))
     }
 
-    /// Whether the system refuses something to a writer that it may grant to a reader.
+    /// Returns true if the system refuses something to a writer that it may grant to a reader.
     pub(super) fn is_of_the_system(&self) -> bool {
         matches!(self, Self::Database(failure) if failure.is_of_the_system())
     }
 
-    /// Whether what is stored is broken.
+    /// Returns true if the stored data are damaged.
     pub(super) fn is_damage(&self) -> bool {
         matches!(self, Self::Database(failure) if failure.is_damage())
     }

@@ -41,7 +41,7 @@ pub struct SqliteStorage {
     access: Mutex<Access>,
 }
 
-/// How the file could be opened.
+/// The access for which the file could be opened.
 enum Access {
     /// For all purposes.
     Write(Connection),

@@ -116,7 +116,7 @@ fn has_reports(tx: &Transaction<'_>, study: StudyKey) -> Result<bool, Failure> {
     Ok(tx.prepare_cached(&sql)?.exists([study.0])?)
 }
 
-/// What a trial has reported from an epoch on, by ascending epochs.
+/// Returns the reports of a trial from an epoch on, by ascending epochs.
 fn reports(
     tx: &Transaction<'_>,
     study: StudyKey,

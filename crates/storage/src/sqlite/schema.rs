@@ -6,7 +6,7 @@ use fedbo_database::Format;
 
 use crate::StorageError;
 
-/// What a storage's file is; its mark says "fedb".
+/// The format of a storage's file; its mark says "fedb".
 pub(super) const FORMAT: Format = Format {
     application_id: 0x6665_6462,
     steps: &[STEP_1, STEP_2],
@@ -55,8 +55,8 @@ CREATE INDEX trials_open ON trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON trials (study, told_seq) WHERE told_seq IS NOT NULL;
 ";
 
-/// What trials report as they train. A trial that was stopped has `value`, its last one, beside the epoch and the grounds; so
-/// `value` is final only where `stopped_epoch` is not set.
+/// The reports of trials as they train. A trial that was stopped has `value`, its last one, beside the epoch and the
+/// grounds; so `value` is final only where `stopped_epoch` is not set.
 const STEP_2: &str = "
 CREATE TABLE reports (
     study INTEGER NOT NULL,

@@ -9,7 +9,7 @@ use super::failure::{Doing, Failure};
 use super::schema::{self, FORMAT};
 use crate::{Mode, StorageError};
 
-/// What an upgrade did.
+/// The result of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpgradeReport {
     /// The version that was found.

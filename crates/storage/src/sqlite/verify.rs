@@ -1,4 +1,4 @@
-//! Whether a file holds what it must: SQLite's own checks, the layout, and the invariants of studies and trials.
+//! The verification of a file: SQLite's own checks, the layout, and the invariants of studies and trials.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::failure::{Doing, Failure};
 use super::schema::FORMAT;
 use crate::{Mode, Process, StorageError};
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Version of the layout.
@@ -33,7 +33,7 @@ pub struct Problem {
     pub study: Option<String>,
     /// Number of the trial, if it concerns one.
     pub trial: Option<i64>,
-    /// What is wrong.
+    /// The problem, in words.
     pub message: String,
 }
 
@@ -218,7 +218,7 @@ impl Findings {
     }
 }
 
-/// What is wrong with one trial by itself. Columns are read one by one: any of them may be damaged.
+/// Returns what is wrong with one trial by itself. Columns are read one by one: any of them may be damaged.
 fn problems_of(row: &Row<'_>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut demand = |holds: bool, message: &str| {
@@ -310,7 +310,7 @@ fn problems_of(row: &Row<'_>) -> Vec<String> {
     problems
 }
 
-/// What is wrong with what a trial has reported.
+/// Returns what is wrong with the reports of a trial.
 fn problems_of_reports(
     connection: &Connection,
     study: i64,

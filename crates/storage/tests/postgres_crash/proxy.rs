@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// When to cut.
+/// The moment of the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The server never sees the commit.
@@ -17,7 +17,7 @@ pub(crate) enum Cut {
     BeforeAnswer,
 }
 
-/// What a client sends to commit: a message Q with its length and the text.
+/// The bytes that a client sends to commit: a message Q with its length and the text.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
 #[derive(Default)]

@@ -14,8 +14,8 @@ use super::tellings::{Tellings, curve};
 use super::{EarlyStoppingSpec, StoppingRuleSpec};
 use crate::{Definition, StudyError};
 
-/// How BO-BOS is set in a study; `None` if another rule is. A curve has one process, as in the thesis: the average over many stops more
-/// trials, better ones among them.
+/// Returns the settings of BO-BOS in a study; `None` if another rule is set. A curve has one process, as in the thesis:
+/// the average over many processes stops more trials, better ones among them.
 pub(crate) fn settings(spec: &EarlyStoppingSpec) -> Option<BosSettings> {
     let StoppingRuleSpec::BoBos {
         bounds,
@@ -80,7 +80,7 @@ impl BosJudge {
         self.tellings.absorb(told);
     }
 
-    /// Whether an open trial goes on after its last report.
+    /// Judges whether an open trial goes on after its last report.
     pub(super) fn judge(&mut self, trial: &Trial) -> Result<Verdict, StudyError> {
         let direction = self.definition.direction;
         let Some(curve) = curve(trial, direction) else {
@@ -160,8 +160,9 @@ impl BosJudge {
     }
 }
 
-/// Whether a trial has reported each of its first N₀ epochs: the process of its curve is fitted to what was seen there, and lines
-/// between fewer reports, or a level before the first one, would pass for a curve that has come to its end.
+/// Returns true if a trial has reported each of its first N₀ epochs. The process of its curve is fitted to what was
+/// seen there. Lines between fewer reports, or a level before the first one, would pass for a curve that has come to
+/// its end.
 pub(super) fn reports_first_epochs(reports: &[Report], first_epochs: usize) -> bool {
     let epochs = reports.iter().map(|report| report.epoch as usize);
     epochs.take(first_epochs).eq(1..=first_epochs)

@@ -1,8 +1,8 @@
-//! Why trials of a study cannot be stopped early, or a report cannot be used.
+//! The reasons why trials of a study cannot be stopped early, or a report cannot be used.
 
 use super::EarlyStoppingSpec;
 
-/// Why trials of a study cannot be stopped early, or a report cannot be used.
+/// The reason why trials of a study cannot be stopped early, or a report cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EarlyStoppingError {
@@ -23,7 +23,7 @@ pub enum EarlyStoppingError {
         /// The strategy's name.
         strategy: &'static str,
     },
-    /// What the study begins with knows final values only.
+    /// The data that the study begins with have final values only.
     #[error("{table} does not go with [early_stopping]; remove one of them")]
     Beside {
         /// `[meta]` or `[archive]`.
@@ -45,9 +45,9 @@ pub enum EarlyStoppingError {
     Setting {
         /// The key.
         key: &'static str,
-        /// What stands there.
+        /// The value that stands there.
         value: String,
-        /// What can.
+        /// The values that are accepted, in words.
         expected: String,
     },
     /// The study's trials do not report.

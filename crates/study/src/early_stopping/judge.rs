@@ -12,8 +12,8 @@ use super::tellings::curve;
 use super::{EarlyStoppingError, EarlyStoppingSpec};
 use crate::{Definition, Study, StudyError};
 
-/// What judges a study's trials, up to a place in the order of telling. Trials that have ended do not change, so they are read once;
-/// of those that train, only what they have reported since.
+/// The judge of a study's trials, up to a place in the order of telling. Trials that have ended do not change, so they
+/// are read once; of those that train, only what they have reported since is read.
 pub(crate) struct Judge {
     kind: Kind,
     n_told: u64,
@@ -81,7 +81,7 @@ impl Judge {
         }
     }
 
-    /// Whether an open trial goes on after its last report.
+    /// Judges whether an open trial goes on after its last report.
     fn judge(
         &mut self,
         trial: &Trial,
@@ -122,8 +122,8 @@ impl Curves {
         others
     }
 
-    /// Whether an open trial goes on after its last report. The rule is asked at this epoch alone: at those since the report before
-    /// nothing was measured.
+    /// Judges whether an open trial goes on after its last report. The rule is asked at this epoch alone: at epochs
+    /// between this report and the one before it nothing was measured.
     fn judge(&self, trial: &Trial, others: &[TrainedTrial], direction: Direction) -> Verdict {
         let Some(judged) = trained(trial, direction) else {
             return Verdict::Continue;
@@ -134,7 +134,8 @@ impl Curves {
     }
 }
 
-/// What the worker of a trial knows of it and of the others, so that not every report reads all earlier ones again.
+/// The state that the worker of a trial keeps of it and of the others, so that not every report reads all earlier ones
+/// again.
 #[derive(Default)]
 pub(crate) struct Course {
     /// The trial with all its reports.
@@ -298,7 +299,7 @@ impl Study {
         }
     }
 
-    /// Why a trial that has ended was stopped; `error` if it was not.
+    /// Returns the verdict by which a trial that has ended was stopped; `error` if it was not stopped.
     fn stopped_before(
         &self,
         number: u64,

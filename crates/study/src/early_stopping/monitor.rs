@@ -1,4 +1,4 @@
-//! What a worker does with the reports of the trial that it evaluates.
+//! The handling of reports by the worker that evaluates their trial.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,16 +24,16 @@ pub(crate) struct TrialMonitor<'a> {
 #[derive(Default)]
 struct State {
     reports: Vec<Report>,
-    /// What the rule needs to know.
+    /// The trials as the rule needs to know them.
     course: Course,
     stop: Option<Stop>,
-    /// What looked like a report, if there was none.
+    /// The line that looked like a report, with what is wrong with it, if there was no report.
     resembling: Option<String>,
-    /// Whether the line from which the trial's value is read was meant as a report.
+    /// True if the line from which the trial's value is read was meant as a report.
     ends_with_report: bool,
 }
 
-/// Why no further report counts.
+/// The reason why no further report counts.
 enum Stop {
     /// The rule says so; it is stored.
     Early(Told),
@@ -45,7 +45,7 @@ enum Stop {
     Error(StudyError),
 }
 
-/// What became of a trial that was trained.
+/// The conclusion about a trial that was trained.
 pub(crate) enum Conclusion {
     /// It ended by itself.
     Ended(Outcome),
@@ -77,7 +77,7 @@ impl<'a> TrialMonitor<'a> {
         }
     }
 
-    /// What became of the trial, and what it has reported.
+    /// Returns the conclusion about the trial, and its reports.
     pub(crate) fn conclude(self, trained: Trained) -> (Conclusion, Vec<Report>) {
         let state = std::mem::take(&mut *self.state());
         let conclusion = match (state.stop, trained) {
@@ -97,7 +97,8 @@ impl<'a> TrialMonitor<'a> {
         (conclusion, state.reports)
     }
 
-    /// What a trial that ended by itself ended with: the last report that counts may be, or take the place of, its last line.
+    /// Returns the conclusion about a trial that ended by itself: the last report that counts may be, or take the place
+    /// of, its last line.
     fn ended(&self, outcome: Outcome, reports: &[Report], ends_with_report: bool) -> Conclusion {
         let epochs = self.study.definition().early_stopping;
         let epochs = epochs.map_or(0, |spec| spec.epochs);

@@ -16,7 +16,7 @@ pub struct RunningTrial<'a> {
 }
 
 impl RunningTrial<'_> {
-    /// What is tried.
+    /// Returns the point that is tried.
     pub fn point(&self) -> &Point {
         self.point
     }

@@ -1,4 +1,4 @@
-//! Which rule stops trials early, as a study's definition keeps it.
+//! The rule that stops trials early, as a study's definition keeps it.
 
 use fedbo_algorithms::StrategyError;
 use fedbo_algorithms::early_stopping::{
@@ -11,11 +11,11 @@ use super::EarlyStoppingError;
 use super::bo_bos::settings;
 use crate::{Definition, StrategySpec};
 
-/// How trials that report as they train are stopped early.
+/// The early stopping of trials that report as they train.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlyStoppingSpec {
-    /// Who decides.
+    /// The rule that decides.
     pub rule: StoppingRuleSpec,
     /// N: epochs of a whole training.
     pub epochs: u32,
@@ -27,7 +27,7 @@ pub struct EarlyStoppingSpec {
 pub enum StoppingRuleSpec {
     /// Bayesian optimal stopping within GP-UCB.
     BoBos {
-        /// What values can be, low and high; without it, somewhat more than what was seen.
+        /// The lowest and the highest possible value; without it, a range somewhat wider than that of the values seen.
         bounds: Option<[f64; 2]>,
         /// N_0: epochs before the first decision.
         first_epochs: u32,
@@ -168,10 +168,10 @@ impl EarlyStoppingSpec {
         })
     }
 
-    /// Whether it goes with the rest of a definition.
+    /// Checks that it goes with the rest of a definition.
     ///
     /// # Errors
-    /// What does not.
+    /// The part that does not.
     pub(crate) fn check(&self, definition: &Definition) -> Result<(), EarlyStoppingError> {
         self.check_strategy(&definition.strategy)?;
         if definition.meta.is_some() {

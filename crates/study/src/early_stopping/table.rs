@@ -152,7 +152,7 @@ impl EarlyStoppingTable {
         }
     }
 
-    /// How long a trial may take to end once it is stopped.
+    /// Returns the time that a trial may take to end once it is stopped.
     pub(crate) fn grace(&self, check: Check<'_>) -> Result<Duration, FileError> {
         let Some(seconds) = self.grace_s else {
             return Ok(DEFAULT_GRACE);

@@ -1,4 +1,4 @@
-//! What was told in a study whose trials report as they train, as its model sees it.
+//! The tellings of a study whose trials report as they train, as its model sees them.
 
 use fedbo_algorithms::Source;
 use fedbo_algorithms::early_stopping::{
@@ -16,9 +16,10 @@ pub(crate) struct Tellings {
     space: Space,
     direction: Direction,
     told: Vec<Trial>,
-    /// How BO-BOS is set, where it is the rule: a trial that it stopped stands in the model with its expected end as well.
+    /// The settings of BO-BOS, where it is the rule: a trial that it stopped stands in the model with its expected end
+    /// as well.
     bos: Option<BosSettings>,
-    /// What values can be, where the definition says so.
+    /// The bounds of values, where the definition gives them.
     bounds: Option<[f64; 2]>,
 }
 
@@ -44,19 +45,18 @@ impl Tellings {
         self.told.extend_from_slice(told);
     }
 
-    /// How many were told.
     pub(crate) fn len(&self) -> usize {
         self.told.len()
     }
 
-    /// How many were told before a trial began, by the storage's clock.
+    /// Returns the number of tellings before a trial began, by the storage's clock.
     pub(super) fn n_before(&self, trial: &Trial) -> usize {
         let began = trial.started_at_ms.unwrap_or(i64::MAX);
         let before = |told: &&Trial| told.told_at_ms.is_some_and(|at| at <= began);
         self.told.iter().take_while(before).count()
     }
 
-    /// What the model learns from the tellings with these places.
+    /// Returns the observations that the model learns from the tellings with these places.
     pub(crate) fn observations(
         &self,
         places: std::ops::Range<usize>,
@@ -87,7 +87,7 @@ impl Tellings {
         })
     }
 
-    /// What a stopped trial would have come to, seen from its own reports; `None` without BO-BOS.
+    /// Returns the final value that is expected of a stopped trial, seen from its own reports; `None` without BO-BOS.
     fn expected_end(
         &self,
         trial: &Trial,
@@ -103,8 +103,9 @@ impl Tellings {
         Ok(expected_end(curve, bounds, bos.n_epochs)?)
     }
 
-    /// What the values of a trial can be, as the definition says. If it does not: what the first `n_told` trials reported, and this
-    /// one in its first epochs, with half as much again on the better side and a tenth on the worse. `None` while all are equal.
+    /// Returns the bounds of a trial's values, as the definition gives them. Without them: the range of what the first
+    /// `n_told` trials reported, and this one in its first epochs, with half as much again on the better side and a
+    /// tenth on the worse. `None` while all values are equal.
     pub(super) fn bounds_for(&self, first: &LearningCurve, n_told: usize) -> Option<ValueBounds> {
         let direction = self.direction;
         if let Some(given) = self.bounds {
@@ -138,7 +139,7 @@ impl Tellings {
     }
 }
 
-/// What a trial has reported, to be maximized.
+/// Returns the reports of a trial as a curve, to be maximized.
 pub(super) fn curve(trial: &Trial, direction: Direction) -> Option<LearningCurve> {
     let reports: Vec<(u32, f64)> = trial
         .reports

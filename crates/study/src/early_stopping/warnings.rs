@@ -1,4 +1,4 @@
-//! What a run says once of trials that report in ways of no use.
+//! The warnings that a run gives once, about trials that report in ways of no use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,10 +10,10 @@ use super::bo_bos::{reports_first_epochs, settings};
 use super::{EarlyStoppingSpec, StoppingRuleSpec};
 use crate::{Definition, Observer};
 
-/// What a report looks like.
+/// An example of a report, for messages.
 const EXAMPLE: &str = "a report is a line {\"epoch\": 1, \"value\": 0.5} on standard output, printed at once after an epoch";
 
-/// What a run has said already.
+/// The warnings that a run has given already.
 #[derive(Default)]
 pub(crate) struct RunWarnings {
     of_epochs: AtomicBool,
@@ -24,7 +24,7 @@ pub(crate) struct RunWarnings {
     of_gaps: AtomicBool,
 }
 
-/// Whether this is the first time.
+/// Returns true at the first call for this flag, and sets it.
 fn is_first(flag: &AtomicBool) -> bool {
     !flag.swap(true, Ordering::Relaxed)
 }

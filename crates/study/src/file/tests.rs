@@ -1,4 +1,4 @@
-//! What a `study.toml` may say, and how its mistakes are named.
+//! The keys that a `study.toml` may have, and the names of its mistakes.
 
 use super::*;
 use crate::{EarlyStoppingSpec, StoppingRuleSpec};

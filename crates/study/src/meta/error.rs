@@ -1,6 +1,6 @@
-//! Why a study cannot learn from old ones.
+//! The reasons why a study cannot learn from old ones.
 
-/// Why a study cannot learn from old ones.
+/// The reason why a study cannot learn from old ones.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetaError {
@@ -9,7 +9,7 @@ pub enum MetaError {
     Unreadable {
         /// The old study, as the file names it.
         source_text: String,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A CSV is not one of trials.
@@ -19,7 +19,7 @@ pub enum MetaError {
         source_text: String,
         /// Line from 1, where it is one line's fault.
         line: Option<u64>,
-        /// What is wrong, and the way out.
+        /// The problem, and the way out.
         message: String,
     },
     /// A study is to learn from itself.
@@ -72,7 +72,7 @@ pub enum MetaError {
     NoTrial {
         /// The old study, as the file names it.
         source_text: String,
-        /// What was left out, and why.
+        /// The trials that were left out, and the reasons.
         why: String,
     },
     /// A value of `[meta.values]` means nothing.
@@ -80,7 +80,7 @@ pub enum MetaError {
     Value {
         /// The parameter.
         name: String,
-        /// What is wrong, and the way out.
+        /// The problem, and the way out.
         message: String,
     },
     /// The strategy learns from old studies, and there are none.
@@ -109,7 +109,7 @@ pub enum MetaError {
         name: String,
         /// The trial's place, from 0.
         index: usize,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! How the trials of an old study are made to fit the space of a new one.
+//! The fitting of an old study's trials to the space of a new one.
 
 use fedbo_optim::sobol_point;
 use fedbo_space::{Direction, Kind, Parameter, Space, Value};
@@ -15,7 +15,7 @@ pub(super) struct Fitting<'a> {
     pub(super) settings: &'a MetaSettings,
 }
 
-/// Where the values of one of the new parameters come from.
+/// The source of the values of one of the new parameters.
 enum Column<'a> {
     /// From this column of the old study.
     Old(usize),
@@ -120,7 +120,7 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// Whether `[meta.values]` says what this parameter was in the old study.
+    /// Returns true if the value of this parameter in the old study is taken from `[meta.values]`.
     pub(super) fn uses_value(&self, old: &OldTrials, name: &str) -> bool {
         let columns = self.columns(old);
         let mut pairs = self.space.parameters().iter().zip(&columns);
@@ -299,7 +299,7 @@ fn at_share(parameter: &Parameter, share: f64) -> Value {
     value.unwrap_or_else(|| unreachable!("a decoded point has its parameter"))
 }
 
-/// Whether an old parameter of this name is the same quantity: two numbers, or two lists of names.
+/// Returns true if an old parameter of this name is the same quantity: two numbers, or two lists of names.
 fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
     let theirs = old
         .space
@@ -312,7 +312,7 @@ fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
     }
 }
 
-/// Whether both have the same values; the scale is the new study's business.
+/// Returns true if both have the same values; the scale is the new study's business.
 fn is_same_range(theirs: &Kind, ours: &Kind) -> bool {
     #[expect(
         clippy::float_cmp,

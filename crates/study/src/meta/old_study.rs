@@ -1,4 +1,4 @@
-//! What is kept of an old study.
+//! The part of an old study that is kept.
 
 use std::fmt;
 
@@ -13,17 +13,18 @@ use super::MetaError;
 pub struct OldStudy {
     /// Its name, for reports.
     pub name: String,
-    /// Where it was read, as the new study's file says, without a password; `None` where a program gave its trials.
+    /// The place where it was read, as the new study's file says, without a password; `None` where a program gave its
+    /// trials.
     pub source: Option<String>,
     /// Names of the parameters, in the order of `rows`.
     pub parameters: Vec<String>,
     /// One entry a trial in the order of telling: the parameters' values, and the trial's own in the user's sign.
     pub rows: Vec<(Vec<Value>, f64)>,
-    /// Whether equal points may have had different values.
+    /// True if equal points may have had different values.
     pub noisy: bool,
-    /// How it was made to fit the new space, each in a few words.
+    /// The assumptions by which it was made to fit the new space, each in a few words.
     pub assumptions: Vec<String>,
-    /// What of the old study is not used.
+    /// The trials of the old study that are not used.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -31,9 +32,9 @@ pub struct OldStudy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeftOut {
-    /// How many.
+    /// Number of trials.
     pub n_trials: usize,
-    /// Why, in words that complete "3 …".
+    /// The reason, in words that complete "3 …".
     pub why: String,
 }
 
@@ -124,7 +125,7 @@ impl OldStudy {
         }
     }
 
-    /// Where it was read, or its name if a program gave it.
+    /// Returns the place where it was read, or its name if a program gave it.
     pub fn place(&self) -> &str {
         self.source.as_deref().unwrap_or(&self.name)
     }
@@ -134,7 +135,7 @@ impl OldStudy {
         self.rows.len()
     }
 
-    /// Whether there is none, which a checked definition does not have.
+    /// Returns true if no trial is used, which does not occur in a checked definition.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -159,7 +160,7 @@ impl OldStudy {
         })
     }
 
-    /// Whether both say the same, whatever they are called.
+    /// Returns true if both hold the same, whatever they are called.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         let named = Self {
             name: other.name.clone(),

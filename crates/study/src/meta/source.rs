@@ -1,4 +1,4 @@
-//! Where an old study is: the storage that holds it, or a CSV of its trials.
+//! The place of an old study: the storage that holds it, or a CSV of its trials.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ enum Place {
 }
 
 impl OldSource {
-    /// Whether both are read from the same place.
+    /// Returns true if both are read from the same place.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         match (&self.place, &other.place) {
             (Place::Storage(one, _), Place::Storage(other, _)) => is_same(one, other),
@@ -36,7 +36,7 @@ impl OldSource {
     }
 }
 
-/// What stands there, before it is made to fit a new space.
+/// The trials that stand there, before they are made to fit a new space.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OldTrials {
     pub(super) name: String,
@@ -52,7 +52,7 @@ pub(super) struct OldTrials {
 }
 
 impl OldSource {
-    /// What a text names; relative files are relative to `folder`.
+    /// Reads a text that names an old study; relative files are relative to `folder`.
     ///
     /// # Errors
     /// What was expected instead, in words.
@@ -185,7 +185,7 @@ impl OldSource {
     }
 }
 
-/// Whether both are the same storage.
+/// Returns true if both are the same storage.
 fn is_same(one: &Address, other: &Address) -> bool {
     match (one, other) {
         (Address::Sqlite(one), Address::Sqlite(other)) => {

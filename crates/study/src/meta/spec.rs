@@ -1,4 +1,4 @@
-//! What a study's definition holds of old studies.
+//! The part of a study's definition that is about old studies.
 
 use std::collections::BTreeMap;
 
@@ -17,23 +17,23 @@ use crate::StudyError;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetaSpec {
-    /// How they were read and are weighed.
+    /// The settings by which they were read and are weighed.
     pub settings: MetaSettings,
-    /// What was read, in the order of the file.
+    /// The old studies as they were read, in the order of the file.
     pub studies: Vec<OldStudy>,
 }
 
-/// How old studies are read and weighed: what `[meta]` says beside their names.
+/// The settings by which old studies are read and weighed: the keys of `[meta]` beside their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetaSettings {
-    /// What happens where spaces differ.
+    /// The treatment of spaces that differ.
     pub mismatch: Mismatch,
     /// In which units values are compared.
     pub scale: MetaScale,
     /// Most trials of one old study that are used.
     pub trials_max: usize,
-    /// What old studies used for parameters that they did not have.
+    /// The values that old studies used for parameters that they did not have.
     pub values: BTreeMap<String, Value>,
     /// r: by this factor at least, the old studies' share falls with each value.
     pub decay: f64,
@@ -76,15 +76,15 @@ impl Default for MetaSettings {
     }
 }
 
-/// What happens where an old study's space is another one.
+/// The treatment of an old study whose space is another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mismatch {
     /// It is refused.
     #[default]
     Refuse,
-    /// What both spaces have is used. An old study is taken as constant in parameters that it did not have, and as noisy
-    /// where it varied parameters that the new study does not have.
+    /// The parameters that both spaces have are used. An old study is taken as constant in parameters that it did not
+    /// have, and as noisy where it varied parameters that the new study does not have.
     Shared,
 }
 
@@ -138,7 +138,7 @@ impl MetaSettings {
 }
 
 impl MetaSpec {
-    /// Whether some old study's equal points may have had different values.
+    /// Returns true if equal points of some old study may have had different values.
     pub(crate) fn has_noise(&self) -> bool {
         self.studies.iter().any(|study| study.noisy)
     }

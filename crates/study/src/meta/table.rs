@@ -30,9 +30,9 @@ pub(crate) struct MetaTable {
 /// A checked `[meta]`: which old studies, and how they are used. Nothing of them has been read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaFile {
-    /// How they are read and weighed.
+    /// The settings by which they are read and weighed.
     pub settings: MetaSettings,
-    /// Where they are, in the order of the file.
+    /// The places of the old studies, in the order of the file.
     pub sources: Vec<OldSource>,
 }
 
@@ -222,7 +222,8 @@ impl MetaFile {
         Ok(studies)
     }
 
-    /// What differs now from what was read when the study began, in words; one entry an old study.
+    /// Returns the differences between the old studies now and what was read when the study began, in words; one entry
+    /// for each old study that differs or cannot be read.
     pub(crate) fn news(
         &self,
         definition: &Definition,
@@ -262,7 +263,7 @@ impl MetaFile {
         }
     }
 
-    /// What it becomes with these trials.
+    /// Returns the [`MetaSpec`] that it becomes with these old studies.
     pub fn with(&self, studies: Vec<OldStudy>) -> MetaSpec {
         MetaSpec {
             settings: self.settings.clone(),

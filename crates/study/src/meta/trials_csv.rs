@@ -9,7 +9,7 @@ use super::source::OldTrials;
 use super::{LeftOut, MetaError};
 use crate::export::{EXPORT_COLUMNS, PARAMETER_PREFIX};
 
-/// Whether a column is not a parameter's: one of an export, or the direction of the values.
+/// Returns true if a column is not a parameter's: one of an export, or the direction of the values.
 fn is_column(name: &str) -> bool {
     EXPORT_COLUMNS.contains(&name) || name == "direction"
 }

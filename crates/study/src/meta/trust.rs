@@ -1,22 +1,22 @@
-//! How much a study builds on each old one, in the users' units.
+//! The influence of old studies on a new one, and the trust in each, in the users' units.
 
 use fedbo_algorithms::meta::Transfer;
 use serde::Serialize;
 
 use super::{MetaScale, MetaSpec};
 
-/// What the next query builds on old studies, after some trials.
+/// The influence of old studies on the next query, after some trials.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransferStep {
     /// Number of trials of the new study that were told.
     pub n_told: u64,
-    /// What all old studies together have of the next query, in `[0, 1]`.
+    /// The share of all old studies together in the next query, in `[0, 1]`.
     pub share: f64,
     /// One entry an old study, in their order.
     pub studies: Vec<OldStudyTrust>,
 }
 
-/// How much an old study is trusted.
+/// The trust in an old study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OldStudyTrust {
     /// Its name.
@@ -26,7 +26,7 @@ pub struct OldStudyTrust {
     /// By how much its values may differ from the new study's, on average over its trials: a bound, of which the uncertainty
     /// about the new study is a part. In the units of the values; on scales of their own, in standard deviations.
     pub distance: Option<f64>,
-    /// Whether it hardly counts any more beside the others.
+    /// True if it hardly counts any more beside the others.
     pub dropped: bool,
 }
 
@@ -35,7 +35,7 @@ const DROPPED: f64 = 0.05;
 
 /// In which units distances are told.
 pub(crate) struct Units {
-    /// Whether in those of the values.
+    /// True if distances are told in the units of the values.
     of_values: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a study's definition says of early stopping, and refuses.
+//! Early stopping in a study's definition: what it may say, and what it refuses.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is read of reports: each once, whoever stored it, and none of an attempt that is over.
+//! The reading of reports: each once, whoever stored it, and none of an attempt that is over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

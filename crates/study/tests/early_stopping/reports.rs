@@ -1,4 +1,4 @@
-//! What of a trial's reports counts, and what is said of the rest.
+//! The reports of a trial that count, and what is said of the rest.
 
 use fedbo_objective::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId, Unusable};
 use fedbo_space::Point;
@@ -165,7 +165,7 @@ fn a_run_says_once_that_nothing_was_reported() {
     }
 }
 
-/// What a trial that reports ends with, if its last line is no value of its own.
+/// The end of a trial that reports, if its last line is no value of its own.
 #[test]
 fn a_last_report_that_counts_is_the_value() {
     let unparsable = || {

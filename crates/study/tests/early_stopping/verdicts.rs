@@ -1,4 +1,4 @@
-//! Who is stopped, and when: as the rule says, and never for what was not measured.
+//! The verdicts on trials: each is stopped as the rule says, and never for what was not measured.
 
 use std::sync::Mutex;
 

@@ -9,15 +9,15 @@ use super::lattice_loss::{LatticeLoss, MASS_DEFECT, Rounding};
 /// Spectral values whose power is below exp(−this) are dropped, and bounded by it.
 const NEGLIGIBLE: f64 = 80.0;
 
-/// What to compose, in one direction.
+/// The laws to compose, in one direction.
 pub(super) struct Summand {
     /// One law for each kind of release, on one lattice.
     pub(super) losses: Vec<LatticeLoss>,
-    /// How many releases of each kind.
+    /// Number of releases of each kind.
     pub(super) counts: Vec<f64>,
     /// θ ≥ 0.
     pub(super) theta: f64,
-    /// Where the window is to begin, about.
+    /// The approximate lower end of the window.
     pub(super) bottom: f64,
     /// Tilts by which the mass above the window, and that below it, is bounded (Chernoff).
     pub(super) chernoff: (f64, f64),
@@ -256,7 +256,7 @@ impl ComposedLoss {
         }
     }
 
-    /// Whether nothing in it has overflowed.
+    /// Returns true if nothing in it has overflowed.
     fn is_finite(&self) -> bool {
         let masses: f64 = self.masses.iter().sum();
         let bounds = self.outside + self.above + self.escaped + self.log_defect + self.loss_defect;
@@ -349,7 +349,7 @@ struct Tail<'a> {
     fast: f64,
 }
 
-/// What a step down of [`Tail`] found.
+/// The result of a step down of [`Tail`].
 #[derive(Clone, Copy)]
 struct Step {
     /// D at the new point.

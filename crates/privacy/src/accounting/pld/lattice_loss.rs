@@ -20,7 +20,7 @@ const LOSS_DEFECT: f64 = 4e-14;
 /// exp() of more is not taken.
 const LARGEST_EXPONENT: f64 = 700.0;
 
-/// Which way losses are rounded.
+/// The direction in which losses are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounding {
     /// To a pair that dominates the true one. Mass between two knots goes to both, its mean of e^{−L} unchanged ("connect the
@@ -36,7 +36,7 @@ pub(super) enum Rounding {
 pub(super) struct LatticeLoss {
     /// Distance of neighbouring points.
     pub(super) step: f64,
-    /// Where point 0 lies.
+    /// The loss at point 0.
     pub(super) offset: f64,
     /// Points of the lattice, increasing.
     pub(super) knots: Vec<i64>,
@@ -173,7 +173,7 @@ struct Half {
     reference: f64,
     /// Probability.
     mass: f64,
-    /// What of it goes to the upper end, rounding up.
+    /// The part of the probability that goes to the upper end, rounding up.
     upward: f64,
     /// ∫ |1 − exp(l − L)|, l the nearer end.
     surplus: f64,

@@ -124,7 +124,8 @@ impl PldAccountant {
     }
 }
 
-/// What the loss of all releases cannot exceed: ln(Q/P) ≤ −ln(1 − q).
+/// Returns an upper bound on the loss of all releases: infinite for [`Direction::Remove`]; for [`Direction::Add`] the
+/// sum of ln(Q/P) ≤ −ln(1 − q) over them.
 fn largest_loss(parts: &[Subsampled], direction: Direction) -> f64 {
     match direction {
         Direction::Remove => f64::INFINITY,
@@ -135,7 +136,8 @@ fn largest_loss(parts: &[Subsampled], direction: Direction) -> f64 {
     }
 }
 
-/// How many standard deviations are looked at: what lies beyond, exp(−reach²/2) for each release, is e^−16 of δ together.
+/// Returns the number of standard deviations that are looked at: what lies beyond, exp(−reach²/2) for each release, is
+/// e^−16 of δ together.
 fn reach(parts: &[Subsampled], log_delta: f64) -> f64 {
     let n_releases: f64 = parts.iter().map(|part| part.count).sum();
     (2.0 * (n_releases.ln() - log_delta + 16.0)).sqrt()

@@ -1,10 +1,10 @@
-//! Where to look at the sum of losses, and how finely.
+//! The window in which to look at the sum of losses, and its resolution.
 
 use super::super::renyi::{converted, smallest};
 use super::super::subsampled::Direction;
 use super::sketch::Sketch;
 
-/// How much of ε rounding to the lattice may cost, about.
+/// The approximate share of ε that rounding to the lattice may cost.
 const TOLERANCE: f64 = 1e-4;
 /// Transforms longer than this are made half as long, at four times that cost.
 const LONG: f64 = 262_144.0;
@@ -106,7 +106,7 @@ impl Window {
         }
     }
 
-    /// Whether all of it are numbers.
+    /// Returns true if it is made of finite numbers and is not empty.
     pub(super) fn is_finite(&self) -> bool {
         (self.bottom + self.top + self.fine + self.theta).is_finite() && self.top > self.bottom
     }

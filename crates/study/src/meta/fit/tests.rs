@@ -1,4 +1,4 @@
-//! Which old trials fit a new space, and where they lie in it.
+//! The old trials that fit a new space, and their places in it.
 
 use std::collections::BTreeMap;
 
