@@ -64,10 +64,11 @@ struct Stage {
 pub(crate) struct Stages(Vec<Stage>);
 
 impl Stages {
-    /// Those that the last `cargo xtask test` passed, which `--rest` goes on from; none if it did not pass.
-    pub(crate) fn recorded() -> Self {
-        let text = fs::read_to_string(record()).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
+    /// Those that the last `cargo xtask test` passed, which `--rest` goes on from.
+    pub(crate) fn recorded() -> Result<Self> {
+        let missing = "--rest goes on from a `cargo xtask test` that passed, and there is none: run that first, or --all";
+        let text = fs::read_to_string(record()).context(missing)?;
+        serde_json::from_str(&text).context(missing)
     }
 
     /// No run has passed until it has.

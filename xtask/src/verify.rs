@@ -61,11 +61,11 @@ impl Test {
         }
         system::look_at_disk(goes_on);
         let mut stages = match self.rest {
-            true => Stages::recorded(),
+            true => Stages::recorded()?,
             false => Stages::default(),
         };
-        Stages::forget();
         if !self.rest {
+            Stages::forget();
             first(&mut stages)?;
         }
         let mut run = Vec::new();

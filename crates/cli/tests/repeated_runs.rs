@@ -212,7 +212,7 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     };
     refused(
         &["--runs", "3"],
-        "federation.seed is 3 in f.toml:7, the run there has 9; only rounds and timeout_s may change. Put it back, also --seed",
+        "federation.seed is 3 in f.toml:7, the run there has 9; only rounds, command, directory and timeout_s may change. Put it back, also --seed",
     );
     refused(
         &["--runs", "3", "--seed", "8"],

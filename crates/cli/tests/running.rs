@@ -353,7 +353,7 @@ fn results_of_another_file_are_not_gone_on_from() {
         "seed = 3",
         "seed = 4",
         "fts,ts",
-        "federation.seed is 4 in g.toml:7, the run there has 3; only rounds and timeout_s may change",
+        "federation.seed is 4 in g.toml:7, the run there has 3; only rounds, command, directory and timeout_s may change",
     );
     refused(
         "rounds = 2",

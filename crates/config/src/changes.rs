@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use fedbo_space::{ParameterSpec, Value};
 use serde::Serialize;
 
-use crate::toml_file::{TomlFile, shown, spelled};
+use crate::toml_file::{TomlFile, shown, shown_apart, spelled};
 
 /// Changed keys that a message names; the others are counted.
 const NAMED: usize = 3;
@@ -245,12 +245,19 @@ impl fmt::Display for Changes {
                 (Some(file), None) => file.display().to_string(),
                 (None, _) => "what is given".to_owned(),
             };
-            match &change.given {
-                Some(given) => write!(f, "{} is {} in {file}", change.key, shown(given))?,
+            let (given, stored) = match (&change.given, &change.stored) {
+                (Some(given), Some(stored)) => {
+                    let [given, stored] = shown_apart(given, stored);
+                    (Some(given), Some(stored))
+                }
+                (given, stored) => (given.as_deref().map(shown), stored.as_deref().map(shown)),
+            };
+            match given {
+                Some(given) => write!(f, "{} is {given} in {file}", change.key)?,
                 None => write!(f, "{} is not set in {file}", change.key)?,
             }
-            match &change.stored {
-                Some(stored) => write!(f, ", {} has {}", self.stored_in, shown(stored))?,
+            match stored {
+                Some(stored) => write!(f, ", {} has {stored}", self.stored_in)?,
                 None => write!(f, ", {} has none", self.stored_in)?,
             }
         }
@@ -311,6 +318,22 @@ mod tests {
         assert_eq!(
             changes.to_string(),
             "space is [\"a\",\"b\"] in what is given, the stored study has [\"a\"]"
+        );
+    }
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let list = |last: &str| {
+            let mut choices: Vec<String> = (0..30).map(|i| format!("choice-{i}")).collect();
+            choices.push(last.to_owned());
+            serde_json::json!({ "choices": choices })
+        };
+        let changes = Changes::between_tables(&list("old"), &list("new"), "the run there");
+        let text = changes.expect("one key").to_string();
+        assert!(text.contains("new\"]") && text.contains("old\"]"), "{text}");
+        assert!(
+            text.contains("choices is …") && text.contains("has …"),
+            "{text}"
         );
     }
 

@@ -425,12 +425,34 @@ pub(crate) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
 
 /// The first line of a value, not too long of it.
 pub(crate) fn shown(text: &str) -> String {
+    cut(text, 0)
+}
+
+/// Two texts that differ, each from shortly before the first difference on if that is far from the beginning.
+pub(crate) fn shown_apart(a: &str, b: &str) -> [String; 2] {
+    let [line_a, line_b] = [a, b].map(|text| masked(text.lines().next().unwrap_or("")));
+    let pairs = line_a.chars().zip(line_b.chars());
+    let n_equal = pairs.take_while(|(a, b)| a == b).count();
+    let n_skipped = match n_equal > SHOWN_CHARS / 2 {
+        true => n_equal - SHOWN_CHARS / 4,
+        false => 0,
+    };
+    [cut(a, n_skipped), cut(b, n_skipped)]
+}
+
+/// The first line of a text after so many characters, cut where it is long.
+fn cut(text: &str, n_skipped: usize) -> String {
     let line = masked(text.lines().next().unwrap_or(""));
-    let mut start: String = line.chars().take(SHOWN_CHARS).collect();
-    if start.len() < line.len() || text.trim_end().contains('\n') {
-        start.push('…');
+    let mut shown = String::new();
+    if n_skipped > 0 {
+        shown.push('…');
     }
-    start
+    shown.extend(line.chars().skip(n_skipped).take(SHOWN_CHARS));
+    let is_cut = line.chars().count() > n_skipped + SHOWN_CHARS;
+    if is_cut || text.trim_end().contains('\n') {
+        shown.push('…');
+    }
+    shown
 }
 
 struct Found<'a, 'i> {

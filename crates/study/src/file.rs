@@ -14,8 +14,8 @@ use crate::archive::{ArchiveFile, ArchiveTable};
 use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable, keys_of_rule};
 use crate::meta::MetaTable;
 use crate::{
-    Definition, EarlyStoppingError, MetaError, MetaFile, MetaScale, NamedParameter, Patience,
-    StrategySpec, UcbSpec,
+    Definition, EarlyStoppingError, MetaError, MetaFile, MetaScale, NamedParameter, StrategySpec,
+    UcbSpec,
 };
 
 /// A whole file: plain data, not yet checked.
@@ -85,8 +85,10 @@ pub struct StudyFile {
     pub failures_max: FailuresMax,
     /// The time after which a run begins no further trial.
     pub timeout: Option<Duration>,
-    /// The limit of trials without progress that ends the study.
-    pub patience: Option<Patience>,
+    /// The number of trials in a row without progress that ends the study; none for no limit.
+    pub patience: Option<u64>,
+    /// The progress that counts: [`crate::Patience::improvement_min`].
+    pub improvement_min: f64,
     /// The address of its storage; a relative file is relative to the study's own file.
     pub storage: Address,
     /// The time that a trial that is stopped early may take to end.

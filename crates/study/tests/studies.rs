@@ -3,15 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fedbo_objective::{Failure, Objective, Outcome, TrialId};
+use fedbo_objective::{Failure, FailuresMax, Objective, Outcome, TrialId};
 use fedbo_space::{ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage, Teller, Told, Trial, Worker};
 use fedbo_study::{
-    Asked, Definition, Ended, Observer, RunOptions, Silent, StrategySpec, Study, StudyError,
+    Asked, Definition, Ended, Observer, Patience, RunOptions, Silent, StrategySpec, Study,
+    StudyError,
 };
 
 fn mixed(strategy: StrategySpec) -> Definition {
@@ -340,6 +341,68 @@ fn values_must_be_finite_and_are_told_once() {
             .to_string()
             .contains("no trial 7")
     );
+}
+
+/// An objective whose outcomes come in the order of the calls, each after so many milliseconds; the last one repeats.
+struct Scripted(Mutex<usize>, &'static [(u64, Option<f64>)]);
+
+impl Objective for Scripted {
+    fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
+        let (wait_ms, value) = {
+            let mut call = self.0.lock().unwrap();
+            let found = self.1[(*call).min(self.1.len() - 1)];
+            *call += 1;
+            found
+        };
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        match value {
+            Some(value) => Outcome::Value(value),
+            None => Outcome::Failed(Failure::Reported {
+                message: "as told".to_owned(),
+            }),
+        }
+    }
+}
+
+fn scripted(
+    outcomes: &'static [(u64, Option<f64>)],
+    options: &RunOptions,
+) -> fedbo_study::RunReport {
+    let study = Study::in_memory(&mixed(StrategySpec::Sobol {})).unwrap();
+    let objective = Scripted(Mutex::new(0), outcomes);
+    let go = AtomicBool::new(false);
+    study.run(&objective, options, &Silent, &go).unwrap()
+}
+
+/// A value that another worker tells afterwards does not change how many failures ended the run.
+#[test]
+fn the_failures_that_ended_a_run_are_counted_when_it_ends() {
+    let options = RunOptions {
+        jobs: 2,
+        failures_max: FailuresMax::Always(2),
+        ..RunOptions::sequential(50)
+    };
+    let report = scripted(&[(400, Some(1.0)), (0, None)], &options);
+    assert_eq!(report.ended, Ended::Failing);
+    assert_eq!((report.n_failed_in_a_row, report.n_told), (2, 3));
+}
+
+/// Patience is over while another worker evaluates what turns out to be the best: then the study goes on.
+#[test]
+fn a_study_waits_for_its_workers_before_it_is_out_of_patience() {
+    let options = RunOptions {
+        jobs: 2,
+        patience: Some(Patience {
+            n_trials: 2,
+            improvement_min: 0.0,
+        }),
+        ..RunOptions::sequential(50)
+    };
+    // `mixed` minimizes: the second call is the best.
+    let outcomes: &[(u64, Option<f64>)] = &[(0, Some(5.0)), (400, Some(1.0)), (0, Some(9.0))];
+    let report = scripted(outcomes, &options);
+    assert_eq!(report.ended, Ended::OutOfPatience);
+    assert!(report.n_told >= 6, "{report:?}");
 }
 
 #[test]

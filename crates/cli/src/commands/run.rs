@@ -165,10 +165,15 @@ impl Run {
                     None | Some(1) => "one run shows".to_owned(),
                     Some(runs) => format!("{runs} runs show"),
                 };
-                console::note(&format!(
-                    "{few} less than the noise between runs: before relying on a difference, repeat it with: {}",
-                    self.repeat_command(&report.summary.experiment)
-                ));
+                let how = match report.statement {
+                    // Every repetition would spend the agents' privacy anew.
+                    Some(_) => "no difference here is shown by it".to_owned(),
+                    None => format!(
+                        "before relying on a difference, repeat it with: {}",
+                        self.repeat_command(&report.summary.experiment)
+                    ),
+                };
+                console::note(&format!("{few} less than the noise between runs: {how}"));
             }
             let ledger = match report.statement {
                 Some(_) => ", ledger.db",

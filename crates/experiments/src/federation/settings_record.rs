@@ -17,8 +17,8 @@ const SETTINGS_FILE: &str = "settings.json";
 /// The key for repeated runs in the texts of old records, beside the tables.
 const RUNS: &str = "runs";
 
-/// The file's tables, but for what may change from one session to the next: `rounds`, time limits, `[network]` and the number of
-/// runs.
+/// The file's tables, but for what may change from one session to the next: `rounds`, commands and their time limits, `[network]` and
+/// the number of runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SettingsRecord {
     file: Json,
@@ -43,11 +43,10 @@ impl SettingsRecord {
                 .and_then(|head| head.seed);
             head.insert("seed".to_owned(), seed.unwrap_or(0).into());
         }
-        let agents = file.get_mut("agents").and_then(Json::as_array_mut);
-        for agent in agents.into_iter().flatten().filter_map(Json::as_object_mut) {
-            agent.remove("timeout_s");
-        }
-        Ok(Self { file, is_repeated })
+        Ok(Self {
+            file: without_commands(file),
+            is_repeated,
+        })
     }
 
     fn seed(&self) -> &Json {
@@ -81,7 +80,8 @@ impl SettingsRecord {
                 Some(of_runs(old.is_repeated).to_owned())
             }
             Ok(Record::Tables(old)) => {
-                let changes = Changes::between_tables(&old.file, &self.file, "the run there");
+                let stored = without_commands(old.file);
+                let changes = Changes::between_tables(&stored, &self.file, "the run there");
                 changes.map(|changes| {
                     let changes = match seed_of_file(federation) == *self.seed() {
                         true => changes.located(federation.source()).to_string(),
@@ -89,7 +89,7 @@ impl SettingsRecord {
                         false => changes.to_string(),
                     };
                     format!(
-                        "{changes}; only rounds and timeout_s may change. Put it back, also --seed"
+                        "{changes}; only rounds, command, directory and timeout_s may change. Put it back, also --seed"
                     )
                 })
             }
@@ -114,6 +114,17 @@ impl SettingsRecord {
             format!("{changed}, or begin anew with --overwrite or in another folder with --out");
         Err(RunError::AnotherRun { path, message })
     }
+}
+
+/// Tables without the commands of agents: one that failed can be mended, and the run goes on.
+fn without_commands(mut file: Json) -> Json {
+    let agents = file.get_mut("agents").and_then(Json::as_array_mut);
+    for agent in agents.into_iter().flatten().filter_map(Json::as_object_mut) {
+        for key in ["command", "directory", "timeout_s"] {
+            agent.remove(key);
+        }
+    }
+    file
 }
 
 /// The seed that the file itself says.

@@ -1,5 +1,7 @@
 //! The fitting of an old study's trials to the space of a new one.
 
+use std::collections::BTreeSet;
+
 use fedbo_optim::sobol_point;
 use fedbo_space::{Direction, Kind, Parameter, Space, Value};
 use fedbo_streams::{Purpose, Seed};
@@ -235,27 +237,30 @@ impl Fitting<'_> {
             .collect()
     }
 
-    /// At most `trials_max` of the trials: evenly through their order, and the best.
+    /// At most `trials_max` of the trials: the best one, or as many of the best as may be tried first, and the others evenly through
+    /// their order.
     fn thinned(&self, mut rows: Vec<(Vec<Value>, f64)>) -> Vec<(Vec<Value>, f64)> {
         let (n, max) = (rows.len(), self.settings.trials_max);
         if n <= max {
             return rows;
         }
-        let mut best = 0;
-        for (index, (_, value)) in rows.iter().enumerate() {
-            if self.direction.is_better(*value, rows[best].1) {
-                best = index;
+        let n_best = self.settings.warm_start.clamp(1, max);
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|a, b| {
+            let ascending = rows[*a].1.total_cmp(&rows[*b].1);
+            match self.direction {
+                Direction::Minimize => ascending,
+                Direction::Maximize => ascending.reverse(),
             }
-        }
-        let mut kept: Vec<usize> = (0..max).map(|place| place * n / max).collect();
-        // The best takes the place of its neighbour before it.
-        if let Err(place) = kept.binary_search(&best) {
-            kept[place.saturating_sub(1)] = best;
-        }
+        });
+        order.truncate(n_best);
+        let mut kept: BTreeSet<usize> = order.into_iter().collect();
+        let n_others = max - n_best;
+        kept.extend((0..n_others).map(|place| place * n / n_others));
         let mut index = 0;
         rows.retain(|_| {
             index += 1;
-            kept.binary_search(&(index - 1)).is_ok()
+            kept.contains(&(index - 1))
         });
         rows
     }
