@@ -191,8 +191,9 @@ pub enum RunError {
     },
     /// The agent has a budget, and the study does not charge it (INV-25).
     #[error(
-        "study {study:?} {what}, and the agent's file says in [privacy] what may be spent, so nothing is sent to it; to take part \
-         all the same, write allow_unprotected = [{study:?}] under [privacy]"
+        "study {study:?} {what}, and the agent has a budget (in [privacy] of its file, or of one that its folder was used with \
+         before), so nothing is sent to it; to take part all the same, write allow_unprotected = [{study:?}] under [privacy], \
+         beside epsilon_max"
     )]
     Unprotected {
         /// The study.

@@ -4,12 +4,13 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 
 use fedbo_database::Mode;
+use fedbo_privacy::accounting::Budget;
 
 use crate::database::Database;
 use crate::lock::Lock;
 use crate::schema::FORMAT;
 use crate::trials::TRIALS_FILE;
-use crate::{HomeError, Membership};
+use crate::{HomeError, Membership, purse};
 
 /// Name of the agent's memory in its folder.
 const DATABASE_FILE: &str = "agent.db";
@@ -87,6 +88,14 @@ impl Home {
     ///
     /// # Errors
     /// If there is none, or several.
+    /// What the agent may spend over all its studies, as it was said to the last run of a study that charges; none before the first.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn budget(&self) -> Result<Option<Budget>, HomeError> {
+        self.database.read(purse::cap)
+    }
+
     pub fn membership(&self, study: Option<&str>) -> Result<Membership, HomeError> {
         let all = self.memberships()?;
         let known = || {

@@ -146,7 +146,8 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// If the home or the configuration cannot be used, another process runs the study, the study charges and the agent has
-    /// no budget, or the agent has one and the study does not charge it ([`RunError::Unprotected`]).
+    /// no budget, or the agent has one, given now or in an earlier run, and the study does not charge it
+    /// ([`RunError::Unprotected`]).
     pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
         let Parts {
             home,
@@ -165,7 +166,7 @@ impl<'a> Session<'a> {
         protection::check(
             &membership.study,
             &federation,
-            parts.cap,
+            parts.cap.is_some() || home.budget()?.is_some(),
             &parts.allow_unprotected,
         )?;
         let purse = purse(&home, &membership, &federation, parts.cap)?;
