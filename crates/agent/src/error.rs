@@ -69,7 +69,7 @@ pub enum HomeError {
         message: String,
     },
     /// The layout of the agent's memory is of another version.
-    #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
+    #[error("{}: its layout has version {found}, this program reads {expected}; {}", path.display(), way_on(*found, *expected))]
     Version {
         /// The file.
         path: PathBuf,
@@ -107,6 +107,14 @@ pub enum HomeError {
         /// What was asked for, what there is, and the way out.
         which: String,
     },
+}
+
+/// The way out where a memory is of another version than the program's.
+fn way_on(found: i64, expected: i64) -> &'static str {
+    match found < expected {
+        true => "`fedbo agent run` brings it up to date",
+        false => "use the fedbo that wrote it",
+    }
 }
 
 /// Why an agent cannot be enrolled.

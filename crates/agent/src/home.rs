@@ -8,6 +8,7 @@ use fedbo_privacy::accounting::Budget;
 
 use crate::database::Database;
 use crate::lock::Lock;
+use crate::log::forget_used;
 use crate::schema::FORMAT;
 use crate::trials::TRIALS_FILE;
 use crate::{HomeError, Membership, purse};
@@ -65,8 +66,11 @@ impl Home {
                 keep_private(&folder.join(format!("{name}{suffix}")))?;
             }
         }
+        let database = Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?;
+        // Also of studies that are not run any more (INV-26).
+        forget_used(&database)?;
         Ok(Self {
-            database: Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?,
+            database,
             folder: folder.to_owned(),
         })
     }
@@ -84,10 +88,6 @@ impl Home {
         self.database.read(Membership::all)
     }
 
-    /// The membership in this study; the only one if none is named.
-    ///
-    /// # Errors
-    /// If there is none, or several.
     /// What the agent may spend over all its studies, as it was said to the last run of a study that charges; none before the first.
     ///
     /// # Errors
@@ -96,6 +96,10 @@ impl Home {
         self.database.read(purse::cap)
     }
 
+    /// The membership in this study; the only one if none is named.
+    ///
+    /// # Errors
+    /// If there is none, or several.
     pub fn membership(&self, study: Option<&str>) -> Result<Membership, HomeError> {
         let all = self.memberships()?;
         let known = || {

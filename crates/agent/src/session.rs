@@ -20,7 +20,7 @@ use crate::clock::Backoff;
 use crate::follower::Follower;
 use crate::identity::Identity;
 use crate::lock::Lock;
-use crate::log::Log;
+use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
 use crate::play::{Played, play};
@@ -178,7 +178,6 @@ impl<'a> Session<'a> {
             database: &home.database,
             membership: &membership,
         };
-        log.forget()?;
         let delivered = log.last_delivered()?;
         let queue = machine.start()?.into();
         Ok(Self {
@@ -284,7 +283,7 @@ impl<'a> Session<'a> {
     pub(crate) fn finish(&self, ended: Ended) -> Result<Step, RunError> {
         let database = &self.home.database;
         database.write(|tx| self.membership.finish(tx))?;
-        self.log().forget()?;
+        forget_used(database)?;
         Ok(Step::Ended(ended))
     }
 
