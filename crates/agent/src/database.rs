@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use fedbo_database::{Failure, Fault, File, Format, Mode, integrity_problems};
+use fedbo_database::{Failure, Fault, File, Format, Mode, begin, integrity_problems, pragma};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::HomeError;
@@ -22,14 +22,21 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens the file for writing, after its layout and its pages were verified (INV-15).
+    /// Opens the file for writing, after one of an older version was brought up to date, and its layout and its pages were verified
+    /// (INV-15).
     ///
     /// # Errors
     /// If it is none of this format, or the system refuses it.
     pub fn open(path: &Path, mode: Mode, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) = File::locate(path, mode, format).map_err(|fault| in_words(path, fault))?;
         let refused = |failure: Failure| in_words(path, failure.into_fault(format));
-        let connection = file.open_to_write(mode).map_err(refused)?;
+        let opened = match file.open_to_write(mode) {
+            Err(Failure::Version { found, expected }) if found < expected => {
+                upgrade(&file, format).and_then(|()| file.open_to_write(mode))
+            }
+            opened => opened,
+        };
+        let connection = opened.map_err(refused)?;
         // What is overwritten is not to be found in free space (INV-26).
         let overwrites = connection.pragma_update(None, "secure_delete", true);
         overwrites.map_err(|error| refused(error.into()))?;
@@ -101,6 +108,23 @@ impl Database {
         run()
             .map_err(|failure: Failure| in_words(self.file.path(), failure.into_fault(self.format)))
     }
+}
+
+/// Brings a file of an older version up to date: the steps that it lacks, in one transaction. No copy is kept, and free space is given
+/// up before, as versions before the second left vectors in it (INV-26).
+fn upgrade(file: &File, format: &Format) -> Result<(), Failure> {
+    let connection = file.open_to_change(Mode::Existing)?;
+    let settings = "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;";
+    connection.execute_batch(settings)?;
+    connection.execute_batch("VACUUM")?;
+    let tx = begin(&connection, TransactionBehavior::Immediate)?;
+    let found = pragma(&tx, "user_version")?;
+    let steps = (1..).zip(format.steps);
+    for (version, step) in steps.skip_while(|(version, _)| *version <= found) {
+        tx.execute_batch(step)?;
+        tx.pragma_update(None, "user_version", version)?;
+    }
+    Ok(tx.commit()?)
 }
 
 fn verify(connection: &Connection, format: &Format) -> Result<(), Failure> {

@@ -69,7 +69,7 @@ pub enum HomeError {
         message: String,
     },
     /// The layout of the agent's memory is of another version.
-    #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
+    #[error("{}: its layout has version {found}, this program reads {expected}; {}", path.display(), way_on(*found, *expected))]
     Version {
         /// The file.
         path: PathBuf,
@@ -107,6 +107,14 @@ pub enum HomeError {
         /// The study that was asked for, the studies that there are, and the remedy.
         which: String,
     },
+}
+
+/// The way out where a memory is of another version than the program's.
+fn way_on(found: i64, expected: i64) -> &'static str {
+    match found < expected {
+        true => "`fedbo agent run` brings it up to date",
+        false => "use the fedbo that wrote it",
+    }
 }
 
 /// An error that prevents the enrolment of an agent.
@@ -191,8 +199,9 @@ pub enum RunError {
     },
     /// The agent has a budget, and the study does not charge it (INV-25).
     #[error(
-        "study {study:?} {what}, and the agent's file says in [privacy] what may be spent, so nothing is sent to it; to take part \
-         all the same, write allow_unprotected = [{study:?}] under [privacy]"
+        "study {study:?} {what}, and the agent has a budget (in [privacy] of its file, or of one that its folder was used with \
+         before), so nothing is sent to it; to take part all the same, write allow_unprotected = [{study:?}] under [privacy], \
+         beside epsilon_max"
     )]
     Unprotected {
         /// The study.

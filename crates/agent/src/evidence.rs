@@ -21,7 +21,6 @@ pub(crate) fn keep(folder: &Path, bytes: &[u8], now_ms: u64) -> Result<(), HomeE
         path: path.to_owned(),
         cause: cause.to_string(),
     };
-    // Names of one length sort by time, for some centuries.
     let path = folder.join(format!("refused-{now_ms:015}.handout"));
     let kept = bytes.get(..BYTES_MAX).unwrap_or(bytes);
     std::fs::OpenOptions::new()
@@ -33,18 +32,23 @@ pub(crate) fn keep(folder: &Path, bytes: &[u8], now_ms: u64) -> Result<(), HomeE
         .and_then(|mut file| file.write_all(kept))
         .map_err(|cause| refused(&path, cause))?;
     let entries = std::fs::read_dir(folder).map_err(|cause| refused(folder, cause))?;
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with("refused-") && name.ends_with(".handout"))
-    };
     let paths = entries.flatten().map(|entry| entry.path());
-    let mut all: Vec<PathBuf> = paths.filter(is_ours).collect();
+    let mut all: Vec<(u64, PathBuf)> = paths
+        .filter_map(|path| Some((time_of(&path)?, path)))
+        .collect();
     all.sort();
     let n_old = all.len().saturating_sub(NEWEST);
-    for old in all.iter().take(n_old).skip(1) {
+    for (_, old) in all.iter().take(n_old).skip(1) {
         std::fs::remove_file(old).map_err(|cause| refused(old, cause))?;
     }
     Ok(())
+}
+
+/// The time in the name of a handout that was kept. Earlier versions wrote it with fewer digits.
+fn time_of(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?;
+    let digits = name.strip_prefix("refused-")?.strip_suffix(".handout")?;
+    digits.parse().ok()
 }
 
 #[cfg(test)]
@@ -82,5 +86,35 @@ mod tests {
             ]
         );
         assert_eq!(found[4].1, 16 << 20);
+    }
+
+    /// Names of the first version have as many digits as the time then had.
+    #[test]
+    fn what_an_earlier_version_kept_is_older_than_what_is_kept_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let old_ms = 1_763_000_000_000_u64;
+        for number in 0..5 {
+            let name = format!("refused-{}.handout", old_ms + number);
+            std::fs::write(folder.path().join(name), [7]).unwrap();
+        }
+        std::fs::write(folder.path().join("refused-mine.handout"), [7]).unwrap();
+        keep(folder.path(), &[8], old_ms + 1_000).unwrap();
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+        let mut names: Vec<String> = entries
+            .map(|entry| name(entry).into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(
+            names,
+            [
+                "refused-001763000001000.handout",
+                "refused-1763000000000.handout",
+                "refused-1763000000002.handout",
+                "refused-1763000000003.handout",
+                "refused-1763000000004.handout",
+                "refused-mine.handout",
+            ]
+        );
     }
 }

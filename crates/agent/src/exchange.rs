@@ -404,8 +404,10 @@ impl Session<'_> {
         evidence::keep(self.home.folder(), bytes, self.clock.now_ms()).map_err(RunError::Home)
     }
 
-    /// Nothing is sent to this coordinator any more.
+    /// Nothing is sent to this coordinator any more, so nothing is kept to be sent (INV-26).
     fn accuse(&mut self, misconduct: Misconduct) -> RunError {
+        // Where that fails, the misconduct is the news all the same.
+        let _ = self.log().forget_all();
         self.observer.coordinator_refused(&misconduct);
         self.accused = Some(misconduct.clone());
         misconduct.into()

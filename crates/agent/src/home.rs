@@ -4,12 +4,14 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 
 use fedbo_database::Mode;
+use fedbo_privacy::accounting::Budget;
 
 use crate::database::Database;
 use crate::lock::Lock;
+use crate::log::forget_used;
 use crate::schema::FORMAT;
 use crate::trials::TRIALS_FILE;
-use crate::{HomeError, Membership};
+use crate::{HomeError, Membership, purse};
 
 /// Name of the agent's memory in its folder.
 const DATABASE_FILE: &str = "agent.db";
@@ -64,8 +66,11 @@ impl Home {
                 keep_private(&folder.join(format!("{name}{suffix}")))?;
             }
         }
+        let database = Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?;
+        // Also of studies that are not run any more (INV-26).
+        forget_used(&database)?;
         Ok(Self {
-            database: Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?,
+            database,
             folder: folder.to_owned(),
         })
     }
@@ -81,6 +86,14 @@ impl Home {
     /// If they cannot be read.
     pub fn memberships(&self) -> Result<Vec<Membership>, HomeError> {
         self.database.read(Membership::all)
+    }
+
+    /// What the agent may spend over all its studies, as it was said to the last run of a study that charges; none before the first.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn budget(&self) -> Result<Option<Budget>, HomeError> {
+        self.database.read(purse::cap)
     }
 
     /// The membership in this study; the only one if none is named.

@@ -20,7 +20,7 @@ pub(crate) struct TakenHandout {
 /// An upload as it was made.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct MadeUpload {
-    /// Empty once a later round has begun: a vector does not outlive its use (INV-26).
+    /// Empty once nothing of it is sent any more: a vector does not outlive its use (INV-26).
     pub(crate) bytes: Vec<u8>,
     /// The digest that stands for the bytes from then on.
     hash: Option<Digest>,
@@ -134,31 +134,17 @@ impl Log<'_> {
                 sql,
                 params![id, round, taken.n_told, taken.bytes, head, now_ms],
             )?;
-            forget_before(tx, id, Some(round))?;
+            forget(tx, USED)?;
             self.membership.touch(tx, now_ms)
         })?;
         self.database.shrink_log();
         Ok(())
     }
 
-    /// Forgets the vectors whose use is over: those of rounds before the newest one that was taken, and all of a study that is over.
-    pub(crate) fn forget(&self) -> Result<(), HomeError> {
-        let id = self.membership.id;
-        let n_forgotten = self.database.write(|tx| {
-            let sql = "SELECT (SELECT finished FROM memberships WHERE id = ?1),
-                              (SELECT max(round) FROM handouts WHERE membership = ?1)";
-            let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, bool>(0)?, row.get(1)?));
-            let (is_over, newest): (bool, Option<u64>) = tx.query_row(sql, [id], read)?;
-            match (is_over, newest) {
-                (true, _) => forget_before(tx, id, None),
-                (false, Some(round)) => forget_before(tx, id, Some(round)),
-                (false, None) => Ok(0),
-            }
-        })?;
-        if n_forgotten > 0 {
-            self.database.shrink_log();
-        }
-        Ok(())
+    /// Forgets all vectors of the study, also that of the round being played: nothing more is sent to it.
+    pub(crate) fn forget_all(&self) -> Result<(), HomeError> {
+        let all = format!("membership = {}", self.membership.id);
+        forgotten(self.database, &all)
     }
 
     /// Returns the upload that was made for a round, if there is one.
@@ -251,20 +237,41 @@ fn upload(tx: &Transaction<'_>, id: i64, round: u64) -> Result<Option<MadeUpload
         .transpose()
 }
 
-/// Puts the hash in the place of each vector of a round before this one, or of any round. Returns of how many.
-fn forget_before(tx: &Transaction<'_>, id: i64, round: Option<u64>) -> Result<usize, Failure> {
-    let before = round.map_or(i64::MAX, |round| i64::try_from(round).unwrap_or(i64::MAX));
+/// The uploads whose vectors are of no more use: they never leave, a later round has begun, or their study is over.
+const USED: &str = "state IN ('missed', 'withheld')
+     OR round < (SELECT max(round) FROM handouts WHERE handouts.membership = uploads.membership)
+     OR (SELECT finished FROM memberships WHERE id = uploads.membership)";
+
+/// Forgets the vectors of all studies of a home that are of no more use.
+pub(crate) fn forget_used(database: &Database) -> Result<(), HomeError> {
+    forgotten(database, USED)
+}
+
+fn forgotten(database: &Database, which: &str) -> Result<(), HomeError> {
+    database.write(|tx| forget(tx, which))?;
+    database.shrink_log();
+    Ok(())
+}
+
+/// Puts the hash in the place of each vector of these uploads.
+fn forget(tx: &Transaction<'_>, which: &str) -> Result<(), Failure> {
     let sql =
-        "SELECT round, bytes FROM uploads WHERE membership = ? AND round < ? AND hash IS NULL";
-    let mut statement = tx.prepare(sql)?;
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, u64>(0)?, row.get::<_, Vec<u8>>(1)?));
-    let found = statement.query_map(params![id, before], read)?;
-    let found: Vec<(u64, Vec<u8>)> = found.collect::<Result<_, _>>()?;
+        format!("SELECT membership, round, bytes FROM uploads WHERE hash IS NULL AND ({which})");
+    let mut statement = tx.prepare(&sql)?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let bytes: Vec<u8> = row.get(2)?;
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, i64>(1)?,
+            hash_of(&bytes),
+        ))
+    };
+    let found: Vec<_> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
     let sql = "UPDATE uploads SET hash = ?, bytes = x'' WHERE membership = ? AND round = ?";
-    for (round, bytes) in &found {
-        tx.execute(sql, params![hash_of(bytes).0, id, round])?;
+    for (id, round, hash) in found {
+        tx.execute(sql, params![hash.0, id, round])?;
     }
-    Ok(found.len())
+    Ok(())
 }
 
 pub(crate) fn insert_upload(

@@ -2,7 +2,7 @@
 //! out of (INV-25).
 
 use fedbo_federation::{Collaboration, Federation, PrivacyPlan, Protection};
-use fedbo_privacy::accounting::{Budget, Mode};
+use fedbo_privacy::accounting::Mode;
 
 use crate::RunError;
 
@@ -96,15 +96,15 @@ fn charged(plan: &PrivacyPlan) -> String {
     )
 }
 
-/// That an agent with a budget may send to this study: it charges what it releases, or its owner has named it (INV-25).
+/// That an agent may send to this study: it has no budget, the study charges what it releases, or its owner has named it (INV-25).
 pub(crate) fn check(
     study: &str,
     federation: &Federation,
-    cap: Option<Budget>,
+    has_budget: bool,
     allowed: &[String],
 ) -> Result<(), RunError> {
     match Unprotected::of(federation) {
-        Some(what) if cap.is_some() && !allowed.iter().any(|name| name == study) => {
+        Some(what) if has_budget && !allowed.iter().any(|name| name == study) => {
             Err(RunError::Unprotected {
                 study: study.to_owned(),
                 what,

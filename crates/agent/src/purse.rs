@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use fedbo_database::Failure;
 use fedbo_ledger::{event_from_bytes, event_to_bytes};
 use fedbo_privacy::accounting::{
-    AccountantKind, Budget, Claim, Mode, PrivacyEvent, Unproved, UnsupportedEvent,
+    AccountantKind, Budget, Claim, Delta, Mode, PrivacyEvent, Unproved, UnsupportedEvent,
 };
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
@@ -241,20 +241,27 @@ fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unp
     Ok(claim)
 }
 
+/// The cap that was given last; none while no study was charged.
+pub(crate) fn cap(tx: &Transaction<'_>) -> Result<Option<Budget>, Failure> {
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
+    let cap = tx
+        .query_row("SELECT epsilon, delta FROM cap", [], read)
+        .optional()?;
+    let budget = |(epsilon, delta)| {
+        Delta::new(delta)
+            .and_then(|delta| Budget::new(epsilon, delta))
+            .map_err(|error| Failure::Contradiction(format!("its cap: {error}")))
+    };
+    cap.map(budget).transpose()
+}
+
 /// Returns the privacy spending over all studies, at the δ of the agent's cap; none before its first run of a study
 /// that charges.
 pub(crate) fn spent(database: &Database) -> Result<Option<PrivacyStatus>, HomeError> {
     database.read(|tx| {
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
-        let cap = tx
-            .query_row("SELECT epsilon, delta FROM cap", [], read)
-            .optional()?;
-        let Some((epsilon, delta)) = cap else {
+        let Some(cap) = cap(tx)? else {
             return Ok(None);
         };
-        let cap = fedbo_privacy::accounting::Delta::new(delta)
-            .and_then(|delta| Budget::new(epsilon, delta))
-            .map_err(|error| Failure::Contradiction(format!("its cap: {error}")))?;
         let spent = claim(&charges(tx)?, cap);
         Ok(Some(PrivacyStatus { cap, spent }))
     })

@@ -20,7 +20,7 @@ use crate::clock::Backoff;
 use crate::follower::Follower;
 use crate::identity::Identity;
 use crate::lock::Lock;
-use crate::log::Log;
+use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
 use crate::play::{Played, play};
@@ -146,7 +146,8 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// If the home or the configuration cannot be used, another process runs the study, the study charges and the agent has
-    /// no budget, or the agent has one and the study does not charge it ([`RunError::Unprotected`]).
+    /// no budget, or the agent has one, given now or in an earlier run, and the study does not charge it
+    /// ([`RunError::Unprotected`]).
     pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
         let Parts {
             home,
@@ -165,7 +166,7 @@ impl<'a> Session<'a> {
         protection::check(
             &membership.study,
             &federation,
-            parts.cap,
+            parts.cap.is_some() || home.budget()?.is_some(),
             &parts.allow_unprotected,
         )?;
         let purse = purse(&home, &membership, &federation, parts.cap)?;
@@ -177,7 +178,6 @@ impl<'a> Session<'a> {
             database: &home.database,
             membership: &membership,
         };
-        log.forget()?;
         let delivered = log.last_delivered()?;
         let queue = machine.start()?.into();
         Ok(Self {
@@ -283,7 +283,7 @@ impl<'a> Session<'a> {
     pub(crate) fn finish(&self, ended: Ended) -> Result<Step, RunError> {
         let database = &self.home.database;
         database.write(|tx| self.membership.finish(tx))?;
-        self.log().forget()?;
+        forget_used(database)?;
         Ok(Step::Ended(ended))
     }
 

@@ -62,8 +62,12 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
         }
         assert!(matches!(session.advance(), Err(RunError::Misconduct(_))));
     }
-    for member in &members {
+    for (member, slot) in members.iter().zip(0..) {
         assert_eq!(member.ears.count("refused"), 1, "{words}");
+        // Nothing is sent any more, so nothing is kept (INV-26).
+        for ((_, round), bodies) in desk.borrow().arrived.range((slot, 0)..=(slot, u64::MAX)) {
+            assert!(!member.holds(&bodies[0]), "{words}: round {round}");
+        }
     }
     drop(sessions);
     {

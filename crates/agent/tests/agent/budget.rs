@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::{
-    Ended, Home, Link, LinkError, Place, Poll, Polled, RunError, Session, SignedConfig, Step,
-    status,
+    AgentFile, Ended, Home, Link, LinkError, Place, Poll, Polled, RunError, RunOptions, Session,
+    SignedConfig, Silent, Step, status,
 };
 use fedbo_privacy::accounting::Claim;
 use fedbo_wire::{
@@ -210,6 +210,45 @@ fn a_cap_refuses_what_has_no_price() {
         members[1].cap = None;
         assert_eq!(members[1].session().is_ok(), !what.contains("paper"));
     }
+}
+
+/// INV-25: a budget is the home's. A file that says nothing of one does not open it to a study without a price.
+#[test]
+fn a_home_with_a_budget_has_it_with_every_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let charged = desk("a", "dp-fts-de", CHARGED);
+    let open = desk("b", "fts", "");
+    Member::enrol(&home, &charged, 0);
+    Member::enrol(&home, &open, 0);
+    let run = |study: &str, privacy: &str| {
+        let path = folder.path().join("agent.toml");
+        let text = format!(
+            "[agent]\nhome = \"home\"\nstudy = {study:?}\n[objective]\ncommand = [\"true\"]\n{privacy}"
+        );
+        std::fs::write(&path, text).unwrap();
+        // Stopped before it asks anybody.
+        fedbo_agent::run(&RunOptions {
+            file: &AgentFile::load(&path).unwrap(),
+            stop: Arc::new(AtomicBool::new(true)),
+            observer: &Silent,
+        })
+    };
+    let budget = || Home::open(&home).unwrap().budget().unwrap();
+    // Whoever has never had a budget has promised nothing.
+    assert_eq!(run("b", "").unwrap(), Ended::Interrupted);
+    assert!(budget().is_none());
+    assert_eq!(
+        run("a", "[privacy]\nepsilon_max = 2.7\n").unwrap(),
+        Ended::Interrupted
+    );
+    assert!(budget() == Some(self::budget(CAP)));
+    let error = run("b", "").unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, RunError::Unprotected { .. }), "{text}");
+    assert!(text.contains("allow_unprotected = [\"b\"]"), "{text}");
+    let named = "[privacy]\nepsilon_max = 2.7\nallow_unprotected = [\"b\"]\n";
+    assert_eq!(run("b", named).unwrap(), Ended::Interrupted);
 }
 
 /// A budget that pays for nothing lets nothing out, and the agent still profits from others.

@@ -243,6 +243,10 @@ fn a_study_that_waits_is_said_once_and_one_that_is_over_ends_the_run() {
     desk.borrow_mut().state = StudyState::Paused;
     finish(&mut session, 5).unwrap();
     assert_eq!(members[0].ears.count("waits paused"), 1);
+    let sent = desk.borrow().arrived[&(0, 0)][0].clone();
+    assert!(members[0].holds(&sent));
     desk.borrow_mut().state = StudyState::Finished;
     assert_eq!(finish(&mut session, 5).unwrap(), Some(Ended::StudyOver));
+    // It is not asked for again (INV-26).
+    assert!(!members[0].holds(&sent));
 }

@@ -17,5 +17,6 @@ mod hostile_text;
 mod http;
 mod mishaps;
 mod pace;
+mod version_1;
 mod ways;
 mod world;

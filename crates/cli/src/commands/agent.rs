@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fedbo_agent::{
-    AgentFile, BudgetReached, Ended, EnrolOptions, HOME, Misconduct, Observer, RunOptions,
+    AgentFile, BudgetReached, Ended, EnrolOptions, HOME, Home, Misconduct, Observer, RunOptions,
     UploadCounts,
 };
 use fedbo_config::choices_to_write;
+use fedbo_federation::Federation;
+use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{Trial, UpdateRejected};
 use fedbo_space::Point;
 use fedbo_storage::Told;
@@ -214,9 +216,7 @@ impl Enrol {
             .iter()
             .map(fedbo_space::Parameter::name)
             .collect();
-        let charged = federation.privacy().map_or_else(String::new, |plan| {
-            format!("\n[privacy]\nepsilon_max = {:?}", plan.budget().epsilon())
-        });
+        let limit = limit(Home::open(&self.home)?.budget()?, &federation);
         let arguments: Vec<String> = parameters
             .iter()
             .map(|name| format!("\"{{{name}}}\""))
@@ -229,7 +229,7 @@ impl Enrol {
         });
         console::remark(&format!(
             "its parameters are {}. Write agent.toml, then run it with `fedbo agent run agent.toml`:\n\n[agent]\nhome = {:?}\n\
-             [objective]\ncommand = [\"./evaluate\", {}]{choices}{charged}",
+             [objective]\ncommand = [\"./evaluate\", {}]{choices}{limit}",
             parameters.join(", "),
             self.home,
             arguments.join(", ")
@@ -249,6 +249,19 @@ impl Enrol {
         let token = text.trim().parse();
         Ok(token.map_err(|error: fedbo_wire::TokenUnreadable| BadInput(error.to_string()))?)
     }
+}
+
+/// The table of a file that says what may be spent over all studies: what the agent's home knows of it (INV-25), else what a study
+/// that charges takes.
+fn limit(known: Option<Budget>, federation: &Federation) -> String {
+    let budget = known.or_else(|| Some(federation.privacy()?.budget()));
+    budget.map_or_else(String::new, |budget| {
+        format!(
+            "\n[privacy]\nepsilon_max = {:?}\ndelta = {:e}",
+            budget.epsilon(),
+            budget.delta().get()
+        )
+    })
 }
 
 impl Run {
@@ -475,5 +488,36 @@ impl Observer for Watcher {
 
     fn coordinator_refused(&self, misconduct: &Misconduct) {
         console::note(&format!("warning: {misconduct}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_privacy::accounting::Delta;
+
+    use super::*;
+
+    /// INV-25: what a home may spend is in each file that is proposed for it, whatever the study charges.
+    #[test]
+    fn a_home_with_a_budget_is_proposed_files_with_it() {
+        let study = |algorithm: &str, more: &str| {
+            let text = format!(
+                "[federation]\nname = \"a\"\nalgorithm = \"{algorithm}\"\nrounds = 2\n[features]\ncount = 8\n{more}\n\
+                 [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n\
+                 [[agents]]\nname = \"north\"\n[[agents]]\nname = \"south\"\n"
+            );
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("federation.toml");
+            std::fs::write(&path, text).unwrap();
+            Federation::thaw(&Federation::freeze(&path, "key").unwrap().1).unwrap()
+        };
+        let relayed = study("fts", "");
+        let charged = study("dp-fts-de", "[privacy]\nepsilon = 2.0\nreleases = 1\n");
+        let known = Budget::new(2.7, Delta::new(1e-6).unwrap()).ok();
+        let of_home = "\n[privacy]\nepsilon_max = 2.7\ndelta = 1e-6";
+        assert_eq!(limit(None, &relayed), "");
+        assert_eq!(limit(known, &relayed), of_home);
+        assert_eq!(limit(known, &charged), of_home);
+        assert!(limit(None, &charged).starts_with("\n[privacy]\nepsilon_max = 2.0\ndelta = "));
     }
 }

@@ -1,0 +1,132 @@
+//! A memory as the first version laid it out and left it goes on (INV-13), without the vectors that it kept (INV-26).
+
+use std::path::Path;
+
+use fedbo_agent::{Ended, Home, Session, Step, status};
+use fedbo_wire::digest;
+use rusqlite::{Connection, params};
+
+use crate::coordinator::Desk;
+use crate::ways::note;
+use crate::world::{CHARGED, Member, desk, members, take_turns};
+
+/// The statements of the first version; never changes.
+const LAYOUT: &str = include_str!("agent_v1.sql");
+
+/// Rounds of the study that was left.
+const N_LEFT: u8 = 40;
+/// Stands for the upload of a study that is over.
+const OVER: u8 = N_LEFT + 1;
+
+/// The bytes of an upload like no other.
+fn upload(mark: u8) -> Vec<u8> {
+    digest("an upload", &[&[mark]]).0.repeat(6)
+}
+
+/// Lays out a home's memory as the first version did, with the rows of this one and raw vectors.
+fn set_back(home: &Path, desk: &Desk) {
+    let (path, now) = (home.join("agent.db"), home.join("now.db"));
+    std::fs::rename(&path, &now).unwrap();
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(&format!(
+        "PRAGMA journal_mode = WAL; PRAGMA secure_delete = OFF;
+         PRAGMA application_id = 0x66656461; PRAGMA user_version = 1; {LAYOUT}
+         ATTACH '{}' AS now;
+         INSERT INTO memberships SELECT * FROM now.memberships;
+         INSERT INTO charges SELECT * FROM now.charges;
+         INSERT INTO cap SELECT * FROM now.cap;
+         INSERT INTO handouts SELECT * FROM now.handouts;",
+        now.display()
+    ))
+    .unwrap();
+    // As it was done: made as pending, and ended later.
+    let make = |membership: i64, round: u64, bytes: &[u8]| {
+        let sql = "INSERT INTO uploads VALUES (?, ?, ?, 'pending', 0)";
+        old.execute(sql, params![membership, round, bytes]).unwrap();
+    };
+    let end = |membership: i64, round: u64, state: &str| {
+        let sql = "UPDATE uploads SET state = ? WHERE membership = ? AND round = ?";
+        old.execute(sql, params![state, membership, round]).unwrap();
+    };
+    for ((_, round), bodies) in desk.arrived.range((0, 0)..(1, 0)) {
+        make(1, *round, &bodies[0]);
+        end(1, *round, "acknowledged");
+    }
+    let head = format!("0:{}", "0".repeat(64));
+    let sql = "INSERT INTO handouts VALUES (2, ?, 0, x'01', ?, 0)";
+    old.execute(sql, params![N_LEFT, head]).unwrap();
+    for (round, state) in (0..N_LEFT).zip(["acknowledged", "missed", "pending"].iter().cycle()) {
+        make(2, round.into(), &upload(round));
+        end(2, round.into(), state);
+    }
+    make(2, N_LEFT.into(), &upload(N_LEFT));
+    make(3, 0, &upload(OVER));
+    end(3, 0, "acknowledged");
+    let over = "UPDATE memberships SET finished = 1 WHERE id = 3; DETACH now;";
+    old.execute_batch(over).unwrap();
+    drop(old);
+    std::fs::remove_file(&now).unwrap();
+}
+
+#[test]
+fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("old", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &desk);
+    let member = &members[0];
+    // Studies of the same home that nobody runs any more: one as it was left, one that is over.
+    for name in ["left", "over"] {
+        Member::enrol(&member.home, &crate::world::desk(name, "fts", ""), 0);
+    }
+    let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+    let arrived = |round| desk.borrow().arrived.contains_key(&(0, round));
+    while !(arrived(1) && member.newest_round() == 1) {
+        for session in &mut sessions {
+            assert!(!matches!(
+                note(session.advance().unwrap(), 3),
+                Step::Ended(_)
+            ));
+        }
+    }
+    drop(sessions);
+    let before = status(&member.home).unwrap();
+    let vector = |round| desk.borrow().arrived[&(0, round)][0].clone();
+    set_back(&member.home, &desk.borrow());
+    let kept = [vector(1), upload(N_LEFT)];
+    let mut forgotten = vec![vector(0), upload(OVER)];
+    forgotten.extend((0..N_LEFT).map(upload));
+    assert!(kept.iter().chain(&forgotten).all(|v| member.holds(v)));
+
+    // Who only looks changes nothing, and says what does.
+    let error = status(&member.home).unwrap_err().to_string();
+    assert!(error.contains("has version 1"), "{error}");
+    assert!(error.contains("`fedbo agent run` brings"), "{error}");
+    drop(Home::open(&member.home).unwrap());
+    for (at, vector) in forgotten.iter().enumerate() {
+        assert!(!member.holds(vector), "vector {at}");
+    }
+    assert!(kept.iter().all(|vector| member.holds(vector)));
+    let after = status(&member.home).unwrap();
+    let of = |status: &fedbo_agent::HomeStatus| {
+        let study = status.memberships.iter().find(|m| m.study == "old");
+        let privacy = status.privacy.clone().unwrap();
+        (study.unwrap().clone(), privacy.cap, privacy.spent.unwrap())
+    };
+    assert!(of(&after) == of(&before));
+
+    // What it had made is known by its hashes, what it had spent is counted on.
+    let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
+    assert_eq!(take_turns(&mut sessions), [Ended::Complete; 3]);
+    drop(sessions);
+    let spent = of(&status(&member.home).unwrap()).2;
+    assert_eq!(spent.n_releases, 3);
+    let desk = desk.borrow();
+    assert!(desk.arrived.values().all(|bodies| bodies.len() == 1));
+
+    // What a newer program wrote is left alone.
+    let memory = Connection::open(member.home.join("agent.db")).unwrap();
+    memory.pragma_update(None, "user_version", 3).unwrap();
+    drop(memory);
+    let error = Home::open(&member.home).unwrap_err().to_string();
+    assert!(error.contains("use the fedbo that wrote it"), "{error}");
+}
