@@ -15,13 +15,13 @@ use serde_json::Value;
 
 use crate::process::cargo;
 
-/// The crates whose code touches noise and vectors.
-const PACKAGES: [&str; 2] = ["fedbo-coordinator", "fedbo-agent"];
+/// The crates whose code touches noise and vectors, by themselves: of the whole workspace they would have the feature.
+const WITHOUT: [&str; 4] = ["--package", "fedbo-coordinator", "--package", "fedbo-agent"];
 
 /// That no symbol of a build without simulation is of seeded noise; and that the same look finds it in a build with.
 pub(crate) fn has_no_seeded_noise() -> Result<()> {
     eprintln!("xtask: symbols of a coordinator and an agent that are built without simulation");
-    let without = symbols(&[])?;
+    let without = symbols(&WITHOUT)?;
     ensure!(
         without.iter().any(|symbol| symbol.contains("SecureNoise")),
         "no symbol of SecureNoise is found: what is looked at is not what makes noise"
@@ -29,7 +29,7 @@ pub(crate) fn has_no_seeded_noise() -> Result<()> {
     if let Some(found) = without.iter().find(|symbol| symbol.contains("SimNoise")) {
         bail!("noise from a seed is in a build without simulation (INV-10): {found}");
     }
-    let with = symbols(&["--features", "simulation"])?;
+    let with = symbols(&["--workspace"])?;
     ensure!(
         with.iter().any(|symbol| symbol.contains("SimNoise")),
         "no symbol of SimNoise is found in a build with simulation: this check could not fail"
@@ -37,18 +37,16 @@ pub(crate) fn has_no_seeded_noise() -> Result<()> {
     Ok(())
 }
 
-/// The symbols of our crates in a build with these features.
-fn symbols(features: &[&str]) -> Result<Vec<String>> {
-    let mut build = cargo([
+/// The symbols of our crates in a build of these packages.
+fn symbols(packages: &[&str]) -> Result<Vec<String>> {
+    let json = [
         "build",
         "--lib",
         "--message-format",
         "json-render-diagnostics",
-    ]);
-    for package in PACKAGES {
-        build.args(["--package", package]);
-    }
-    let output = build.args(features).stderr(Stdio::inherit()).output();
+    ];
+    let mut build = cargo(json);
+    let output = build.args(packages).stderr(Stdio::inherit()).output();
     let output = output.context("cargo cannot be started")?;
     ensure!(output.status.success(), "the build failed");
     let mut symbols = Vec::new();

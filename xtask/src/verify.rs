@@ -129,8 +129,14 @@ fn first(stages: &mut Stages) -> Result<()> {
 
 /// Lints the program with its feature `otlp`, and tests what it does only with it.
 fn with_otlp() -> Result<tests::Tests> {
-    let with = ["--package", "fedbo", "--features", "otlp"];
-    let lint = [&["clippy"], &with[..], &["--", "-D", "warnings"]].concat();
+    // Of the whole workspace, so that only the program is compiled anew.
+    let with = ["--workspace", "--features", "fedbo/otlp"];
+    let lint = [
+        &["clippy"],
+        &with[..],
+        &["--all-targets", "--", "-D", "warnings"],
+    ]
+    .concat();
     run(&mut cargo(lint))?;
     tests::run(&mut cargo(
         [&["test"], &with[..], &["--test", "otlp"]].concat(),
