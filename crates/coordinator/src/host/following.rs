@@ -199,10 +199,6 @@ impl Worker {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
-)]
 mod tests {
     use fedbo_database::Mode;
     use fedbo_federation::Federation;
