@@ -8,7 +8,7 @@ pub trait Clock {
     /// Milliseconds since 1970 UTC.
     fn now_ms(&self) -> u64;
 
-    /// Milliseconds since some fixed moment; unlike the time of day it is never set.
+    /// Milliseconds since some fixed moment, months before now; unlike the time of day it is never set.
     fn elapsed_ms(&self) -> u64;
 
     /// Waits.
@@ -17,6 +17,10 @@ pub trait Clock {
     /// A number in `[0, 1)`, for the time until a retry. Nothing else depends on it.
     fn chance(&self) -> f64;
 }
+
+/// How long the machine's clock has been going when it is first looked at: rounds that began before the agent have their place
+/// on it. A hundred days; a round takes 31 at most.
+const BEFORE_MS: u64 = 100 * 86_400_000;
 
 /// The machine's own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +37,7 @@ impl Clock for SystemClock {
     fn elapsed_ms(&self) -> u64 {
         static BEGAN: OnceLock<Instant> = OnceLock::new();
         let elapsed = BEGAN.get_or_init(Instant::now).elapsed();
-        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+        BEFORE_MS.saturating_add(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
     }
 
     fn sleep(&self, time: Duration) {
@@ -126,6 +130,13 @@ mod tests {
         backoff.reset();
         assert_eq!(backoff.next(&Fixed(0.5)), Duration::from_secs(1));
         assert_eq!(backoff.next(&Fixed(0.0)), Backoff::SHORTEST);
+    }
+
+    /// The beginning of a round that is longer under way than this program has its place on the clock.
+    #[test]
+    fn the_clock_reaches_back_further_than_a_round_takes() {
+        let longest_ms = 31 * 86_400_000;
+        assert!(SystemClock.elapsed_ms() > 2 * longest_ms);
     }
 
     #[test]

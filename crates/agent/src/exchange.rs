@@ -58,31 +58,26 @@ impl Session<'_> {
             self.queue.push_front(AgentEffect::Upload(update));
             return Ok(step);
         }
-        let now_ms = self.clock.elapsed_ms();
-        let is_too_late = !self.pace.is_waiting()
-            && match self.pace.upload_at(round) {
-                Instant::Free => false,
-                Instant::At(at) => made.is_none() && now_ms > at,
-                Instant::Over => true,
-            };
-        if is_too_late {
-            return self.miss(round, made.is_none().then_some(&bytes));
+        let (is_made, mut now_ms) = (made.is_some(), self.clock.elapsed_ms());
+        if !self.pace.takes(round, is_made, now_ms) {
+            // As far as was heard: the study may have begun since, or the round begun anew.
+            if let Some(step) = self.hear_again(round)? {
+                self.queue.push_front(AgentEffect::Upload(update));
+                return Ok(step);
+            }
+            now_ms = self.clock.elapsed_ms();
+            if !self.pace.takes(round, is_made, now_ms) {
+                return self.miss(round, (!is_made).then_some(&bytes));
+            }
         }
-        if made.is_none() && self.keep(round, &bytes)? == UploadState::Withheld {
+        if !is_made && self.keep(round, &bytes)? == UploadState::Withheld {
             return Ok(Step::Went);
         }
-        let send_at = match self.pace.is_waiting() {
-            true => self.quiet_until.unwrap_or(now_ms),
-            false => {
-                let due = self.pace.due(round, self.n_attempts, now_ms);
-                self.n_attempts = due.0;
-                match due.1 {
-                    Instant::At(at) => at,
-                    Instant::Free | Instant::Over => now_ms,
-                }
-            }
-        };
-        if now_ms < send_at {
+        let (attempt, instant) = self.pace.due(round, self.n_attempts, now_ms);
+        self.n_attempts = attempt;
+        if let Instant::At(send_at) = instant
+            && now_ms < send_at
+        {
             self.queue.push_front(AgentEffect::Upload(update));
             return Ok(Step::Waits(Duration::from_millis(send_at - now_ms)));
         }
@@ -113,6 +108,28 @@ impl Session<'_> {
                 Ok(step)
             }
         }
+    }
+
+    /// Asks how the round stands, once that may be asked, and waits while the study plays no rounds. Returns what to do instead of
+    /// going on with the round's upload.
+    fn hear_again(&mut self, round: u64) -> Result<Option<Step>, RunError> {
+        if let Some(step) = self.keep_quiet() {
+            return Ok(Some(step));
+        }
+        self.is_unsure = true;
+        if let Some(step) = self.look_at_history()? {
+            return Ok(Some(step));
+        }
+        match self.pace.upload_at(round) {
+            Instant::Unknown => self.wait_for_the_study(self.pace.state()).map(Some),
+            Instant::Free | Instant::At(_) | Instant::Over => Ok(None),
+        }
+    }
+
+    /// What to do while nothing is asked yet.
+    fn keep_quiet(&self) -> Option<Step> {
+        let left = self.quiet_until?.saturating_sub(self.clock.elapsed_ms());
+        (left > 0).then(|| Step::Waits(Duration::from_millis(left)))
     }
 
     /// The agent is a straggler of this round: nothing is sent for it, and nothing charged that was not before.
@@ -152,12 +169,7 @@ impl Session<'_> {
                 }));
             }
         }
-        let has_begun = match status.state {
-            StudyState::Waiting => false,
-            StudyState::Paused => status.elapsed_ms > 0,
-            StudyState::Running | StudyState::Finished => true,
-        };
-        self.heard(status.round, has_begun.then_some(status.elapsed_ms));
+        self.heard(status.round, status.state, Some(status.elapsed_ms));
         // Where messages are relayed there is no ledger.
         if !status.head.is_empty() {
             let unusable = |error: HeadUnreadable| {
@@ -179,10 +191,10 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Notes for how long a round has been played, as the coordinator says.
-    fn heard(&mut self, round: u64, elapsed_ms: Option<u64>) {
+    /// Notes what the study is doing, as the coordinator says, and for how long.
+    fn heard(&mut self, round: u64, state: StudyState, elapsed_ms: Option<u64>) {
         let now_ms = self.clock.elapsed_ms();
-        if self.pace.heard(round, elapsed_ms, now_ms) {
+        if self.pace.heard(round, state, elapsed_ms, now_ms) {
             self.n_attempts = 0;
         }
     }
@@ -274,7 +286,7 @@ impl Session<'_> {
             }
             Ok(Polled::Nothing(standing)) => {
                 self.answered()?;
-                self.heard(standing.round, standing.elapsed_ms);
+                self.heard(standing.round, standing.state, standing.elapsed_ms);
                 match standing.state {
                     StudyState::Running => {
                         let took = self.clock.now_ms().saturating_sub(asked_ms);
@@ -328,9 +340,8 @@ impl Session<'_> {
         {
             return Ok(step);
         }
-        let now_ms = self.clock.elapsed_ms();
-        if let Some(until) = self.quiet_until.filter(|until| now_ms < *until) {
-            return Ok(Step::Waits(Duration::from_millis(until - now_ms)));
+        if let Some(step) = self.keep_quiet() {
+            return Ok(step);
         }
         let poll = Poll {
             after: last,
@@ -387,10 +398,12 @@ impl Session<'_> {
         self.log()
             .take(round, &taken, &believed.head, self.clock.now_ms())?;
         pass("agent: a handout is stored");
-        self.heard(round, Some(elapsed_ms.unwrap_or(0)));
+        let now_ms = self.clock.elapsed_ms();
+        self.pace.began(round, elapsed_ms.unwrap_or(0), now_ms);
+        self.n_attempts = 0;
         self.quiet_until = match self.pace.upload_at(round) {
             Instant::At(at) => Some(at),
-            Instant::Free | Instant::Over => None,
+            Instant::Free | Instant::Unknown | Instant::Over => None,
         };
         self.said_state = None;
         self.observer.round_began(round, collects);
@@ -421,7 +434,7 @@ impl Session<'_> {
             self.is_unsure = true;
             return Ok(Step::Went);
         }
-        self.heard(standing.round, standing.elapsed_ms);
+        self.heard(standing.round, standing.state, standing.elapsed_ms);
         self.check_forward(standing.round)?;
         if standing.state == StudyState::Finished {
             return self.finish(Ended::StudyOver);
@@ -483,11 +496,11 @@ impl Session<'_> {
             .pace
             .due(round, self.n_attempts.saturating_add(1), now_ms);
         match instant {
-            Instant::At(at) if !self.pace.is_waiting() => {
+            Instant::At(at) => {
                 self.n_attempts = n;
                 Some(Duration::from_millis(at.saturating_sub(now_ms)))
             }
-            _ => None,
+            Instant::Free | Instant::Unknown | Instant::Over => None,
         }
     }
 

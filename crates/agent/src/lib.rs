@@ -57,6 +57,7 @@ pub use log::UploadCounts;
 pub use membership::Membership;
 pub use misconduct::Misconduct;
 pub use observer::{Observer, Silent};
+pub use pace::short_rounds;
 pub use protection::{Unprotected, protection};
 pub use purse::{BudgetReached, PrivacyStatus, Unpriced};
 pub use reader::ReleaseDefect;

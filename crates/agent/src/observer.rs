@@ -16,6 +16,11 @@ pub trait Observer {
         let _ = promise;
     }
 
+    /// The study's rounds are so short that when the agent speaks shows how long its trials take; said in one sentence.
+    fn rounds_are_short(&self, warning: &str) {
+        let _ = warning;
+    }
+
     /// A round began.
     fn round_began(&self, round: u64, collects: bool) {
         let (_, _) = (round, collects);

@@ -6,10 +6,15 @@
 //! boundary of rounds. An observer learns whether the trial was done in time, which an upload that is missing shows in
 //! any case, and nothing finer.
 //!
+//! When a round began is known from answers that nobody signs. Whoever can change them moves the instants of a round, and so
+//! chooses which question the upload answers, one a round: was the trial done by then.
+//!
 //! Pure: times arrive as arguments, in milliseconds of a clock that never goes back.
 
-use fedbo_federation::Network;
-use fedbo_wire::{Digest, digest};
+use std::time::Duration;
+
+use fedbo_federation::{Federation, Network};
+use fedbo_wire::{Digest, StudyState, digest};
 
 /// The longest time at the end of the collecting time that is left for an upload to arrive.
 const MARGIN_MS: u64 = 10_000;
@@ -23,6 +28,10 @@ const BEGUN_ANEW_MS: u64 = 500;
 const PUNCTUAL_MS: u64 = 1_000;
 /// Parts of a round at which an agent asks whether a study has begun.
 const WAITING_PARTS: u64 = 4;
+/// A round has begun no longer ago than its own time and this: that of a poll.
+const POLL_MS: u64 = 25_000;
+/// Rounds that are shorter tell more of trials than their owners may expect.
+const SHORT_MS: u64 = 10_000;
 
 /// The instants of one agent in one study.
 #[derive(Debug)]
@@ -30,16 +39,16 @@ pub(crate) struct Pace {
     config: Digest,
     slot: u32,
     network: Network,
-    known: Option<Known>,
+    n_rounds: u64,
+    known: Known,
 }
 
-/// A round that is known, and the time at which it began.
+/// The round that is being played, as far as the agent knows, and when it began. Before anything is heard the study waits.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     round: u64,
     began_ms: u64,
-    /// The study waits: this is when the agent heard so.
-    is_waiting: bool,
+    state: StudyState,
 }
 
 /// The time at which an upload is sent.
@@ -49,23 +58,25 @@ pub(crate) enum Instant {
     Free,
     /// At this time.
     At(u64),
-    /// It is too late for the round.
+    /// Not known before the study plays rounds.
+    Unknown,
+    /// It is too late: a later round is being played.
     Over,
 }
 
 impl Pace {
-    pub(crate) fn new(config: Digest, slot: u32, network: Network) -> Self {
+    pub(crate) fn new(config: Digest, slot: u32, network: Network, n_rounds: u64) -> Self {
         Self {
             config,
             slot,
             network,
-            known: None,
+            n_rounds,
+            known: Known {
+                round: 0,
+                began_ms: 0,
+                state: StudyState::Waiting,
+            },
         }
-    }
-
-    /// Returns the time in which uploads are collected, in milliseconds. Without it, uploads have no set instants.
-    fn collect_ms(&self) -> Option<u64> {
-        self.network.collect_ms
     }
 
     /// Time that is left for an upload to arrive.
@@ -73,32 +84,59 @@ impl Pace {
         (self.network.collect_ms.unwrap_or(0) / 4).min(MARGIN_MS)
     }
 
-    /// Notes that a round has been played for so long, or that the study waits. Returns whether that changes when to speak.
-    pub(crate) fn heard(&mut self, round: u64, elapsed_ms: Option<u64>, now_ms: u64) -> bool {
-        let heard = Known {
-            round,
-            began_ms: now_ms.saturating_sub(elapsed_ms.unwrap_or(0)),
-            is_waiting: elapsed_ms.is_none(),
-        };
-        let is_news = match self.known {
-            None => true,
-            Some(known) if known.is_waiting && heard.is_waiting => false,
-            Some(known) => {
-                known.is_waiting != heard.is_waiting
-                    || heard.round > known.round
-                    || (heard.round == known.round
-                        && heard.began_ms > known.began_ms.saturating_add(BEGUN_ANEW_MS))
-            }
-        };
-        if is_news {
-            self.known = Some(heard);
+    /// Notes what an answer says of the study, which nobody has signed: rounds go on only, no round that the study has not is
+    /// believed, and the beginning of one moves only when it begins anew. Returns whether instants have changed.
+    pub(crate) fn heard(
+        &mut self,
+        round: u64,
+        state: StudyState,
+        elapsed_ms: Option<u64>,
+        now_ms: u64,
+    ) -> bool {
+        // One after the last is that of a study that is over. A coordinator that is about to play does not yet say since when.
+        let is_of_use = elapsed_ms.is_some() || !plays(state);
+        if round < self.known.round || round > self.n_rounds + 1 || !is_of_use {
+            return false;
         }
-        is_news
+        let elapsed_ms = elapsed_ms.unwrap_or(0);
+        let began_ms = now_ms.saturating_sub(elapsed_ms);
+        let is_anew = !plays(self.known.state)
+            || began_ms > self.known.began_ms.saturating_add(BEGUN_ANEW_MS);
+        if round > self.known.round || plays(state) && is_anew {
+            self.begin(round, state, elapsed_ms, now_ms);
+            return true;
+        }
+        self.known.state = state;
+        false
     }
 
-    /// Returns true if the study waits, or if nothing is known of its rounds: then no upload can be late.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.known.is_none_or(|known| known.is_waiting)
+    /// Notes that a round is being played, as a handout says that was believed: whatever was heard before.
+    pub(crate) fn began(&mut self, round: u64, elapsed_ms: u64, now_ms: u64) {
+        self.begin(round, StudyState::Running, elapsed_ms, now_ms);
+    }
+
+    /// How long ago that was is signed by nobody: not before the round that was known, and not longer ago than a round takes.
+    fn begin(&mut self, round: u64, state: StudyState, elapsed_ms: u64, now_ms: u64) {
+        let elapsed_ms = elapsed_ms.min(self.network.round_ms.saturating_add(POLL_MS));
+        self.known = Known {
+            round,
+            began_ms: now_ms.saturating_sub(elapsed_ms).max(self.known.began_ms),
+            state,
+        };
+    }
+
+    /// What the study is doing, as was heard last.
+    pub(crate) fn state(&self) -> StudyState {
+        self.known.state
+    }
+
+    /// Whether an upload of a round may be sent that was made in time before, or else is made now.
+    pub(crate) fn takes(&self, round: u64, is_made: bool, now_ms: u64) -> bool {
+        match self.upload_at(round) {
+            Instant::Free => true,
+            Instant::At(at) => is_made || now_ms <= at,
+            Instant::Unknown | Instant::Over => false,
+        }
     }
 
     /// Returns the instant of the first attempt to send a round's upload.
@@ -109,11 +147,15 @@ impl Pace {
     /// Returns the instant of an attempt to send a round's upload: later ones follow from the first, the slot, the
     /// round and their number.
     pub(crate) fn attempt_at(&self, round: u64, attempt: u32) -> Instant {
-        let (Some(collect_ms), Some(known)) = (self.collect_ms(), self.known) else {
+        let Some(collect_ms) = self.network.collect_ms else {
             return Instant::Free;
         };
+        let known = self.known;
         if known.round > round {
             return Instant::Over;
+        }
+        if !plays(known.state) {
+            return Instant::Unknown;
         }
         let margin = self.margin_ms();
         let window = (collect_ms / 4).min(WINDOW_MS);
@@ -147,22 +189,22 @@ impl Pace {
     /// From when on an agent may ask for what is next, after a trial of a round ended now: from the round's instant on, or, if that has
     /// passed, from the next boundary of rounds on. Nothing of when a trial ended is finer than that.
     pub(crate) fn asks_from(&self, round: u64, now_ms: u64) -> u64 {
-        let (Some(_), Some(known)) = (self.collect_ms(), self.known) else {
+        if self.network.collect_ms.is_none() {
             return now_ms;
-        };
+        }
         if let Instant::At(at) = self.upload_at(round)
             && now_ms <= at
-            && !known.is_waiting
         {
             return at;
         }
-        let step = match known.is_waiting {
-            true => self.network.round_ms / WAITING_PARTS,
-            false => self.network.round_ms,
+        let step = match self.known.state {
+            StudyState::Waiting => self.network.round_ms / WAITING_PARTS,
+            _ => self.network.round_ms,
         }
         .max(1);
-        let passed = now_ms.saturating_sub(known.began_ms).div_ceil(step).max(1);
-        known.began_ms.saturating_add(passed.saturating_mul(step))
+        let began_ms = self.known.began_ms;
+        let passed = now_ms.saturating_sub(began_ms).div_ceil(step).max(1);
+        began_ms.saturating_add(passed.saturating_mul(step))
     }
 
     /// A number from 0 to `below`, drawn from public things alone.
@@ -180,6 +222,29 @@ impl Pace {
     }
 }
 
+/// Whether rounds pass in this state.
+fn plays(state: StudyState) -> bool {
+    matches!(state, StudyState::Running | StudyState::Finished)
+}
+
+/// Returns a warning where the rounds of a study are so short that the times at which its agents speak show how long their
+/// trials take.
+#[must_use]
+pub fn short_rounds(federation: &Federation) -> Option<String> {
+    let Network {
+        round_ms,
+        collect_ms,
+    } = federation.network;
+    (collect_ms.is_some() && round_ms < SHORT_MS).then(|| {
+        let seconds = Duration::from_millis(round_ms).as_secs_f64();
+        format!(
+            "the rounds of this study last {seconds} s, and the time at which this agent speaks shows to so many seconds how long \
+             its trials take: where that says what came of them, ask the operator for a study with network.round_s of {} or more",
+            SHORT_MS / 1000
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,7 +254,7 @@ mod tests {
             round_ms: 60_000,
             collect_ms,
         };
-        Pace::new(Digest([3; 32]), 2, network)
+        Pace::new(Digest([3; 32]), 2, network, 40)
     }
 
     fn at(instant: Instant) -> u64 {
@@ -199,17 +264,21 @@ mod tests {
         }
     }
 
+    /// Hears of a round that has been played for so long.
+    fn heard(pace: &mut Pace, round: u64, elapsed_ms: u64, now_ms: u64) -> bool {
+        pace.heard(round, StudyState::Running, Some(elapsed_ms), now_ms)
+    }
+
     /// Instants lie in their window, differ between slots and rounds, and leave time to arrive.
     #[test]
     fn instants_are_spread_over_the_window() {
         for collect_ms in [4, 200, 54_000, 3_600_000] {
             let mut seen = std::collections::BTreeSet::new();
             for slot in 0..40 {
-                let mut pace = pace(Some(collect_ms));
-                pace.slot = slot;
                 for round in 0..5 {
-                    pace.known = None;
-                    pace.heard(round, Some(7), 1_007);
+                    let mut pace = pace(Some(collect_ms));
+                    pace.slot = slot;
+                    heard(&mut pace, round, 7, 1_007);
                     let offset = at(pace.upload_at(round)) - 1_000;
                     let quarter = (collect_ms / 4).min(10_000);
                     assert!(offset >= collect_ms - 2 * quarter && offset <= collect_ms - quarter);
@@ -223,7 +292,7 @@ mod tests {
     #[test]
     fn attempts_follow_from_their_number_and_are_not_made_up_for() {
         let mut pace = pace(Some(54_000));
-        pace.heard(3, Some(0), 0);
+        heard(&mut pace, 3, 0, 0);
         let attempts: Vec<u64> = (0..12).map(|n| at(pace.attempt_at(3, n))).collect();
         assert!(attempts.is_sorted_by(|a, b| a < b));
         assert!(attempts[11] - attempts[10] <= 60_000 && attempts[11] - attempts[10] >= 30_000);
@@ -236,45 +305,90 @@ mod tests {
         let away = attempts[4] + 1;
         let (n, due) = pace.due(3, 0, away);
         assert!(at(due) + 1_000 >= away && n >= 4);
-        // The same answer again, a little slower, changes nothing; a round that begins anew does.
-        assert!(!pace.heard(3, Some(10), 40));
-        assert_eq!(at(pace.upload_at(3)), attempts[0]);
-        assert!(pace.heard(3, Some(0), 20_000));
-        assert_eq!(at(pace.upload_at(3)), attempts[0] + 20_000);
-        assert!(pace.heard(4, Some(0), 90_000));
-        assert_eq!(pace.upload_at(3), Instant::Over);
     }
 
     /// However long a trial takes, what is asked after it comes at the round's instant or at a boundary.
     #[test]
     fn the_end_of_a_trial_is_rounded_up() {
         let mut pace = pace(Some(54_000));
-        pace.heard(3, Some(0), 5);
+        heard(&mut pace, 3, 0, 5);
         let own = at(pace.upload_at(3));
         for ended in [6, 100, own] {
             assert_eq!(pace.asks_from(3, ended), own);
+            assert!(pace.takes(3, false, ended));
         }
         for (ended, boundary) in [(own + 1, 60_005), (60_005, 60_005), (60_006, 120_005)] {
             assert_eq!(pace.asks_from(3, ended), boundary);
+            assert!(!pace.takes(3, false, ended) && pace.takes(3, true, ended));
         }
     }
 
     #[test]
     fn without_a_time_to_collect_nothing_waits() {
         let mut pace = pace(None);
-        pace.heard(3, Some(0), 5);
+        heard(&mut pace, 3, 0, 5);
         assert_eq!(pace.upload_at(3), Instant::Free);
         assert_eq!(pace.asks_from(3, 70), 70);
     }
 
     #[test]
-    fn while_a_study_waits_nothing_is_late() {
+    fn while_a_study_plays_no_rounds_there_is_no_instant() {
         let mut pace = pace(Some(54_000));
-        pace.heard(0, None, 100);
-        assert!(pace.is_waiting());
-        assert_eq!(pace.asks_from(0, 20_000), 30_100);
-        assert!(!pace.heard(0, None, 40_000));
-        assert!(pace.heard(0, Some(3), 50_003));
-        assert!(!pace.is_waiting() && at(pace.upload_at(0)) >= 84_000);
+        for _ in 0..2 {
+            assert_eq!(pace.upload_at(0), Instant::Unknown);
+            assert!(!pace.takes(0, true, 20_000));
+            assert_eq!(pace.asks_from(0, 20_000), 30_000);
+            assert!(!pace.heard(0, StudyState::Waiting, None, 20_000));
+        }
+        // It is about to begin, and its coordinator does not yet say when.
+        assert!(!pace.heard(0, StudyState::Running, None, 50_000));
+        assert_eq!(pace.upload_at(0), Instant::Unknown);
+        assert!(heard(&mut pace, 0, 3, 50_003));
+        let first = at(pace.upload_at(0));
+        assert!(first >= 84_000);
+        // A paused round goes on as it was, or begins anew, a moment later too.
+        for (elapsed_ms, later) in [(10_000, 0), (9_900, 100)] {
+            assert!(!pace.heard(0, StudyState::Paused, Some(5_000), 55_000));
+            assert_eq!(pace.upload_at(0), Instant::Unknown);
+            heard(&mut pace, 0, elapsed_ms, 60_000);
+            assert_eq!(at(pace.upload_at(0)), first + later);
+        }
+        // A round that is over is over in a study that is paused, too.
+        assert!(pace.heard(1, StudyState::Paused, Some(0), 70_000));
+        assert_eq!(pace.upload_at(0), Instant::Over);
+    }
+
+    /// Nobody signs since when a round is played: who lies about it makes a round later, or an agent late for one.
+    #[test]
+    fn the_beginning_of_a_round_moves_only_when_it_begins_anew() {
+        let mut pace = pace(Some(54_000));
+        assert!(heard(&mut pace, 3, u64::MAX, 1_000_000));
+        assert_eq!(pace.known.began_ms, 1_000_000 - 85_000);
+        assert!(heard(&mut pace, 3, 0, 1_000_000));
+        let first = at(pace.upload_at(3));
+        // The same answer again, a little slower; one that lies; one of a coordinator that stands still for hours.
+        for (elapsed_ms, now_ms) in [(10, 1_000_040), (90_000, 1_000_500), (9_000_000, 9_999_999)] {
+            assert!(!heard(&mut pace, 3, elapsed_ms, now_ms));
+            assert_eq!(at(pace.upload_at(3)), first);
+        }
+        assert!(!heard(&mut pace, 2, 0, 1_020_000), "rounds go on only");
+        assert!(heard(&mut pace, 3, 0, 1_020_000));
+        assert_eq!(at(pace.upload_at(3)), first + 20_000);
+        // The next round began no earlier than this one.
+        assert!(heard(&mut pace, 4, 80_000, 1_090_000));
+        assert_eq!(pace.known.began_ms, 1_020_000);
+        assert_eq!(pace.upload_at(3), Instant::Over);
+    }
+
+    #[test]
+    fn a_forged_round_is_forgotten_with_the_next_handout() {
+        let mut pace = pace(Some(54_000));
+        heard(&mut pace, 3, 0, 1_000_000);
+        assert!(!heard(&mut pace, 42, 0, 1_000_001), "the study has 40");
+        assert!(matches!(pace.upload_at(3), Instant::At(_)));
+        assert!(heard(&mut pace, 41, 0, 1_000_001));
+        assert_eq!(pace.upload_at(3), Instant::Over);
+        pace.began(4, 0, 1_060_000);
+        assert!(at(pace.upload_at(4)) >= 1_094_000);
     }
 }

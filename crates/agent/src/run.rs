@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 use fedbo_objective::{CommandObjective, Failure};
 
 use crate::clock::SystemClock;
-use crate::{AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session, protection};
+use crate::{
+    AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session, protection, short_rounds,
+};
 
 /// The options of a run.
 pub struct RunOptions<'a> {
@@ -68,7 +70,11 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         stop: Arc::clone(stop),
     };
     let promise = protection(&parts.federation);
+    let warning = short_rounds(&parts.federation);
     let mut session = Session::open(parts)?;
     observer.study_opened(&promise);
+    if let Some(warning) = warning {
+        observer.rounds_are_short(&warning);
+    }
     session.run()
 }

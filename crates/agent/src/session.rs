@@ -195,7 +195,12 @@ impl<'a> Session<'a> {
             said_budget: false,
             said_state: None,
             behind_since_ms: None,
-            pace: Pace::new(membership.digest, membership.slot, federation.network),
+            pace: Pace::new(
+                membership.digest,
+                membership.slot,
+                federation.network,
+                federation.rounds,
+            ),
             quiet_until: None,
             n_attempts: 0,
             attempting: None,

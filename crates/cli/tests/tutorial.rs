@@ -107,7 +107,9 @@ fn the_tutorial_does_what_it_says() {
     wait_until(|| TcpStream::connect((ADDRESS, port)).is_ok());
     let began = Instant::now();
     let labs = Terminal::open(&repository, &of("labs")).close();
-    labs.expect(0, &[]);
+    // Enrolling and running warn of such rounds.
+    let warning = "warning: the rounds of this study last 0.5 s";
+    labs.expect(0, &[warning]);
     assert!(
         began.elapsed() < Duration::from_secs(60),
         "half a minute, the page says"
@@ -119,6 +121,7 @@ fn the_tutorial_does_what_it_says() {
         let last = log.lines().last().unwrap();
         let said = format!("done; the trials are in sqlite:./lab-{lab}/trials.db");
         assert_eq!(last, said, "{log}");
+        assert!(log.contains(warning), "{log}");
         assert!(labs.stdout.contains(&said), "{}", labs.stdout);
         let told = repository.told(&format!("sqlite:examples/network/lab-{lab}/trials.db"));
         // Three points before the first round, then one in each that it did not miss.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fedbo_ledger::Head;
 use fedbo_protocol::Broadcast;
@@ -10,10 +10,21 @@ use fedbo_wire::{
     Content, Handout, LedgerEntry, LedgerHead, RelayedMessage, SigningKey, StudyState,
 };
 
+use crate::store::StudyRecord;
 use crate::study::Study;
 
 /// Handouts with more releases than these are signed anew each time: agents that were away are few.
 const CACHED_MAX: usize = 4;
+
+/// The beginning of a round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    /// By the store's clock.
+    began_ms: u64,
+    /// The time for which it had been played when that was noted.
+    elapsed_ms: u64,
+    noted_at: Instant,
+}
 
 /// The state of a study at a moment that everybody may know. All of it is public, or durable and released (INV-1,
 /// INV-4).
@@ -23,8 +34,8 @@ pub(crate) struct Published {
     pub(crate) is_ready: bool,
     /// The round that is being played.
     pub(crate) round: u64,
-    /// The time at which the round began; none before the first.
-    pub(crate) began_at: Option<Instant>,
+    /// The beginning of the round; none before the first, and while it is about to begin anew.
+    pub(crate) began: Option<Began>,
     pub(crate) collects: bool,
     /// The head of the chain of releases.
     pub(crate) head: Head,
@@ -47,7 +58,7 @@ impl Published {
             state,
             is_ready: false,
             round,
-            began_at: None,
+            began: None,
             collects: false,
             head: study.genesis(),
             entries: Vec::new(),
@@ -64,7 +75,7 @@ impl Published {
             state: self.state,
             is_ready: self.is_ready,
             round: self.round,
-            began_at: self.began_at,
+            began: self.began,
             collects: self.collects,
             head: self.head,
             entries: self.entries.clone(),
@@ -75,15 +86,26 @@ impl Published {
         }
     }
 
-    /// Notes that the round has been played for so long.
-    pub(crate) fn begun(&mut self, elapsed_ms: u64) {
-        self.began_at = Instant::now().checked_sub(Duration::from_millis(elapsed_ms));
+    /// Notes when the round began, and that it is now this time, by the store's clock.
+    pub(crate) fn begun(&mut self, began_ms: u64, now_ms: u64) {
+        self.began = Some(Began {
+            began_ms,
+            elapsed_ms: now_ms.saturating_sub(began_ms),
+            noted_at: Instant::now(),
+        });
     }
 
     /// For how many milliseconds the round has been played.
     pub(crate) fn elapsed_ms(&self) -> Option<u64> {
-        let elapsed = self.began_at?.elapsed();
-        Some(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+        let began = self.began?;
+        let since = u64::try_from(began.noted_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Some(began.elapsed_ms.saturating_add(since))
+    }
+
+    /// Whether it says what the store does of the round.
+    pub(crate) fn shows(&self, record: &StudyRecord) -> bool {
+        let began_ms = self.began.map(|began| began.began_ms);
+        self.is_ready && self.round == record.round && began_ms == record.began_ms
     }
 
     /// The handout for an agent that has `known` releases: equal for all such agents, so it is signed once. Who says to have more

@@ -12,7 +12,8 @@ use fedbo_protocol::{
 };
 use fedbo_wire::{
     Content, Digest, Handout, LedgerEntry, LedgerHead, Problem, ProblemCode, PublicKey,
-    RelayedMessage, Signature, SigningKey, StudyState, Upload, config_digest, sign_config,
+    RelayedMessage, Signature, SigningKey, StudyState, StudyStatus, Upload, config_digest,
+    sign_config,
 };
 
 use crate::ways::now_ms;
@@ -59,6 +60,12 @@ pub(crate) struct Desk {
     pub(crate) came_ms: BTreeMap<(u32, u64), Vec<u64>>,
     /// The slots that asked for what is next, each with the time in milliseconds of the round.
     pub(crate) asked_ms: Vec<(u32, u64)>,
+    /// The slots that asked where the study stands, each with the time.
+    pub(crate) looked_ms: Vec<(u32, u64)>,
+    /// The time at which the study begins, or its round begins anew.
+    pub(crate) begins_ms: Option<u64>,
+    /// The round that is named to whoever asks next where the study stands: nobody signs it.
+    pub(crate) forged: Option<u64>,
     /// The number of requests for a slot.
     pub(crate) n_enrolments: u32,
 }
@@ -121,6 +128,9 @@ impl Desk {
             began_ms: now_ms(),
             came_ms: BTreeMap::new(),
             asked_ms: Vec::new(),
+            looked_ms: Vec::new(),
+            begins_ms: None,
+            forged: None,
             n_enrolments: 0,
         };
         if let Play::Aggregator(aggregator) = &mut desk.play {
@@ -162,6 +172,12 @@ impl Desk {
         if let Some(code) = self.refuses.pop_front() {
             return Err(problem(code));
         }
+        self.pass_time();
+        match self.state {
+            StudyState::Waiting => return Err(problem(ProblemCode::NotStarted)),
+            StudyState::Paused => return Err(problem(ProblemCode::Paused)),
+            StudyState::Running | StudyState::Finished => {}
+        }
         self.came_ms
             .entry((slot, round))
             .or_default()
@@ -200,7 +216,8 @@ impl Desk {
         let slot = self
             .slot_of(key)
             .ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
-        if poll.after == self.round {
+        self.pass_time();
+        if poll.after == self.round && self.state != StudyState::Waiting {
             self.asked_ms.push((slot, now_ms() - self.began_ms));
             self.waiting.insert(slot);
             self.end_idle_round();
@@ -223,6 +240,25 @@ impl Desk {
                 elapsed_ms: self.elapsed_ms(),
             })),
         }
+    }
+
+    /// The state of the study, as it says to the agent with this key.
+    pub(crate) fn status(&mut self, key: &SigningKey) -> Result<StudyStatus, Problem> {
+        let slot = self
+            .slot_of(key)
+            .ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
+        self.pass_time();
+        self.looked_ms.push((slot, now_ms()));
+        Ok(StudyStatus {
+            study: self.federation.name.clone(),
+            state: self.state,
+            round: self.forged.take().unwrap_or(self.round.unwrap_or(0)),
+            rounds: self.federation.rounds,
+            collects: true,
+            head: self.status_head(),
+            time_ms: now_ms(),
+            elapsed_ms: self.elapsed_ms().unwrap_or(0),
+        })
     }
 
     /// The head of its ledger, as it says when asked; empty where messages are relayed.
@@ -342,9 +378,16 @@ impl Desk {
         self.waiting.clear();
     }
 
+    /// The study begins, or its round begins anew, if it is time.
+    fn pass_time(&mut self) {
+        if let Some(begins_ms) = self.begins_ms.take_if(|begins_ms| *begins_ms <= now_ms()) {
+            (self.state, self.began_ms) = (StudyState::Running, begins_ms);
+        }
+    }
+
     /// For how long the round has been played.
-    pub(crate) fn elapsed_ms(&self) -> Option<u64> {
-        Some(now_ms() - self.began_ms)
+    fn elapsed_ms(&self) -> Option<u64> {
+        (self.state != StudyState::Waiting).then(|| now_ms() - self.began_ms)
     }
 }
 

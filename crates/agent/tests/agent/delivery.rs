@@ -122,27 +122,27 @@ fn a_coordinator_with_another_history_gets_no_vector_again() {
     assert!(bodies(&desk, 1, 0).is_empty());
 }
 
-/// However long a study is paused, an agent whose round is over meanwhile asks now and then, and says once why it waits.
+/// However long a study is paused, an agent asks now and then, and says once why it waits. A round that was over before is missed.
 #[test]
 fn a_paused_study_is_not_asked_without_rest() {
-    let (_folder, desk, members) = one("dp-fts-de", SIMULATED);
-    let mut session = members[0].session().unwrap();
-    {
-        let mut desk = desk.borrow_mut();
-        desk.round = Some(1);
-        desk.state = StudyState::Paused;
-        desk.refuses.extend([ProblemCode::Paused; 200]);
-    }
-    let mut n_waits = 0;
-    for _ in 0..60 {
-        if let Step::Waits(time) = note(session.advance().unwrap(), 1) {
-            assert!(time.as_millis() > 0);
-            n_waits += 1;
+    for n_over in [0, 1] {
+        let (_folder, desk, members) = one("dp-fts-de", SIMULATED);
+        let mut session = members[0].session().unwrap();
+        (0..n_over).for_each(|_| desk.borrow_mut().end_round());
+        desk.borrow_mut().state = StudyState::Paused;
+        let mut n_waits = 0;
+        for _ in 0..60 {
+            if let Step::Waits(time) = note(session.advance().unwrap(), 1) {
+                assert!(time.as_millis() > 0);
+                n_waits += 1;
+            }
         }
+        // Three trials and the requests in between: nothing else goes on.
+        assert!(n_waits >= 40, "{n_waits}");
+        assert_eq!(members[0].ears.count("waits paused"), 1);
+        assert_eq!(members[0].ears.count("missed 0 late"), n_over);
+        assert_eq!(members[0].ears.count("round 1"), n_over);
     }
-    // Three trials and the requests in between: nothing else goes on.
-    assert!(n_waits >= 40, "{n_waits}");
-    assert_eq!(members[0].ears.count("waits paused"), 1);
 }
 
 #[test]

@@ -1,16 +1,20 @@
 //! The instants at which an agent speaks say nothing of its trials (INV-12), and clocks are compared before anything is
 //! evaluated.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fedbo_agent::{RunError, Step, status};
+use fedbo_agent::{RunError, Step, short_rounds, status};
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_space::Point;
+use fedbo_wire::StudyState;
 
-use crate::ways::{note, pass_time};
-use crate::world::{Bump, CHARGED, desk, finish, members, take_turns};
+use crate::coordinator::Desk;
+use crate::ways::{note, now_ms, pass_time};
+use crate::world::{Bump, CHARGED, Member, desk, finish, members, take_turns};
 
 /// Takes a time that says on which side of one half it was asked.
 struct Telling {
@@ -92,6 +96,115 @@ fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
         let mut session = members[0].session().unwrap();
         finish(&mut session, 3).unwrap();
         assert!(desk.borrow().arrived.is_empty());
+    }
+}
+
+/// A study that waits, or has begun at this time, its agents, and the first of them with trials that take so long.
+fn one(begins_ms: u64, took_ms: u64) -> (tempfile::TempDir, Rc<RefCell<Desk>>, Vec<Member>) {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = desk("pace", "dp-fts-de", CHARGED);
+    desk.borrow_mut().begins_ms = Some(begins_ms);
+    let mut members = members(folder.path(), &desk);
+    let took = Duration::from_millis(took_ms);
+    members[0].objective = Arc::new(Telling {
+        below: took,
+        above: took,
+    });
+    (folder, desk, members)
+}
+
+/// The number of uploads that an agent has paid for.
+fn n_charged(member: &Member) -> u64 {
+    let spent = status(&member.home).unwrap().privacy.unwrap();
+    spent.spent.unwrap().n_releases
+}
+
+/// A study begins while an agent is at its first trials: it hears of that when nothing shows how long they took, and sends at the set
+/// instant of the round, or nothing.
+#[test]
+fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
+    let set = heard(0, 0).0[&(0, 0)].clone();
+    for (took_ms, is_in_time) in [(1_000, true), (4_000, true), (9_000, true), (25_000, false)] {
+        let began_ms = now_ms() + 1_500;
+        let (_folder, desk, members) = one(began_ms, took_ms);
+        desk.borrow_mut().state = StudyState::Waiting;
+        let ended_ms = now_ms() + 2 * took_ms;
+        finish(&mut members[0].session().unwrap(), 3).unwrap();
+        // Asked at the start, then at a quarter of a round's time.
+        let looked_ms: Vec<u64> = desk.borrow().looked_ms.iter().map(|(_, at)| *at).collect();
+        assert_eq!(looked_ms[1], ended_ms.next_multiple_of(15_000));
+        let came = desk.borrow().came_ms.clone();
+        assert_eq!(came.get(&(0, 0)), is_in_time.then_some(&set), "{took_ms}");
+        assert_eq!(n_charged(&members[0]), u64::from(is_in_time));
+        let missed = members[0].ears.count("missed 0 late");
+        assert_eq!(missed, usize::from(!is_in_time));
+    }
+    // An agent that is done before waits for the beginning.
+    let began_ms = now_ms() + 100_000;
+    let (_folder, desk, members) = one(began_ms, 1_000);
+    desk.borrow_mut().state = StudyState::Waiting;
+    let mut session = members[0].session().unwrap();
+    assert_eq!(finish(&mut session, 10).unwrap(), None);
+    assert_eq!(n_charged(&members[0]), 0, "nothing is sent yet");
+    assert_eq!(members[0].ears.count("waits waiting"), 1);
+    finish(&mut session, 100).unwrap();
+    // It hears of it within a second.
+    let came = desk.borrow().came_ms[&(0, 0)].clone();
+    assert_eq!(came, set);
+}
+
+/// A coordinator is started again while an agent evaluates, and its round begins anew: the agent, which was late for the old
+/// one, hears of it at the boundary of rounds and is in time.
+#[test]
+fn a_round_that_begins_anew_during_a_trial_is_not_missed() {
+    let set = heard(0, 0).0[&(0, 0)].clone();
+    let since_ms = now_ms();
+    let (_folder, desk, members) = one(since_ms + 40_000, 25_000);
+    finish(&mut members[0].session().unwrap(), 3).unwrap();
+    assert_eq!(members[0].ears.count("missed"), 0);
+    assert_eq!(desk.borrow().came_ms[&(0, 0)], set);
+    assert_eq!(n_charged(&members[0]), 1);
+    // The trials ended at 50 s; nothing shows that.
+    let looked_ms: Vec<u64> = desk.borrow().looked_ms.iter().map(|(_, at)| *at).collect();
+    assert_eq!(looked_ms, [since_ms, since_ms + 60_000]);
+}
+
+/// Nobody signs which round is being played. Who names another one to an agent takes one round from it at most.
+#[test]
+fn a_forged_round_does_not_mute_an_agent() {
+    let sent = heard(0, 0).0;
+    for (forged, n_missed) in [(1_000_000, 0), (4, 1)] {
+        let (_folder, desk, members) = one(now_ms(), 0);
+        desk.borrow_mut().forged = Some(forged);
+        let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
+        take_turns(&mut sessions);
+        drop(sessions);
+        assert_eq!(members[0].ears.count("missed"), n_missed);
+        let missed = (0, 0);
+        let mut expected = sent.clone();
+        expected.retain(|upload, _| n_missed == 0 || *upload != missed);
+        assert_eq!(desk.borrow().came_ms, expected);
+    }
+}
+
+#[test]
+fn rounds_that_are_short_are_warned_of() {
+    for (algorithm, network, is_warned) in [
+        ("dp-fts-de", "round_s = 2.5", true),
+        ("dp-fts-de", "round_s = 10.0", false),
+        ("fts", "round_s = 2.5", false),
+        ("fts", "round_s = 2.5\ncollect_s = 2.0", true),
+    ] {
+        let privacy = if algorithm == "fts" { "" } else { CHARGED };
+        let desk = desk(
+            "pace",
+            algorithm,
+            &format!("{privacy}[network]\n{network}\n"),
+        );
+        let warning = short_rounds(&desk.borrow().federation);
+        assert_eq!(warning.is_some(), is_warned, "{algorithm} {network}");
+        let is_clear = |text: String| text.contains("2.5 s") && text.contains("round_s of 10");
+        assert!(warning.is_none_or(is_clear));
     }
 }
 

@@ -193,6 +193,9 @@ impl Enrol {
         })?;
         let federation = membership.federation()?;
         let protection = fedbo_agent::protection(&federation);
+        if let Some(warning) = fedbo_agent::short_rounds(&federation) {
+            console::note(&format!("warning: {warning}"));
+        }
         if self.json {
             let enrolled = Enrolled {
                 study: membership.study,
@@ -422,6 +425,10 @@ struct Watcher {
 impl Observer for Watcher {
     fn study_opened(&self, promise: &str) {
         console::note(promise);
+    }
+
+    fn rounds_are_short(&self, warning: &str) {
+        console::note(&format!("warning: {warning}"));
     }
 
     fn round_began(&self, round: u64, collects: bool) {

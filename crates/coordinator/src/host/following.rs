@@ -40,7 +40,13 @@ impl Worker {
             return self.stop(&trouble);
         }
         if record.state != self.publisher.borrow().state {
-            self.publish(|published| published.state = record.state);
+            self.publish(|published| {
+                published.state = record.state;
+                // Its round begins, or begins anew: whoever plays it says when.
+                if record.state == StudyState::Running {
+                    published.began = None;
+                }
+            });
         }
         let may_try = self.retry.is_none_or(|(at, _)| Instant::now() >= at);
         if self.intake.is_some()
@@ -92,13 +98,13 @@ impl Worker {
     /// Publishes what the store says, while another replica leads.
     pub(super) fn follow(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
         let now = Arc::clone(&self.publisher.borrow());
-        if now.is_ready && now.round == record.round && now.trouble.is_none() {
+        if now.shows(record) && now.trouble.is_none() {
             return Ok(());
         }
         let mut next = now.next();
         (next.is_ready, next.round, next.trouble) = (true, record.round, None);
         if let Some(began_ms) = record.began_ms {
-            next.begun(self.store.now_ms()?.saturating_sub(began_ms));
+            next.begun(began_ms, self.store.now_ms()?);
         }
         next.collects = self.study.collects(record.round) && record.state != StudyState::Finished;
         if self.study.is_relayed() {
@@ -120,14 +126,15 @@ impl Worker {
 
     /// Reads what was released of a study that is not played, for agents that were away.
     pub(super) fn load(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
-        let is_begun = record.began_ms.is_some();
-        if is_begun && let Some(lead) = self.lead()? {
+        let Some(began_ms) = record.began_ms else {
+            self.publish(|published| published.is_ready = true);
+            return Ok(());
+        };
+        if let Some(lead) = self.lead()? {
             let book = self.open_book(lead, record)?;
-            self.publish_book(&*book, record.round, None)?;
+            self.publish_book(&*book, record.round, (began_ms, self.store.now_ms()?))?;
             drop(book);
             self.store.resign(&lead)?;
-        } else if !is_begun {
-            self.publish(|published| published.is_ready = true);
         }
         Ok(())
     }
@@ -156,12 +163,12 @@ impl Worker {
             .collect())
     }
 
-    /// Publishes a book and the round that is played with it, for so long already.
+    /// Publishes a book and the round that is played with it: when it began, and the time now.
     pub(super) fn publish_book(
         &self,
         book: &dyn Book,
         round: u64,
-        elapsed_ms: Option<u64>,
+        (began_ms, now_ms): (u64, u64),
     ) -> Result<(), Trouble> {
         // A release that is stored for the round itself leaves when the round is over (INV-9).
         let mut entries = book.entries(0)?;
@@ -184,11 +191,64 @@ impl Worker {
         self.publish(|published| {
             published.is_ready = true;
             (published.round, published.collects) = (round, collects);
-            if let Some(elapsed_ms) = elapsed_ms {
-                published.begun(elapsed_ms);
-            }
+            published.begun(began_ms, now_ms);
             (published.head, published.entries, published.broadcast) = (head, entries, last);
         });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_database::Mode;
+    use fedbo_federation::Federation;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::Home;
+    use crate::metrics::{Metrics, StudyMetrics};
+    use crate::published::Published;
+    use crate::study::Study;
+
+    const FILE: &str = "[federation]\nname = \"a\"\nalgorithm = \"fts\"\nrounds = 3\nseed = 5\n[features]\ncount = 2\n\
+         [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[[agents]]\nname = \"b\"\n[[agents]]\nname = \"c\"\n";
+
+    /// Another replica takes the lead and begins the same round anew: agents hear of that from this one too.
+    #[test]
+    fn a_round_that_begins_anew_is_published_by_who_follows() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::open(folder.path(), Mode::Create).unwrap();
+        let path = folder.path().join("study.toml");
+        std::fs::write(&path, FILE).unwrap();
+        let (federation, config) =
+            Federation::freeze(&path, &home.key().public().to_string()).unwrap();
+        home.create_study(&federation, &config).unwrap();
+        let mut record = home.store().study("a").unwrap();
+        let study = Arc::new(Study::of(&record, &home.key()).unwrap());
+        let (publisher, published) =
+            watch::channel(Arc::new(Published::new(&study, record.state, 0)));
+        let mut worker = Worker {
+            study,
+            holder: "test".to_owned(),
+            ledger: folder.path().join("ledger"),
+            store: home.store(),
+            key: home.key(),
+            publisher,
+            metrics: StudyMetrics::new(Arc::new(Metrics::new()), "a"),
+            lease: Duration::from_secs(15),
+            intake: None,
+            epoch: None,
+            looked: None,
+            tried: None,
+            seat: None,
+            retry: None,
+        };
+        for seconds_ago in [50, 20, 20] {
+            let now_ms = home.store().now_ms().unwrap();
+            record.began_ms = Some(now_ms - 1000 * seconds_ago);
+            worker.follow(&record).unwrap();
+            let elapsed_ms = published.borrow().elapsed_ms().unwrap();
+            assert_eq!(elapsed_ms / 10_000, seconds_ago / 10, "{elapsed_ms} ms");
+        }
     }
 }

@@ -94,7 +94,7 @@ impl Worker {
         }
         pass("coordinator: a round is about to be played");
         let steps = machine.start(began_ms);
-        self.publish_book(&*book, round, Some(now_ms.saturating_sub(began_ms)))?;
+        self.publish_book(&*book, round, (began_ms, now_ms))?;
         self.seat = Some(Seat {
             lead,
             machine,
@@ -255,7 +255,6 @@ impl Worker {
         let finishes = round > self.study.federation.rounds;
         let mut next = self.publisher.borrow().next();
         (next.round, next.collects) = (round, collects && !finishes);
-        next.begun(0);
         let known = next.entries.last().map_or(0, |last| last.seq);
         let new = seat.book.entries(known)?;
         next.entries.extend(new.into_iter().map(Arc::new));
@@ -268,6 +267,7 @@ impl Worker {
             next.state = StudyState::Finished;
         }
         let now_ms = seat.clock.now_ms();
+        next.begun(now_ms, now_ms);
         pass("coordinator: a round is about to begin");
         self.store.begin_round(
             &seat.lead,

@@ -69,9 +69,10 @@ pub(super) async fn get(
         {
             return Ok(nothing(&now, Some(round)));
         }
-        // Who waits for the study to begin, or to go on, hears of it at once.
+        // Who waits for the study to begin, or to go on, hears of it as soon as it is known since when.
+        let is_said = now.state != StudyState::Running || now.elapsed_ms().is_some();
         if now.closes
-            || now.state != known_state
+            || (now.state != known_state && is_said)
             || (now.is_ready && now.state == StudyState::Finished)
         {
             return Ok(nothing(&now, None));

@@ -2,7 +2,7 @@
 
 use fedbo_wire::Content;
 
-use crate::world::{World, one_hot, relayed, summed};
+use crate::world::{TestAgent, World, one_hot, relayed, summed};
 
 const NO_NOISE: &str = "mode = \"off\"";
 
@@ -172,6 +172,45 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
     });
     assert!(asked.is_some(), "{answers:?}");
     assert_eq!(agents[0].upload(0, one_hot(0, 3)).status, 200);
+    world.end();
+}
+
+/// Whoever waits for a study to begin hears of that with the time since when, from which follows when agents send (INV-12). A
+/// paused study says it too, also after a restart.
+#[test]
+fn it_is_always_said_since_when_a_round_is_played() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), &[&summed(NO_NOISE, 30.0, 29.0)]);
+    let first = world.enrol_slot("summed", 0);
+    let answer = first.poll("wait=0");
+    assert_eq!(answer.header("fedbo-state"), Some("waiting"));
+    assert_eq!(answer.header("fedbo-elapsed"), None);
+    let answer = std::thread::scope(|scope| {
+        let poll = scope.spawn(|| first.poll("wait=20&state=waiting"));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        for slot in 1..3 {
+            world.enrol_slot("summed", slot);
+        }
+        poll.join().unwrap()
+    });
+    assert_eq!(answer.header("fedbo-state"), Some("running"));
+    assert!(answer.header("fedbo-elapsed").is_some(), "{}", answer.head);
+    let store = world.home.store();
+    let key = store.study("summed").unwrap().key;
+    let paused = fedbo_coordinator::store::StudyState::Paused;
+    store.set_state(key, paused).unwrap();
+    let world = world.restart();
+    let first = TestAgent {
+        address: world.address,
+        ..first
+    };
+    let elapsed = (0..50).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let answer = first.poll("wait=0");
+        assert_eq!(answer.header("fedbo-state"), Some("paused"));
+        answer.header("fedbo-elapsed").map(str::to_owned)
+    });
+    assert!(elapsed.is_some());
     world.end();
 }
 

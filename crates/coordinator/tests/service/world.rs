@@ -90,28 +90,9 @@ impl World {
 
     /// Enrols all agents of a study, and waits until it runs.
     pub(crate) fn enrol(&self, name: &str) -> Vec<TestAgent> {
-        let study = self.study(name);
-        let record = self.home.store().study(name).unwrap();
-        let agents: Vec<TestAgent> = (0..study.n_slots)
-            .map(|slot| {
-                let token = self.home.token(&record, slot).unwrap();
-                let seed = [u8::try_from(slot % 250).unwrap() + 1; 32];
-                let agent = TestAgent {
-                    key: SigningKey::from_seed(seed),
-                    slot,
-                    study: name.to_owned(),
-                    digest: study.digest,
-                    map: Digest(study.map.0),
-                    address: self.address,
-                    coordinator: self.home.key().public(),
-                };
-                let request = EnrolRequest::new(&token, &agent.key.public());
-                let body = serde_json::to_vec(&request).unwrap();
-                let answer = agent.ask("POST", "/v1/enrol", &body);
-                assert_eq!(answer.status, 200, "{}", answer.text());
-                agent
-            })
-            .collect();
+        let n_slots = self.study(name).n_slots;
+        let enrol = |slot| self.enrol_slot(name, slot);
+        let agents: Vec<TestAgent> = (0..n_slots).map(enrol).collect();
         let runs = |agent: &TestAgent| {
             let answer = agent.ask("GET", &format!("/v1/studies/{name}"), &[]);
             answer.text().contains("\"state\":\"running\"")
@@ -122,6 +103,28 @@ impl World {
         });
         assert!(is_running);
         agents
+    }
+
+    /// Enrols the agent of a slot.
+    pub(crate) fn enrol_slot(&self, name: &str, slot: u32) -> TestAgent {
+        let study = self.study(name);
+        let record = self.home.store().study(name).unwrap();
+        let token = self.home.token(&record, slot).unwrap();
+        let seed = [u8::try_from(slot % 250).unwrap() + 1; 32];
+        let agent = TestAgent {
+            key: SigningKey::from_seed(seed),
+            slot,
+            study: name.to_owned(),
+            digest: study.digest,
+            map: Digest(study.map.0),
+            address: self.address,
+            coordinator: self.home.key().public(),
+        };
+        let request = EnrolRequest::new(&token, &agent.key.public());
+        let body = serde_json::to_vec(&request).unwrap();
+        let answer = agent.ask("POST", "/v1/enrol", &body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        agent
     }
 
     /// Reads a handout as an agent would.
