@@ -18,7 +18,7 @@ pub trait Clock {
     fn chance(&self) -> f64;
 }
 
-/// How long the machine's clock has been going when it is first looked at: rounds that began before the agent have their place
+/// The time on the machine's clock when it is first looked at: rounds that began before the agent have their place
 /// on it. A hundred days; a round takes 31 at most.
 const BEFORE_MS: u64 = 100 * 86_400_000;
 

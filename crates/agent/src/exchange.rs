@@ -126,7 +126,7 @@ impl Session<'_> {
         }
     }
 
-    /// What to do while nothing is asked yet.
+    /// The step while nothing is asked yet; none once the coordinator may be asked.
     fn keep_quiet(&self) -> Option<Step> {
         let left = self.quiet_until?.saturating_sub(self.clock.elapsed_ms());
         (left > 0).then(|| Step::Waits(Duration::from_millis(left)))

@@ -115,7 +115,8 @@ impl Pace {
         self.begin(round, StudyState::Running, elapsed_ms, now_ms);
     }
 
-    /// How long ago that was is signed by nobody: not before the round that was known, and not longer ago than a round takes.
+    /// Sets the round and its beginning. Nobody signs the elapsed time, so the beginning is bounded: not before that of the round that was
+    /// known, and not longer ago than a round takes.
     fn begin(&mut self, round: u64, state: StudyState, elapsed_ms: u64, now_ms: u64) {
         let elapsed_ms = elapsed_ms.min(self.network.round_ms.saturating_add(POLL_MS));
         self.known = Known {
@@ -125,12 +126,12 @@ impl Pace {
         };
     }
 
-    /// What the study is doing, as was heard last.
+    /// The state of the study, as was heard last.
     pub(crate) fn state(&self) -> StudyState {
         self.known.state
     }
 
-    /// Whether an upload of a round may be sent that was made in time before, or else is made now.
+    /// Returns true if an upload of a round may be sent: one that was made in time before (`is_made`), or else one that is made now.
     pub(crate) fn takes(&self, round: u64, is_made: bool, now_ms: u64) -> bool {
         match self.upload_at(round) {
             Instant::Free => true,
@@ -222,7 +223,7 @@ impl Pace {
     }
 }
 
-/// Whether rounds pass in this state.
+/// Returns true if rounds pass in this state.
 fn plays(state: StudyState) -> bool {
     matches!(state, StudyState::Running | StudyState::Finished)
 }

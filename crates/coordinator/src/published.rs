@@ -102,7 +102,7 @@ impl Published {
         Some(began.elapsed_ms.saturating_add(since))
     }
 
-    /// Whether it says what the store does of the round.
+    /// Returns true if it says of the round what the store does.
     pub(crate) fn shows(&self, record: &StudyRecord) -> bool {
         let began_ms = self.began.map(|began| began.began_ms);
         self.is_ready && self.round == record.round && began_ms == record.began_ms
