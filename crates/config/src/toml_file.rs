@@ -428,12 +428,12 @@ pub(crate) fn shown(text: &str) -> String {
     cut(text, 0)
 }
 
-/// Two texts that differ, each from shortly before the first difference on if that is far from the beginning.
+/// Two texts that differ, each from shortly before the first difference on if that would be cut off.
 pub(crate) fn shown_apart(a: &str, b: &str) -> [String; 2] {
     let [line_a, line_b] = [a, b].map(|text| masked(text.lines().next().unwrap_or("")));
     let pairs = line_a.chars().zip(line_b.chars());
     let n_equal = pairs.take_while(|(a, b)| a == b).count();
-    let n_skipped = match n_equal > SHOWN_CHARS / 2 {
+    let n_skipped = match n_equal >= SHOWN_CHARS {
         true => n_equal - SHOWN_CHARS / 4,
         false => 0,
     };

@@ -253,10 +253,11 @@ impl Fitting<'_> {
                 Direction::Maximize => ascending.reverse(),
             }
         });
-        order.truncate(n_best);
+        let mut others = order.split_off(n_best);
+        others.sort_unstable();
         let mut kept: BTreeSet<usize> = order.into_iter().collect();
         let n_others = max - n_best;
-        kept.extend((0..n_others).map(|place| place * n / n_others));
+        kept.extend((0..n_others).map(|place| others[place * others.len() / n_others]));
         let mut index = 0;
         rows.retain(|_| {
             index += 1;

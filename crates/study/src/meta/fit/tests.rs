@@ -241,6 +241,23 @@ fn of_many_trials_an_even_spread_and_the_best_are_used() {
 }
 
 #[test]
+fn of_many_trials_as_many_of_the_best_are_used_as_are_tried_first() {
+    let value = |index: usize| match [41, 42, 90].contains(&index) {
+        true => -1.0,
+        false => 1.0,
+    };
+    let texts: Vec<(&[&str], f64)> = (0..100)
+        .map(|i| (&["0.5", "2", "a"][..], value(i)))
+        .collect();
+    let mut settings = shared();
+    (settings.trials_max, settings.warm_start) = (10, 3);
+    let study = fitted(old(None, &["x", "n", "kind"], &texts), &settings).unwrap();
+    let values = study.rows.iter().map(|(_, value)| *value);
+    let n_best = values.filter(|value| *value < 0.0).count();
+    assert_eq!((study.len(), n_best), (10, 3));
+}
+
+#[test]
 fn the_other_direction_is_refused() {
     let mut other = old(None, &["x"], &[(&["1"], 1.0)]);
     other.direction = Some(Direction::Maximize);
