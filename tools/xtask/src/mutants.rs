@@ -15,9 +15,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use crate::marked::package_of;
 use crate::process::{cargo, root, target};
 use crate::tests;
+use crate::workspace::{Package, packages};
 
 /// The arguments of `cargo xtask mutants`.
 #[derive(clap::Args)]
@@ -41,9 +41,12 @@ struct List {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mutant {
     pub(crate) name: String,
-    /// The crate in whose list it stands.
+    /// The folder of the crate in whose list it stands.
     #[serde(skip)]
     folder: String,
+    /// The name of that crate.
+    #[serde(skip)]
+    package: String,
     /// The fault that the mutant brings in.
     why: String,
     /// Below the crate's folder.
@@ -133,8 +136,8 @@ impl Mutants {
 /// All mutants, one crate after another.
 pub(crate) fn listed() -> Result<Vec<Mutant>> {
     let mut all: Vec<Mutant> = Vec::new();
-    for folder in crates()? {
-        let path = root().join("crates").join(&folder).join("mutants.toml");
+    for Package { name, folder } in packages()? {
+        let path = root().join(&folder).join("mutants.toml");
         if !path.is_file() {
             continue;
         }
@@ -145,18 +148,11 @@ pub(crate) fn listed() -> Result<Vec<Mutant>> {
                 bail!("two mutants are called {}", mutant.name);
             }
             mutant.folder.clone_from(&folder);
+            mutant.package.clone_from(&name);
             all.push(mutant);
         }
     }
     Ok(all)
-}
-
-/// The folders of `crates`, sorted.
-fn crates() -> Result<BTreeSet<String>> {
-    let crates = root().join("crates");
-    let entries = fs::read_dir(&crates).with_context(|| crates.display().to_string())?;
-    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-    names.collect()
 }
 
 /// Most of what is compiled before the first mutant is beside the point: only what draws and adds is optimised.
@@ -191,7 +187,8 @@ impl Workshop {
             "crates",
             "examples",
             "docs",
-            "xtask",
+            "research",
+            "tools",
         ] {
             mirror(&root().join(part), &folder.join(part))
                 .with_context(|| format!("copying {part} to {}", folder.display()))?;
@@ -199,10 +196,9 @@ impl Workshop {
         fs::create_dir_all(folder.join(".cargo"))?;
         write_if_new(&folder.join(".cargo/config.toml"), CARGO_CONFIG.as_bytes())?;
         let mutants = listed()?;
-        let packages = mutants.iter().map(|mutant| package_of(&mutant.folder));
         Ok(Self {
             folder,
-            packages: packages.collect(),
+            packages: mutants.into_iter().map(|mutant| mutant.package).collect(),
         })
     }
 
@@ -228,11 +224,7 @@ impl Workshop {
     }
 
     fn try_out(&self, mutant: &Mutant) -> Result<Outcome> {
-        let path = self
-            .folder
-            .join("crates")
-            .join(&mutant.folder)
-            .join(&mutant.file);
+        let path = self.folder.join(&mutant.folder).join(&mutant.file);
         let original = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let found = original.matches(&mutant.from).count();
         if found != 1 {
@@ -296,7 +288,7 @@ impl Workshop {
 
     /// Never the tree's own target folder: there a mutant could be taken for the honest package.
     fn cargo(&self, verb: &str, mutant: &Mutant) -> Command {
-        let mut command = cargo([verb, "--package", &package_of(&mutant.folder)]);
+        let mut command = cargo([verb, "--package", &mutant.package]);
         command
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", target().join("mutants").join("target"))
@@ -351,10 +343,7 @@ mod tests_of_mutants {
         let mutants = listed().unwrap();
         assert!(mutants.len() > 60);
         for mutant in mutants {
-            let path = root()
-                .join("crates")
-                .join(&mutant.folder)
-                .join(&mutant.file);
+            let path = root().join(&mutant.folder).join(&mutant.file);
             let source = fs::read_to_string(&path).unwrap();
             let found = source.matches(&mutant.from).count();
             assert_eq!(found, 1, "{} in {}", mutant.name, path.display());

@@ -113,7 +113,7 @@ fn a_state_has_the_same_name_in_headers_and_bodies() {
 /// Agents in other languages know these by name and number: none changes within a version.
 #[test]
 fn problems_are_those_of_the_protocol() {
-    let table = include_str!("../../../docs/protocol.md");
+    let table = include_str!("../../../../docs/protocol.md");
     let mut names = BTreeSet::new();
     for code in ProblemCode::ALL {
         assert!(names.insert(code.name()));

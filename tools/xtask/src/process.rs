@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 
 /// The workspace's folder.
 pub(crate) fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_path_buf()
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR")); // tools/xtask
+    xtask.ancestors().nth(2).unwrap_or(xtask).to_path_buf()
 }
 
 /// Cargo's target folder.

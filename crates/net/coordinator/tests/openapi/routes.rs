@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::description::{Description, codes, strings};
 
 const ROUTER: &str = include_str!("../../src/service/routes.rs");
-const PAGE: &str = include_str!("../../../../docs/protocol.md");
+const PAGE: &str = include_str!("../../../../../docs/protocol.md");
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "options", "trace"];
 
 /// Method and path of each `.route("path", method(..))`: the router itself cannot be asked at run time.

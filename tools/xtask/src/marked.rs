@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{cargo, root};
 use crate::tests::{self, Tests};
+use crate::workspace::packages;
 
 /// A need of a test that `cargo xtask test` does not provide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,16 +59,14 @@ pub(crate) struct Marked(BTreeMap<String, Vec<String>>);
 impl Marked {
     /// The tests of all packages that carry the attribute of this need.
     pub(crate) fn find(need: Need) -> Result<Self> {
-        let crates = root().join("crates");
         let mut found = BTreeMap::new();
-        for entry in fs::read_dir(&crates).with_context(|| crates.display().to_string())? {
-            let folder = entry?.path();
+        for package in packages()? {
+            let folder = root().join(&package.folder);
             let mut names = Vec::new();
             each_source(&folder, &mut |source| names.extend(names_in(source, need)))?;
             if !names.is_empty() {
                 names.sort();
-                let folder = folder.file_name().unwrap_or_default().to_string_lossy();
-                found.insert(package_of(&folder), names);
+                found.insert(package.name, names);
             }
         }
         let marked = Self(found);
@@ -140,14 +139,6 @@ impl Marked {
     }
 }
 
-/// The package whose sources are in the folder of this name below `crates`.
-pub(crate) fn package_of(folder: &str) -> String {
-    match folder {
-        "cli" => "fedbo".to_owned(),
-        name => format!("fedbo-{name}"),
-    }
-}
-
 /// Shows every Rust source below a folder.
 pub(crate) fn each_source(folder: &Path, show: &mut dyn FnMut(&str)) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -202,18 +193,20 @@ mod tests_of_marked {
     fn no_test_is_ignored_for_good() {
         let known = Need::ALL.map(Need::attribute);
         let (mut n_known, opening) = (0, "#[ignore");
-        each_source(&root().join("crates"), &mut |source| {
-            for (at, _) in source.match_indices(opening) {
-                let attribute = source[at..].lines().next().unwrap_or_default();
-                let started = attribute.starts_with("#[ignore = \"started by");
-                assert!(
-                    started || known.contains(&attribute),
-                    "{attribute}: not a reason that cargo xtask test knows"
-                );
-                n_known += usize::from(!started);
-            }
-        })
-        .unwrap();
+        for package in packages().unwrap() {
+            each_source(&root().join(package.folder), &mut |source| {
+                for (at, _) in source.match_indices(opening) {
+                    let attribute = source[at..].lines().next().unwrap_or_default();
+                    let started = attribute.starts_with("#[ignore = \"started by");
+                    assert!(
+                        started || known.contains(&attribute),
+                        "{attribute}: not a reason that cargo xtask test knows"
+                    );
+                    n_known += usize::from(!started);
+                }
+            })
+            .unwrap();
+        }
         let found: usize = Need::ALL
             .map(|need| Marked::find(need).unwrap().len())
             .iter()

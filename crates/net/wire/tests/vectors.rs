@@ -15,7 +15,7 @@ use fedbo_wire::{
 use serde_json::Value;
 
 fn cases(group: &str, kind: &str) -> Vec<Value> {
-    let text = include_str!("../../../docs/protocol-vectors.json");
+    let text = include_str!("../../../../docs/protocol-vectors.json");
     let vectors: Value = serde_json::from_str(text).unwrap();
     assert_eq!(vectors["protocol"], fedbo_wire::PROTOCOL_VERSION);
     let cases = vectors[group][kind].as_array().unwrap().clone();

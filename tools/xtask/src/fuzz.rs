@@ -1,6 +1,6 @@
 //! `fuzz`: hostile bytes for every decoder, made by libFuzzer from the corpus in `fuzz/corpus`.
 //!
-//! What the targets do is in `crates/fuzzing`, whose tests replay corpus and regressions without any of this. Here the
+//! What the targets do is in `tools/fuzzing`, whose tests replay corpus and regressions without any of this. Here the
 //! binaries of `fuzz` are built with instrumentation and each is run so many times; an input that fails is kept below
 //! `fuzz/regressions`, where those tests find it.
 

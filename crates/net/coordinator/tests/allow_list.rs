@@ -15,7 +15,7 @@ use fedbo_coordinator::store::StudyState;
 
 use world::{World, send, summed};
 
-const PAGE: &str = include_str!("../../../docs/operations.md");
+const PAGE: &str = include_str!("../../../../docs/operations.md");
 
 /// The rows of the table below a heading, each of its cells without code marks.
 fn table(heading: &str) -> Vec<Vec<String>> {

@@ -18,6 +18,7 @@ mod production;
 mod system;
 mod tests;
 mod verify;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -42,7 +43,7 @@ enum Verb {
     Test(verify::Test),
     /// Seed bugs in a copy of the sources; each must be found by the test that is named for it
     ///
-    /// They are listed in crates/*/mutants.toml. Exit status: 0 if all were found.
+    /// They are listed in the mutants.toml of each crate. Exit status: 0 if all were found.
     Mutants(mutants::Mutants),
     /// Hostile bytes for every decoder, by libFuzzer; an input that fails is kept below fuzz/regressions
     ///

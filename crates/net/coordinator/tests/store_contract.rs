@@ -5,7 +5,7 @@
     reason = "a store that fails here breaks its contract, and the place says how"
 )]
 
-#[path = "../../storage/tests/postgres_crash/proxy.rs"]
+#[path = "../../../store/storage/tests/postgres_crash/proxy.rs"]
 #[allow(dead_code, reason = "each test uses its own part")]
 mod proxy;
 
