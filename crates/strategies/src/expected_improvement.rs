@@ -2,6 +2,8 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
+use crate::Score;
+
 /// E[max(f − f*, 0)] for f ~ N(mean, std²) and the incumbent f*.
 ///
 /// EI = std · h(z),   z = (mean − f*)/std,   h(z) = φ(z) + z Φ(z)
@@ -17,34 +19,25 @@ pub fn expected_improvement(mean: f64, std: f64, incumbent: f64) -> f64 {
     }
 }
 
-/// ln EI with its derivatives in the mean and the standard deviation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LogImprovement {
-    /// ln EI.
-    pub value: f64,
-    /// ∂ ln EI/∂mean = Φ(z)/(h(z) std), above 0.
-    pub d_mean: f64,
-    /// ∂ ln EI/∂std = φ(z)/(h(z) std), above 0.
-    pub d_std: f64,
-}
-
 /// ln E[max(f − f*, 0)] for f ~ N(mean, std²), std > 0 and the incumbent f* (Ament et al. 2023, "Unexpected
 /// improvements to expected improvement for Bayesian optimization").
 ///
 /// ln EI = ln std + ln h(z),   z = (mean − f*)/std
 ///
+/// ∂ ln EI/∂mean = Φ(z)/(h(z) std),   ∂ ln EI/∂std = φ(z)/(h(z) std),   both above 0
+///
 /// Accurate to about 1e-14 relative to max(|ln h|, 1) for |z| up to 1e6 and beyond, where EI itself is 0 in double
 /// precision. −∞ with derivatives 0 for std ≤ 0.
-pub fn log_expected_improvement(mean: f64, std: f64, incumbent: f64) -> LogImprovement {
+pub fn log_expected_improvement(mean: f64, std: f64, incumbent: f64) -> Score {
     if std <= 0.0 {
-        return LogImprovement {
+        return Score {
             value: f64::NEG_INFINITY,
             d_mean: 0.0,
             d_std: 0.0,
         };
     }
     let h = ln_h((mean - incumbent) / std);
-    LogImprovement {
+    Score {
         value: std.ln() + h.value,
         d_mean: h.distribution / std,
         d_std: h.density / std,

@@ -1,9 +1,9 @@
 //! GP-UCB: query where the upper confidence bound is largest.
 
-use fedbo_gp::Predictor;
-use fedbo_optim::{Function, Points};
+use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
 
+use crate::acquisition::upper_bound;
 use crate::proposer::Proposer;
 use crate::{
     Domain, Maximizer, Observation, Proposal, Repeats, Strategy, StrategyError, Surrogate,
@@ -94,10 +94,8 @@ impl Strategy for GpUcb {
             hallucinated = posterior.clone().extended(pending, &means)?;
             &hallucinated
         };
-        let bound = UpperBound {
-            predictor: &posterior.predictor(),
-            beta,
-        };
+        let predictor = posterior.predictor();
+        let bound = upper_bound(&predictor, beta);
         self.proposer.propose_acquisition(&bound, pending, stream)
     }
 
@@ -107,71 +105,5 @@ impl Strategy for GpUcb {
 
     fn surrogate(&self) -> Option<&Surrogate> {
         Some(self.proposer.surrogate())
-    }
-}
-
-/// μ(x) + β σ(x).
-pub(crate) struct UpperBound<'a> {
-    pub(crate) predictor: &'a Predictor<'a>,
-    pub(crate) beta: f64,
-}
-
-impl Function for UpperBound<'_> {
-    fn dim(&self) -> usize {
-        self.predictor.posterior().kernel().dim()
-    }
-
-    fn values(&self, points: &Points) -> Vec<f64> {
-        let (means, variances) = self.predictor.posterior().mean_variances(points);
-        means
-            .iter()
-            .zip(variances)
-            .map(|(mean, variance)| mean + self.beta * variance.sqrt())
-            .collect()
-    }
-
-    /// ∇μ + β ∇σ²/(2σ); where σ² is lost to rounding its slope is taken as 0.
-    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        let prediction = self.predictor.predict(point);
-        let std = prediction.variance().sqrt();
-        let slope = if std > 0.0 { -self.beta / std } else { 0.0 };
-        let weights = prediction.whitened().iter().map(|v| slope * v).collect();
-        prediction.gradient(1.0, weights, gradient);
-        prediction.mean() + self.beta * std
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use fedbo_gp::{Family, Kernel, Posterior};
-    use fedbo_testkit::{test_stream, uniform_points};
-
-    use super::*;
-
-    /// Central differences with a step of 1e-5, whose error is about 1e-8; the batch agrees with single points.
-    #[test]
-    fn values_and_gradients_of_the_bound_agree() {
-        let kernel = Kernel::new(Family::Matern52, vec![0.3, 0.7], 1.3).unwrap();
-        let inputs = uniform_points(12, 2, &mut test_stream(1));
-        let y = inputs.rows().map(|x| (5.0 * x[0]).sin() + x[1]).collect();
-        let posterior = Posterior::new(kernel, 1e-4, inputs, y).unwrap();
-        let bound = UpperBound {
-            predictor: &posterior.predictor(),
-            beta: 1.5,
-        };
-        let points = uniform_points(20, 2, &mut test_stream(2));
-        for (x, value) in points.rows().zip(bound.values(&points)) {
-            let mut gradient = [0.0; 2];
-            assert!((bound.value_gradient(x, &mut gradient) - value).abs() < 1e-10);
-            for j in 0..2 {
-                let at = |step: f64| {
-                    let mut near = x.to_vec();
-                    near[j] += step;
-                    bound.value_gradient(&near, &mut [0.0; 2])
-                };
-                let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
-                assert!((gradient[j] - slope).abs() < 1e-5, "{gradient:?}, {slope}");
-            }
-        }
     }
 }

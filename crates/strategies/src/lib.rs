@@ -5,6 +5,7 @@
 //!
 //! Start at [`Strategy`], then [`LogEi`], [`ThompsonSampling`] and [`Fts`].
 
+mod acquisition;
 mod collaborator;
 pub mod distributed_ts;
 mod domain;
@@ -28,9 +29,10 @@ mod thompson;
 mod trials;
 mod ucb_multiplier;
 
+pub use acquisition::{Acquisition, Score};
 pub use collaborator::Collaborator;
 pub use domain::{Domain, Maximizer};
-pub use expected_improvement::{LogImprovement, expected_improvement, log_expected_improvement};
+pub use expected_improvement::{expected_improvement, log_expected_improvement};
 pub use fedbo_optim::Points;
 pub use fts::{
     AgentSampling, Fts, FtsSettings, Inbox, LocalProb, MessageContent, MessageNoise,
@@ -39,6 +41,7 @@ pub use fts::{
 pub use gp_ucb::{GpUcb, GpUcbSettings};
 pub use information_gain::information_gain_bound;
 pub use log_ei::{Incumbent, LogEi, LogEiSettings};
+pub use proposer::Proposer;
 pub use random_search::RandomSearch;
 pub use sobol_search::SobolSearch;
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};

@@ -6,8 +6,8 @@ use fedbo_streams::{Seed, Stream};
 
 use crate::proposer::Proposer;
 use crate::{
-    Domain, LogImprovement, Maximizer, Observation, Proposal, Repeats, Strategy, StrategyError,
-    Surrogate, SurrogateSettings, log_expected_improvement,
+    Domain, Maximizer, Observation, Proposal, Repeats, Score, Strategy, StrategyError, Surrogate,
+    SurrogateSettings, log_expected_improvement,
 };
 
 /// The value that a query is to improve on.
@@ -200,19 +200,14 @@ impl<'a> Improvement<'a> {
     }
 
     /// ln of the mean of EI, and every fantasy's share of it with its derivatives.
-    fn average(
-        &self,
-        mean: f64,
-        variance: f64,
-        whitened: &[f64],
-    ) -> (f64, Vec<(f64, LogImprovement)>) {
+    fn average(&self, mean: f64, variance: f64, whitened: &[f64]) -> (f64, Vec<(f64, Score)>) {
         let std = variance.max(self.least_variance).sqrt();
         let running = &whitened[self.first_running()..];
         let terms = self.fantasies.iter().map(|fantasy| {
             let mean = mean + dot(running, &fantasy.draw);
             (1.0, log_expected_improvement(mean, std, fantasy.incumbent))
         });
-        let mut terms: Vec<(f64, LogImprovement)> = terms.collect();
+        let mut terms: Vec<(f64, Score)> = terms.collect();
         let top = terms
             .iter()
             .map(|(_, term)| term.value)

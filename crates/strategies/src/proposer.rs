@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fedbo_gp::JointSampler;
 use fedbo_optim::{Function, Points};
+use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 
 use crate::domain::Candidates;
@@ -15,9 +16,37 @@ use crate::{
     Surrogate, SurrogateSettings,
 };
 
-/// A surrogate with a domain, and the way from a function of the surrogate to a query.
+/// A surrogate with a domain, and the way from a function of the surrogate to a query: what strategies with a Gaussian process
+/// have in common. A strategy of one's own tells it all observations, and asks it for the maximum of an acquisition function.
+///
+/// ```
+/// use fedbo_algorithms::{
+///     Acquisition, Observation, Points, Proposal, Proposer, Score, Strategy, StrategyError,
+/// };
+/// use fedbo_streams::Stream;
+///
+/// /// Queries where the model is least certain.
+/// #[derive(Clone)]
+/// struct Explorer(Proposer);
+///
+/// impl Strategy for Explorer {
+///     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+///         let predictor = self.0.surrogate().posterior().predictor();
+///         let uncertainty = Acquisition::new(&predictor, |_mean, std| Score {
+///             value: std,
+///             d_mean: 0.0,
+///             d_std: 1.0,
+///         });
+///         self.0.propose_acquisition(&uncertainty, pending, stream)
+///     }
+///
+///     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+///         self.0.tell(observed)
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Proposer {
+pub struct Proposer {
     trials: Trials,
     surrogate: Surrogate,
     maximizer: Maximizer,
@@ -84,7 +113,24 @@ impl Proposer {
         })
     }
 
-    pub(crate) fn surrogate(&self) -> &Surrogate {
+    /// For a study of one party: proposals are points that the space can represent, failures lower what a point promises, and no point is
+    /// proposed again unless the objective is noisy. `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If the space cannot carry a surrogate.
+    pub fn for_study(space: &Space, noisy: bool, seed: Seed) -> Result<Self, StrategyError> {
+        Self::new(
+            Domain::Space(space.clone()),
+            SurrogateSettings::for_space(space, noisy),
+            Maximizer::of_acquisition(space.dim()),
+            Repeats::for_study(noisy),
+            false,
+            seed,
+        )
+    }
+
+    /// Its model of the objective.
+    pub fn surrogate(&self) -> &Surrogate {
         &self.surrogate
     }
 
@@ -93,11 +139,16 @@ impl Proposer {
         self.trials.n_told()
     }
 
-    pub(crate) fn domain(&self) -> &Domain {
+    /// The domain of queries.
+    pub fn domain(&self) -> &Domain {
         self.trials.domain()
     }
 
-    pub(crate) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+    /// Adds finished observations, as [`crate::Strategy::tell`] does.
+    ///
+    /// # Errors
+    /// If the surrogate cannot be conditioned; nothing is added then.
+    pub fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.tell_in_context(observed, observed)
     }
 
@@ -168,11 +219,12 @@ impl Proposer {
         open.pick(candidates, source, stream)
     }
 
-    /// The same for an acquisition function, an evaluation of which costs O(n²).
+    /// Query for the maximum of an acquisition function, an evaluation of which costs O(n²) for n observations. None of `pending`, the
+    /// points of running trials, is proposed unless repeats are allowed.
     ///
     /// # Errors
-    /// If no finite query exists.
-    pub(crate) fn propose_acquisition(
+    /// If no finite query exists, every point of a discrete space is used up, or there are more observations than a surrogate takes.
+    pub fn propose_acquisition(
         &self,
         function: &dyn Function,
         pending: &Points,

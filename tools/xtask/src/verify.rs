@@ -130,7 +130,7 @@ fn first(stages: &mut Stages) -> Result<()> {
 /// Lints the program with its feature `otlp`, and tests what it does only with it.
 fn with_otlp() -> Result<tests::Tests> {
     // Of the whole workspace, so that only the program is compiled anew.
-    let with = ["--workspace", "--features", "fedbo/otlp"];
+    let with = ["--workspace", "--features", "fedbo-cli/otlp"];
     let lint = [
         &["clippy"],
         &with[..],

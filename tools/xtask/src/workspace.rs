@@ -70,7 +70,7 @@ mod tests_of_rooms {
         &["study"],
         &["games", "report"],
         &["federated"],
-        &["net"],
+        &["net", "fedbo"],
         &["cli"],
     ];
 

@@ -1,6 +1,6 @@
 //! Mistakes that a new user makes, as transcripts: tests/mistakes/*.trycmd, one a part of the program.
 //!
-//! `TRYCMD=overwrite cargo test -p fedbo --test people mistakes` writes down what is answered now.
+//! `TRYCMD=overwrite cargo test -p fedbo-cli --test people mistakes` writes down what is answered now.
 
 use std::net::TcpListener;
 

@@ -5,7 +5,7 @@ use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 
 use super::LearningCurve;
-use crate::gp_ucb::UpperBound;
+use crate::acquisition::upper_bound;
 use crate::proposer::Proposer;
 use crate::{
     Domain, Maximizer, Observation, Proposal, Repeats, Source, StrategyError, Surrogate,
@@ -173,10 +173,8 @@ impl EpochGpUcb {
             hallucinated = posterior.clone().extended(&pending, &means)?;
             &hallucinated
         };
-        let bound = UpperBound {
-            predictor: &posterior.predictor(),
-            beta,
-        };
+        let predictor = posterior.predictor();
+        let bound = upper_bound(&predictor, beta);
         let at_end = AtEnd {
             bound: &bound,
             dim: self.proposer.domain().dim(),
@@ -291,7 +289,7 @@ fn with_last(points: &Points, last: f64) -> Points {
 
 /// A function of [x, n] at n = N.
 struct AtEnd<'a> {
-    bound: &'a UpperBound<'a>,
+    bound: &'a dyn Function,
     dim: usize,
 }
 

@@ -9,7 +9,7 @@ use super::learner::Learner;
 use super::{
     MetaBeliefSettings, MetaTask, OutputScale, TaskModel, TaskModels, Transfer, WeightedSum,
 };
-use crate::gp_ucb::UpperBound;
+use crate::acquisition::upper_bound;
 use crate::proposer::Proposer;
 use crate::{
     Domain, Maximizer, Observation, Proposal, Repeats, Strategy, StrategyError, Surrogate,
@@ -171,10 +171,8 @@ impl Strategy for RmGpUcb {
         let predictor = posterior.predictor();
         // Shifts move no maximum, and are left out of the sum.
         let exchange = models.exchange(proposer.surrogate());
-        let own = UpperBound {
-            predictor: &predictor,
-            beta: beta * exchange.target_std_factor / exchange.target_factor,
-        };
+        let own_beta = beta * exchange.target_std_factor / exchange.target_factor;
+        let own = upper_bound(&predictor, own_beta);
         let mut mixture = WeightedSum::new(models.dim());
         if share < 1.0 {
             mixture.add((1.0 - share) * exchange.target_factor, own);
@@ -189,10 +187,7 @@ impl Strategy for RmGpUcb {
             return proposer.propose_ranked(&values, points, pending, stream);
         }
         for (task, part) in &parts {
-            let bound = UpperBound {
-                predictor: models.tasks()[*task].predictor(),
-                beta: self.meta_ucb_multiplier,
-            };
+            let bound = upper_bound(models.tasks()[*task].predictor(), self.meta_ucb_multiplier);
             mixture.add(*part * exchange.task_factor, bound);
         }
         let n = models.search_size(&parts, posterior.len());

@@ -83,6 +83,8 @@ pub enum StrategySpec {
     Random {},
     /// Points of a scrambled Sobol sequence.
     Sobol {},
+    /// A strategy of the program that asks: [`crate::Study::with_strategy`]. No file can name it.
+    Own {},
 }
 
 /// β_t, by which a standard deviation is multiplied.
@@ -195,6 +197,7 @@ impl StrategySpec {
             Self::Taf {} => "taf",
             Self::Random {} => "random",
             Self::Sobol {} => "sobol",
+            Self::Own {} => "own",
         }
     }
 
@@ -205,9 +208,9 @@ impl StrategySpec {
 
     /// Most trials that a study's file may ask for.
     pub fn n_trials_max(&self) -> u64 {
-        match self.has_surrogate() {
-            true => Surrogate::MAX_OBSERVATIONS as u64,
-            false => 1_000_000,
+        match self {
+            Self::Random {} | Self::Sobol {} | Self::Own {} => 1_000_000,
+            _ => Surrogate::MAX_OBSERVATIONS as u64,
         }
     }
 }

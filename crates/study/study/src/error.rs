@@ -39,6 +39,35 @@ pub enum StudyError {
         /// In which keys.
         changes: Box<Changes>,
     },
+    /// The strategy is the caller's own, and was not given.
+    #[error(
+        "study {name:?} leaves its queries to a strategy of the program that began it; go on with that program \
+         (Study::with_strategy): fedbo itself can show the study, but not ask for it"
+    )]
+    OwnStrategy {
+        /// The study.
+        name: String,
+    },
+    /// A strategy of the caller's own was given to a study that has another one.
+    #[error(
+        "study {name:?} has the strategy {strategy:?}; define it with StrategySpec::Own to give it one of your own"
+    )]
+    NotOwnStrategy {
+        /// The study.
+        name: String,
+        /// Its strategy.
+        strategy: &'static str,
+    },
+    /// A strategy asked for what is no point of the unit cube.
+    #[error("strategy {strategy:?} asked for {unit:?}; a query has {dim} coordinates from 0 to 1")]
+    NoPoint {
+        /// The strategy.
+        strategy: &'static str,
+        /// The coordinates that it asked for.
+        unit: Vec<f64>,
+        /// The dimension of the unit cube.
+        dim: usize,
+    },
     /// There is no study of this name.
     #[error("there is no study {name:?} in this storage; it has {known}")]
     NoStudy {

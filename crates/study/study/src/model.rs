@@ -38,6 +38,9 @@ pub(crate) struct Model {
     n_values: usize,
 }
 
+/// Makes a strategy of the caller's own that was told nothing yet.
+pub(crate) type OwnStrategy = dyn Fn() -> Box<dyn Strategy> + Send + Sync;
+
 /// The part of the model that proposes.
 enum Chooser {
     /// From final values.
@@ -65,13 +68,16 @@ impl Chooser {
 const VALUES_MIN: usize = 2;
 
 impl Model {
-    pub(crate) fn new(definition: &Definition) -> Result<Self, StudyError> {
+    pub(crate) fn new(
+        definition: &Definition,
+        own: Option<&OwnStrategy>,
+    ) -> Result<Self, StudyError> {
         let space = definition.check()?;
         let seed = Seed::new(definition.seed);
         Ok(Self {
             first: first_points(definition, &space)?,
             initial: SobolSearch::new(space.clone(), Repeats::for_study(definition.noisy), seed)?,
-            strategy: chooser(definition, &space, seed)?,
+            strategy: chooser(definition, own, &space, seed)?,
             definition: definition.clone(),
             space,
             seed,
@@ -182,7 +188,7 @@ impl Model {
             });
         }
         if !self.definition.strategy.has_surrogate() {
-            return self.strategy.ask(&pending, &mut stream);
+            return self.asked(&pending, &mut stream);
         }
         let n_retries = self.n_retries + n_retries(open);
         let is_initial = number.saturating_sub(n_retries) < self.definition.n_initial as u64
@@ -192,7 +198,22 @@ impl Model {
             let source = Source::Initial;
             return Ok(Proposal { unit, source });
         }
-        self.strategy.ask(&pending, &mut stream)
+        self.asked(&pending, &mut stream)
+    }
+
+    /// The strategy's query, which is a point of the unit cube: that of the caller's own might not be.
+    fn asked(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StudyError> {
+        let proposal = self.strategy.ask(pending, stream)?;
+        let is_point = proposal.unit.len() == self.space.dim()
+            && proposal.unit.iter().all(|c| (0.0..=1.0).contains(c));
+        match is_point {
+            true => Ok(proposal),
+            false => Err(StudyError::NoPoint {
+                strategy: self.definition.strategy.name(),
+                unit: proposal.unit,
+                dim: self.space.dim(),
+            }),
+        }
     }
 }
 
@@ -202,7 +223,12 @@ pub(crate) fn n_retries(trials: &[Trial]) -> u64 {
     retries.count() as u64
 }
 
-fn chooser(definition: &Definition, space: &Space, seed: Seed) -> Result<Chooser, StudyError> {
+fn chooser(
+    definition: &Definition,
+    own: Option<&OwnStrategy>,
+    space: &Space,
+    seed: Seed,
+) -> Result<Chooser, StudyError> {
     if let (Some(spec), StrategySpec::GpUcb { ucb_multiplier }) =
         (&definition.early_stopping, definition.strategy)
     {
@@ -216,7 +242,7 @@ fn chooser(definition: &Definition, space: &Space, seed: Seed) -> Result<Chooser
             tellings: Tellings::new(definition)?,
         })));
     }
-    let strategy = strategy(definition, space, seed)?;
+    let strategy = strategy(definition, own, space, seed)?;
     Ok(Chooser::Final(match &definition.archive {
         None => strategy,
         Some(archive) => archive.before(definition, space, strategy)?,
@@ -241,6 +267,7 @@ fn is_same_point(a: &[f64], b: &[f64]) -> bool {
 
 fn strategy(
     definition: &Definition,
+    own: Option<&OwnStrategy>,
     space: &Space,
     seed: Seed,
 ) -> Result<Box<dyn Strategy>, StudyError> {
@@ -284,6 +311,13 @@ fn strategy(
         }
         StrategySpec::Random {} => Box::new(RandomSearch::new(domain, repeats)?),
         StrategySpec::Sobol {} => Box::new(SobolSearch::new(space.clone(), repeats, seed)?),
+        StrategySpec::Own {} => match own {
+            Some(make) => make(),
+            None => {
+                let name = definition.name.clone();
+                return Err(StudyError::OwnStrategy { name });
+            }
+        },
     })
 }
 

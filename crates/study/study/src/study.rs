@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fedbo_algorithms::StrategyError;
+use fedbo_algorithms::{Strategy, StrategyError};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{
     Added, MemoryStorage, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey,
@@ -14,8 +14,8 @@ use fedbo_storage::{
 
 use crate::early_stopping::Judge;
 use crate::meta::Units;
-use crate::model::{Model, n_retries};
-use crate::{Definition, Insight, MetaSpec, StudyError, TransferStep};
+use crate::model::{Model, OwnStrategy, n_retries};
+use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, TransferStep};
 
 /// The number of times that an ask may find that another process was faster.
 const ATTEMPTS_MAX: u32 = 100;
@@ -30,6 +30,8 @@ pub struct Study {
     space: Space,
     /// Made where the first proposal needs it: to look at a study, no model of old ones is fitted.
     model: Mutex<Option<Model>>,
+    /// The caller's own strategy, where the definition leaves queries to it.
+    own: Option<Arc<OwnStrategy>>,
     /// The judge of trials, which holds their reports; made where the first verdict needs it.
     judge: Mutex<Option<Judge>>,
 }
@@ -117,10 +119,78 @@ impl Study {
             key: record.key,
             space,
             model: Mutex::new(model),
+            own: None,
             judge: Mutex::new(None),
             storage,
             definition,
         })
+    }
+
+    /// Lets a strategy of the caller's own choose the queries of a study whose definition says so ([`StrategySpec::Own`]).
+    ///
+    /// `strategy` was told nothing yet: copies of it are told all that the storage knows, in the order of telling, and are asked for what
+    /// follows the initial design ([`Definition::initial`]). So a study of it goes on after an interruption like every other, if what the
+    /// strategy asks for is a function of what it was told and of the stream that it is given.
+    ///
+    /// ```
+    /// use fedbo_algorithms::{Observation, Points, Proposal, Source, Strategy, StrategyError};
+    /// use fedbo_space::ParameterSpec;
+    /// use fedbo_streams::Stream;
+    /// use fedbo_study::{Definition, StrategySpec, Study};
+    ///
+    /// /// Queries a point near the best one so far.
+    /// #[derive(Clone, Default)]
+    /// struct HillClimber {
+    ///     best: Option<(Vec<f64>, f64)>,
+    /// }
+    ///
+    /// impl Strategy for HillClimber {
+    ///     fn ask(&self, _pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+    ///         let centre = self.best.as_ref().map_or([0.5, 0.5].as_slice(), |(unit, _)| unit);
+    ///         let mut near = |c: &f64| (c + 0.1 * stream.normal()).clamp(0.0, 1.0);
+    ///         let unit = centre.iter().map(&mut near).collect();
+    ///         Ok(Proposal { unit, source: Source::Own })
+    ///     }
+    ///
+    ///     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+    ///         for trial in observed {
+    ///             let Some(value) = trial.value else { continue };
+    ///             if self.best.as_ref().is_none_or(|(_, best)| value > *best) {
+    ///                 self.best = Some((trial.unit.clone(), value));
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let definition = Definition::new("hill")
+    ///     .parameter("x", ParameterSpec::float(-2.0, 2.0))
+    ///     .parameter("y", ParameterSpec::float(-2.0, 2.0))
+    ///     .strategy(StrategySpec::Own {})
+    ///     .minimize();
+    /// let study = Study::in_memory(&definition)?.with_strategy(HillClimber::default())?;
+    /// study.optimize(60, |point| Ok(point.number("x").powi(2) + point.number("y").powi(2)))?;
+    /// let best = study.best()?.expect("a trial with a value");
+    /// assert!(best.value().is_some_and(|value| value < 0.05));
+    /// # Ok::<(), fedbo_study::StudyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the study's definition names another strategy.
+    pub fn with_strategy(
+        mut self,
+        strategy: impl Strategy + Clone + Sync + 'static,
+    ) -> Result<Self, StudyError> {
+        let named = self.definition.strategy;
+        if named != (StrategySpec::Own {}) {
+            return Err(StudyError::NotOwnStrategy {
+                name: self.definition.name.clone(),
+                strategy: named.name(),
+            });
+        }
+        self.own = Some(Arc::new(move || Box::new(strategy.clone())));
+        self.model = Mutex::new(None);
+        Ok(self)
     }
 
     /// Returns its definition.
@@ -490,13 +560,13 @@ impl Study {
             return Ok(None);
         };
         let units = Units::of(meta);
-        let mut model = Model::new(&self.definition)?;
+        let mut model = self.new_model()?;
         let told = self.storage.snapshot(self.key, 0)?.told;
         let mut steps = Vec::with_capacity(told.len() + 1);
         steps.extend(model.transfer().map(|transfer| units.step(0, transfer)));
         for (index, trial) in told.iter().enumerate() {
             if trial.retry_of().is_some() {
-                model = Model::new(&self.definition)?;
+                model = self.new_model()?;
                 model.absorb(&told[..=index])?;
             } else {
                 model.absorb(std::slice::from_ref(trial))?;
@@ -519,7 +589,7 @@ impl Study {
         }
         let mut all = self.storage.snapshot(self.key, 0)?.told;
         all.truncate(model.n_known().saturating_add(told.len()));
-        *model = Model::new(&self.definition)?;
+        *model = self.new_model()?;
         model.absorb(&all)
     }
 
@@ -535,8 +605,13 @@ impl Study {
     fn built<'a>(&self, slot: &'a mut Option<Model>) -> Result<&'a mut Model, StudyError> {
         Ok(match slot {
             Some(model) => model,
-            empty => empty.insert(Model::new(&self.definition)?),
+            empty => empty.insert(self.new_model()?),
         })
+    }
+
+    /// A model that knows nothing yet.
+    fn new_model(&self) -> Result<Model, StudyError> {
+        Model::new(&self.definition, self.own.as_deref())
     }
 
     fn model(&self) -> MutexGuard<'_, Option<Model>> {
@@ -548,9 +623,9 @@ impl Study {
 /// The space of a definition that can be used, and its model if that takes no fit.
 fn prepared(definition: &Definition) -> Result<(Space, Option<Model>), StudyError> {
     let space = definition.check()?;
-    let model = match &definition.meta {
-        Some(_) => None,
-        None => Some(Model::new(definition)?),
+    let model = match (&definition.meta, definition.strategy) {
+        (Some(_), _) | (_, StrategySpec::Own {}) => None,
+        (None, _) => Some(Model::new(definition, None)?),
     };
     Ok((space, model))
 }

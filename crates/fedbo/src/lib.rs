@@ -1,0 +1,134 @@
+//! Bayesian optimization of functions that are expensive to evaluate: the one crate to depend on.
+//!
+//! A [`Study`] asks for points, is told what they are worth, and finds the best within few evaluations. It survives crashes
+//! ([`storage`]), is worked on by many threads and processes at once, and is, seed by seed, the same whenever it is run.
+//!
+//! ```
+//! use fedbo::prelude::*;
+//!
+//! let definition = Definition::new("cup of tea")
+//!     .parameter("minutes", ParameterSpec::float(1.0, 10.0))
+//!     .parameter("leaves_g", ParameterSpec::float(0.5, 8.0))
+//!     .parameter("milk", ParameterSpec::categorical(["before", "after", "none"]))
+//!     .minimize();
+//! let study = Study::in_memory(&definition)?;
+//! study.optimize(30, |point| {
+//!     let milk = if point.choice("milk") == "none" { 0.0 } else { 0.2 };
+//!     Ok((point.number("minutes") - 3.5).powi(2) + (point.number("leaves_g") - 2.0).powi(2) + milk)
+//! })?;
+//! let best = study.best()?.expect("a trial with a value");
+//! assert_eq!(best.point.choice("milk"), "none");
+//! # Ok::<(), StudyError>(())
+//! ```
+//!
+//! | to do | look at |
+//! | --- | --- |
+//! | tune a closure | [`Study::optimize`] |
+//! | ask for points, evaluate them elsewhere, and tell their values | [`Study::ask`], [`Study::tell`] |
+//! | keep a study in a file or a database | [`storage::open`], [`Study::open`] |
+//! | evaluate on several threads, with limits of time and failures | [`Study::run`], [`RunOptions`] |
+//! | stop trainings early | [`Study::optimize_training`] |
+//! | begin with what old studies found | [`Definition::learn_from`] |
+//! | bring a strategy or an acquisition function of one's own | [`strategy`], [`Study::with_strategy`] |
+
+pub use fedbo_study::{
+    Asked, Definition, EarlyStoppingSpec, Ended, Insight, Observer, OldStudy, Patience, RunOptions,
+    RunReport, Silent, StrategySpec, Study, StudyError, StudyFile,
+};
+
+/// Strategies: rules that propose the next query, and the parts they are made of.
+///
+/// A rule of one's own implements [`Strategy`](strategy::Strategy). One with a Gaussian process hands its observations to a
+/// [`Proposer`](strategy::Proposer) and asks it for the maximum of an [`Acquisition`](strategy::Acquisition):
+///
+/// ```
+/// use fedbo::prelude::*;
+/// use fedbo::strategy::{Acquisition, Observation, Points, Proposal, Proposer, Score, StrategyError};
+///
+/// /// Queries where the model is least certain: for a map of the function rather than for its best point.
+/// #[derive(Clone)]
+/// struct Explorer(Proposer);
+///
+/// impl Strategy for Explorer {
+///     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+///         let predictor = self.0.surrogate().posterior().predictor();
+///         let uncertainty = Acquisition::new(&predictor, |_mean, std| Score {
+///             value: std,
+///             d_mean: 0.0,
+///             d_std: 1.0,
+///         });
+///         self.0.propose_acquisition(&uncertainty, pending, stream)
+///     }
+///
+///     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+///         self.0.tell(observed)
+///     }
+/// }
+///
+/// let definition = Definition::new("map")
+///     .parameter("x", ParameterSpec::float(0.0, 1.0))
+///     .strategy(StrategySpec::Own {});
+/// let explorer = Explorer(Proposer::for_study(&definition.space()?, false, Seed::new(1))?);
+/// let study = Study::in_memory(&definition)?.with_strategy(explorer)?;
+/// study.optimize(12, |point| Ok((9.0 * point.number("x")).sin()))?;
+/// # Ok::<(), StudyError>(())
+/// ```
+pub mod strategy {
+    pub use fedbo_algorithms::{
+        Acquisition, Domain, GpUcb, GpUcbSettings, Incumbent, LogEi, LogEiSettings, Maximizer,
+        Observation, Points, Proposal, Proposer, RandomSearch, Repeats, Score, SobolSearch, Source,
+        Strategy, StrategyError, Surrogate, SurrogateSettings, ThompsonSampling, ThompsonSettings,
+        UcbMultiplier, expected_improvement, log_expected_improvement,
+    };
+    pub use fedbo_gp::{Posterior, Prediction, Predictor};
+    pub use fedbo_optim::Function;
+    pub use fedbo_streams::{Seed, Stream};
+}
+
+/// Search spaces: parameters, points, and the unit cube that strategies work in.
+pub mod space {
+    pub use fedbo_space::{
+        Direction, Kind, Parameter, ParameterSpec, Point, Space, SpaceError, Value,
+    };
+}
+
+/// Storages of studies: this process's memory, SQLite files, PostgreSQL databases.
+///
+/// ```
+/// use fedbo::prelude::*;
+/// use fedbo::storage::{self, Mode};
+///
+/// let folder = std::env::temp_dir().join(format!("fedbo-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder)?;
+/// let address = format!("sqlite:{}", folder.join("study.db").display()).parse()?;
+/// let definition = Definition::new("kept").parameter("x", ParameterSpec::float(0.0, 1.0));
+/// for n_trials in [3, 6] {
+///     // The second time it goes on with what is stored.
+///     let study = Study::open(storage::open(&address, Mode::Create)?, &definition)?;
+///     study.optimize(n_trials, |point| Ok(point.number("x")))?;
+///     assert_eq!(study.trials()?.len() as u64, n_trials);
+/// }
+/// std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub mod storage {
+    pub use fedbo_storage::{
+        Address, MemoryStorage, Mode, PostgresStorage, SqliteStorage, Storage, StorageError, Told,
+        Trial, TrialState, open,
+    };
+}
+
+/// Objectives: functions and commands that give a point its value, or fail.
+pub mod objective {
+    pub use fedbo_objective::{
+        CommandObjective, Failure, FailuresMax, Objective, Outcome, TrialId,
+    };
+}
+
+/// The names that most programs need.
+pub mod prelude {
+    pub use crate::space::{Direction, ParameterSpec, Point, Space};
+    pub use crate::storage::Trial;
+    pub use crate::strategy::{Seed, Strategy, Stream};
+    pub use crate::{Definition, RunOptions, StrategySpec, Study, StudyError};
+}
