@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fedbo_experiments::catalogue::Progress;
-use fedbo_experiments::federation::{ArmStart, RunProgress};
 use fedbo_federation::PrivacyPlan;
 use fedbo_ledger::Statement;
 use fedbo_objective::{Direction, Outcome};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::Row;
+use fedbo_runner::federation::{ArmStart, RunProgress};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::{self, BARS};

@@ -11,12 +11,12 @@ use fedbo_algorithms::dp_fts_de::{
 use fedbo_algorithms::{
     Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
 };
-use fedbo_experiments::{Forgetful, Member, Observer, TrialRecord, run_session};
 use fedbo_gp::FeatureMap;
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
+use fedbo_runner::{Forgetful, Member, Observer, TrialRecord, run_session};
 use fedbo_space::{Direction, ParameterSpec, Partition, Point, Space, Value};
 use fedbo_streams::{Purpose, Seed};
 use serde_json::{Value as Json, json};
@@ -145,8 +145,7 @@ fn members(
     };
     let (seed, objective): (Seed, Arc<dyn Objective>) = (Seed::new(1), Arc::new(Hill));
     let decoder_space = space.clone();
-    let decoder: fedbo_experiments::Decoder =
-        Arc::new(move |unit: &[f64]| decoder_space.decode(unit));
+    let decoder: fedbo_runner::Decoder = Arc::new(move |unit: &[f64]| decoder_space.decode(unit));
     let mut members = Vec::with_capacity(n_agents as usize);
     for id in 0..n_agents {
         let own_seed = seed.child(Purpose::Agent, u64::from(id));

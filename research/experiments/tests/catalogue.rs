@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_experiments::Ended;
 use fedbo_experiments::catalogue::{Finding, Progress, RunOptions, find};
-use fedbo_experiments::federation::{self, Existing, run_federation};
 use fedbo_federation::Federation;
 use fedbo_objective::FailuresMax;
 use fedbo_report::{Difference, RESULTS_FILE, Summary, read_results};
+use fedbo_runner::Ended;
+use fedbo_runner::federation::{self, Existing, run_federation};
 
 struct Quiet;
 

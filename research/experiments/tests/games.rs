@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_experiments::Ended;
 use fedbo_experiments::catalogue::{Finding, Progress, RunOptions, find};
 use fedbo_report::{RESULTS_FILE, Row, Summary, read_results};
+use fedbo_runner::Ended;
 use fedbo_testkit::published_data;
 
 struct Quiet;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context;
-use fedbo_experiments::Ended;
 use fedbo_experiments::catalogue::{self, RunOptions, catalogue, find};
+use fedbo_runner::Ended;
 
 use super::{name_ways_out, parse_threads, print_summary};
 use crate::console;

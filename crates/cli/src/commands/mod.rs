@@ -181,7 +181,7 @@ fn name_ways_out(error: anyhow::Error, ways: &str) -> anyhow::Error {
 }
 
 fn exists(error: &anyhow::Error) -> Option<&Path> {
-    use fedbo_experiments::federation::RunError;
+    use fedbo_runner::federation::RunError;
     let report = error
         .downcast_ref::<ReportError>()
         .or_else(|| match error.downcast_ref() {

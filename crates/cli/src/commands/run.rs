@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_experiments::Ended;
-use fedbo_experiments::federation::{
-    AgentFailures, Existing, FailingAgent, RunOptions, RunReport, run_federation,
-};
 use fedbo_federation::{Arm, Federation};
 use fedbo_objective::FailuresMax;
+use fedbo_runner::Ended;
+use fedbo_runner::federation::{
+    AgentFailures, Existing, FailingAgent, RunOptions, RunReport, run_federation,
+};
 
 use super::{name_ways_out, parse_threads, print_summary};
 use crate::console;

@@ -21,9 +21,9 @@ use fedbo_report::Row;
 use fedbo_space::{Partition, Point};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::release_store::Forgetful;
-use crate::session::{Ended, Member, Observer, TrialRecord, run_session};
-use crate::tally::Unit;
+use fedbo_runner::Forgetful;
+use fedbo_runner::Unit;
+use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_session};
 
 /// The mechanism that makes releases.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -27,8 +27,8 @@ use self::costs::{Cost, DELTA};
 use super::crowd::CrowdMean;
 use super::jobs::{Job, Worked, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::session::Member;
-use crate::tally::Unit;
+use fedbo_runner::Member;
+use fedbo_runner::Unit;
 
 /// Fields, each an agent: N.
 const N_AGENTS: usize = fedbo_problems::N_FIELDS;

@@ -28,9 +28,9 @@ use super::crowd::{Approach, CrowdMean};
 use super::grid::{GridObjective, grid_decoder, grid_index};
 use super::jobs::{Job, Worked, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::session::Member;
-use crate::tally::Unit;
 use arms::{Arm, Crowd, arms, pairs_of};
+use fedbo_runner::Member;
+use fedbo_runner::Unit;
 
 /// Agents, where they are similar and where they differ.
 const N_SIMILAR: usize = 200;

@@ -25,12 +25,12 @@ use rayon::prelude::*;
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
 use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::{Finding, Progress, RunOptions};
-use crate::session::{Ended, Member, Observer, TrialRecord, run_fts};
-use crate::tally::Unit;
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, Summary,
     SummaryRequest, check_folder,
 };
+use fedbo_runner::Unit;
+use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_fts};
 
 /// t_n, the queries of the other agents, and T.
 pub(super) const N_ROUNDS: u64 = 50;

@@ -22,11 +22,11 @@ use fedbo_streams::{Purpose, Seed};
 use super::grid::{GridObjective, grid_decoder, grid_index};
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::session::Member;
-use crate::tally::Unit;
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
+use fedbo_runner::Member;
+use fedbo_runner::Unit;
 
 /// N, the other agents (FTS section 5.1: 50 in total; the target is one more here, as N + 1 in the problem setting).
 const N_AGENTS: usize = 50;

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_config::TomlFile;
@@ -12,12 +11,11 @@ use fedbo_federation::{Arm, Federation, FederationFile, Objectives};
 
 use super::jobs::{Job, Worked, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::federation::{ArmRun, Tallies, objective};
-use crate::session::{Observer, TrialRecord};
-use crate::tally::Unit;
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
+use fedbo_runner::Unit;
+use fedbo_runner::federation::run_arm;
 
 /// The federation's file, as it stands in the repository.
 const FILE: (&str, &str) = (
@@ -99,33 +97,5 @@ pub(super) fn run(
 /// An arm of the federation in one repetition.
 fn session(federation: &Federation, arm: Arm, unit: &Unit, stop: &AtomicBool) -> Worked {
     let federation = federation.repetition(unit.run);
-    // Built-in problems are not stopped in the middle.
-    let never = Arc::new(AtomicBool::new(false));
-    let objectives = federation
-        .agents
-        .iter()
-        .map(|agent| objective(&federation, agent, &never))
-        .collect::<Result<_, _>>()?;
-    let mut rows = Collector {
-        tallies: Tallies::new(&federation, &unit.experiment, arm),
-        rows: vec![Vec::new(); federation.agents.len()],
-    };
-    let ended = ArmRun::uncharged(&federation, arm, objectives, &mut rows, stop).run()?;
-    Ok((rows.rows.concat(), ended))
-}
-
-/// The rows of an arm, agent by agent.
-struct Collector<'a> {
-    tallies: Tallies<'a>,
-    rows: Vec<Vec<Row>>,
-}
-
-impl Observer for Collector<'_> {
-    fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
-        for record in records {
-            let row = self.tallies.row(record);
-            self.rows[record.agent as usize].push(row);
-        }
-        Ok(())
-    }
+    Ok(run_arm(&federation, arm, &unit.experiment, stop)?)
 }

@@ -5,7 +5,7 @@ use fedbo_problems::N_GRID;
 use fedbo_space::{Point, Value};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::session::Decoder;
+use fedbo_runner::Decoder;
 
 /// Values on the grid with Gaussian noise that depends on the trial's number alone.
 pub(super) struct GridObjective {

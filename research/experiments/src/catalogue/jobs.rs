@@ -14,11 +14,11 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::Progress;
-use crate::session::{Ended, Member, Observer, TrialRecord, run_fts};
-use crate::tally::{Tally, Unit};
 use fedbo_report::{
     Figure, ResultsWriter, Row, Summary, SummaryRequest, summarize, summarize_configurations,
 };
+use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_fts};
+use fedbo_runner::{Tally, Unit};
 
 /// Rows of one unit, and whether it came to its end.
 pub(super) type Worked = anyhow::Result<(Vec<Row>, Ended)>;

@@ -19,8 +19,8 @@ mod single_party;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::session::Ended;
 use fedbo_report::{FolderLock, Summary};
+use fedbo_runner::Ended;
 
 /// The options of an experiment's run.
 #[derive(Clone, Debug)]

@@ -11,11 +11,11 @@ use fedbo_study::{Definition, RunOptions as StudyOptions, Silent, StrategySpec, 
 
 use super::jobs::{Job, Worked, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::session::Ended;
-use crate::tally::{Tally, Unit};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
 };
+use fedbo_runner::Ended;
+use fedbo_runner::{Tally, Unit};
 
 /// Evaluations of a run, and how many of them are the initial design (as in the peers' measurements).
 const N_TRIALS: u64 = 50;

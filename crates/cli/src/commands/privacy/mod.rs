@@ -13,8 +13,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use fedbo_coordinator::store::{PostgresStore, Store as _};
-use fedbo_experiments::federation::{HEAD_FILE, LEDGER_FILE};
 use fedbo_ledger::{Head, LedgerError, Ledgers, Releases, Report};
+use fedbo_runner::federation::{HEAD_FILE, LEDGER_FILE};
 use fedbo_storage::{Mode, PostgresAddress};
 
 use crate::exit::{BadInput, Exit};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::Ended;
-use fedbo_experiments::{Decoder, Forgetful, Member, Observer, TrialRecord, run_fts, run_session};
 use fedbo_federation::{Collaboration, Federation, ReleaseMechanism};
 use fedbo_objective::Outcome;
 use fedbo_privacy::mechanism::SimNoise;
 use fedbo_protocol::{Agent, Aggregator, LatticeRounds, Takes};
+use fedbo_runner::{Decoder, Forgetful, Member, Observer, TrialRecord, run_fts, run_session};
 use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_streams::Seed;

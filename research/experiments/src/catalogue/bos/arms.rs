@@ -17,7 +17,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::training_run::{Course, TrainingRun};
 use super::tuner::{Bos, Dealt, MultiFidelity, Predicted, Proposals, Ruled, Tuner};
-use crate::session::Ended;
+use fedbo_runner::Ended;
 
 /// The method by which an arm tunes.
 #[derive(Clone, Copy, Debug, PartialEq)]

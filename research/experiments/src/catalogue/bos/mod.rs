@@ -31,8 +31,8 @@ use self::training_run::{TrainingRun, TrialCourse};
 use self::wrong_stops::StopCount;
 use super::jobs::{Job, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::session::Ended;
-use crate::tally::Unit;
+use fedbo_runner::Ended;
+use fedbo_runner::Unit;
 
 /// A problem with the arms that tune it.
 struct Configuration {

@@ -15,8 +15,8 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::Shown;
 use super::tuner::{Asked, Running, Tuner};
-use crate::session::Ended;
-use crate::tally::{Tally, Unit};
+use fedbo_runner::Ended;
+use fedbo_runner::{Tally, Unit};
 
 /// A run of one arm.
 pub(super) struct TrainingRun<'a> {

@@ -7,7 +7,7 @@ use fedbo_testkit::published_data;
 use super::super::crowd::{Approach, Release};
 use super::arms::{EPSILONS, Setting};
 use super::*;
-use crate::session::Ended;
+use fedbo_runner::Ended;
 
 fn arm<'a>(arms: &'a [Arm], name: &str, panel: &str) -> &'a Arm {
     let mut found = arms

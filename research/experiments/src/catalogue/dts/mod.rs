@@ -17,9 +17,9 @@ use fedbo_topology::GraphSpec;
 
 use super::jobs::{Job, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::session::Ended;
-use crate::tally::Unit;
 use authors::AuthorsFigures;
+use fedbo_runner::Ended;
+use fedbo_runner::Unit;
 use team::{Arm, LANDSCAPES, Landscape, Setting, Team};
 
 /// A team with its name in results.

@@ -15,8 +15,8 @@ use fedbo_space::{ParameterSpec, Space};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_topology::{Graph, GraphSpec};
 
-use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
-use crate::session::{Ended, Observer, TrialRecord};
+use fedbo_runner::{Ended, Observer, TrialRecord};
+use fedbo_runner::{PeerMember, SimulatedNetwork, run_peers};
 
 /// Private initial points of each agent, as in the authors' code.
 const N_INITIAL: usize = 10;

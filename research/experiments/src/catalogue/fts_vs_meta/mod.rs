@@ -27,8 +27,8 @@ use super::jobs::{Job, Worked, conclude, run_jobs};
 use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::meta::OneParty;
 use super::{Finding, Progress, RunOptions};
-use crate::session::Decoder;
-use crate::tally::Unit;
+use fedbo_runner::Decoder;
+use fedbo_runner::Unit;
 
 /// As in the paper: six targets with five sets of initial points.
 pub(super) const DEFAULT_RUNS: u32 = 5;

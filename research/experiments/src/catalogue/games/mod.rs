@@ -28,8 +28,8 @@ use self::outcome::Outcome;
 use self::play::Match;
 use super::jobs::{Job, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
-use crate::session::Ended;
-use crate::tally::Unit;
+use fedbo_runner::Ended;
+use fedbo_runner::Unit;
 
 /// One game, whose payoffs the experiment knows.
 trait Arena: Send + Sync {

@@ -9,7 +9,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::arms::Arm;
 use super::{Arena, Played, Shown};
-use crate::tally::Unit;
+use fedbo_runner::Unit;
 
 /// A game that was played to its end.
 pub(super) struct Match<'a> {

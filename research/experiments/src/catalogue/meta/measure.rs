@@ -15,8 +15,8 @@ use super::super::{Progress, RunOptions};
 use super::arms::{Arm, Earlier, pairs};
 use super::occasion::{Occasion, Occasions, initial_points, party};
 use super::{Course, TaskWeightBook};
-use crate::session::Ended;
-use crate::tally::Unit;
+use fedbo_runner::Ended;
+use fedbo_runner::Unit;
 
 /// The declaration of an experiment: its names, its arms and its pictures.
 pub(super) struct Declaration {

@@ -23,8 +23,8 @@ use fedbo_report::{Row, TaskWeightRow, write_task_weights};
 use fedbo_space::{Direction, Point};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::session::{Decoder, Ended};
-use crate::tally::{Tally, Unit};
+use fedbo_runner::{Decoder, Ended};
+use fedbo_runner::{Tally, Unit};
 
 /// One party that tunes one objective by one strategy.
 pub(super) struct OneParty<'a> {

@@ -12,8 +12,8 @@ use rayon::prelude::*;
 use super::super::Progress;
 use super::OneParty;
 use super::arms::gp_ucb;
-use crate::session::{Decoder, Ended};
-use crate::tally::Unit;
+use fedbo_runner::Unit;
+use fedbo_runner::{Decoder, Ended};
 
 /// Initial points of a target and of an earlier task.
 pub(super) const N_INITIAL: usize = 5;

@@ -27,7 +27,7 @@ use super::super::grid::{GridObjective, grid_decoder, grid_index};
 use super::super::jobs::{Job, conclude, run_jobs};
 use super::super::{Finding, Progress, RunOptions};
 use super::{OneParty, TaskWeightBook};
-use crate::tally::Unit;
+use fedbo_runner::Unit;
 
 /// Length scale of the functions, and points of the grid (thesis D.2.1; it does not say how fine its domain is).
 const LENGTHSCALE: f64 = 0.05;
@@ -328,7 +328,7 @@ impl Problem {
         strategy: &mut dyn Strategy,
         seed: Seed,
         stop: &AtomicBool,
-    ) -> anyhow::Result<(super::Course, crate::session::Ended)> {
+    ) -> anyhow::Result<(super::Course, fedbo_runner::Ended)> {
         let objective = GridObjective {
             values: self.values.clone(),
             noise_std: NOISE_VARIANCE.sqrt(),

@@ -14,9 +14,6 @@ use fedbo_algorithms::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
     Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
-use fedbo_experiments::{
-    Ended, Forgetful, Member, Observer, ReleaseStore, SessionError, TrialRecord, run_session,
-};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
     LengthscaleLaw, Prior,
@@ -26,6 +23,9 @@ use fedbo_optim::MultiStart;
 use fedbo_privacy::accounting::{NoiseMultiplier, PrivacyEvent, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
+use fedbo_runner::{
+    Ended, Forgetful, Member, Observer, ReleaseStore, SessionError, TrialRecord, run_session,
+};
 use fedbo_space::{Partition, Point, Value};
 use fedbo_streams::{Purpose, Seed};
 

@@ -5,6 +5,7 @@
 
 mod arm;
 mod book;
+mod in_memory;
 mod outcome;
 mod replay;
 mod run;
@@ -13,9 +14,7 @@ mod settings_record;
 mod study_ledger;
 mod tallies;
 
-pub(crate) use arm::{ArmRun, objective};
-pub(crate) use tallies::Tallies;
-
+pub use in_memory::run_arm;
 pub use run::{
     AgentFailures, ArmStart, Existing, FailingAgent, Quiet, RunOptions, RunProgress, RunReport,
     run_federation,

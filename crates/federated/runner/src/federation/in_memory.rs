@@ -1,0 +1,53 @@
+//! An arm of a federation whose rows stay in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_federation::{Arm, Federation};
+use fedbo_report::Row;
+
+use super::arm::{ArmRun, objective};
+use super::run_error::RunError;
+use super::tallies::Tallies;
+use crate::session::{Ended, Observer, TrialRecord};
+
+/// Runs an arm that charges nothing on the current thread pool, and returns its rows, agent by agent. `experiment` is their name of
+/// it; when `stop` is set, no further wave of trials begins.
+///
+/// # Errors
+/// If an objective cannot be used, or the session fails.
+pub fn run_arm(
+    federation: &Federation,
+    arm: Arm,
+    experiment: &str,
+    stop: &AtomicBool,
+) -> Result<(Vec<Row>, Ended), RunError> {
+    // Evaluations are not stopped in the middle.
+    let never = Arc::new(AtomicBool::new(false));
+    let agents = federation.agents.iter();
+    let objectives = agents
+        .map(|agent| objective(federation, agent, &never))
+        .collect::<Result<_, _>>()?;
+    let mut rows = Collector {
+        tallies: Tallies::new(federation, experiment, arm),
+        rows: vec![Vec::new(); federation.agents.len()],
+    };
+    let ended = ArmRun::uncharged(federation, arm, objectives, &mut rows, stop).run()?;
+    Ok((rows.rows.concat(), ended))
+}
+
+/// The rows of an arm, agent by agent.
+struct Collector<'a> {
+    tallies: Tallies<'a>,
+    rows: Vec<Vec<Row>>,
+}
+
+impl Observer for Collector<'_> {
+    fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
+        for record in records {
+            let row = self.tallies.row(record);
+            self.rows[record.agent as usize].push(row);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,17 @@
+//! Whole federations in one process: sessions of agents and peers, and the runs of a `federation.toml`.
+//!
+//! Decides how the machines of `fedbo-protocol` are driven, wave by wave, so that results do not depend on the number of threads.
+//! Results are written by `fedbo-report`. Start at [`run_session`], then [`federation::run_federation`].
+
+pub mod federation;
+mod peer_session;
+mod release_store;
+mod session;
+mod tally;
+
+pub use peer_session::{PeerMember, SimulatedNetwork, run_peers};
+pub use release_store::{Forgetful, ReleaseStore};
+pub use session::{
+    Decoder, Ended, Member, Observer, SessionError, TrialRecord, Unobserved, run_fts, run_session,
+};
+pub use tally::{Tally, Unit};
