@@ -48,7 +48,7 @@ fn main() -> Result<(), StudyError> {
         .minimize();
     let strategy = ProbabilityOfImprovement {
         proposer: Proposer::for_study(&definition.space()?, false, Seed::new(7))?,
-        margin: 0.1,
+        margin: 0.02,
     };
     let study = Study::in_memory(&definition)?.with_strategy(strategy)?;
     study.optimize(25, |point| {

@@ -125,6 +125,11 @@ pub mod objective {
     };
 }
 
+/// The examples of docs/extending.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extending.md")]
+mod extending {}
+
 /// The names that most programs need.
 pub mod prelude {
     pub use crate::space::{Direction, ParameterSpec, Point, Space};

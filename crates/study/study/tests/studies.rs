@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fedbo_algorithms::{Observation, Points, Proposal, Source, Strategy, StrategyError};
 use fedbo_objective::{Failure, FailuresMax, Objective, Outcome, TrialId};
 use fedbo_space::{ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage, Teller, Told, Trial, Worker};
+use fedbo_streams::Stream;
 use fedbo_study::{
     Asked, Definition, Ended, Observer, Patience, RunOptions, Silent, StrategySpec, Study,
     StudyError,
@@ -589,4 +591,78 @@ fn importance_finds_the_parameter_that_matters() {
         share("strong").relevance > share("none").relevance,
         "{importance:?}"
     );
+}
+
+/// Queries the middle of the cube, moved by a draw, and nothing else; or no point at all.
+#[derive(Clone, Default)]
+struct Own {
+    n_told: usize,
+    goes_wrong: bool,
+}
+
+impl Strategy for Own {
+    fn ask(&self, _: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let shift = 1e-3 * self.n_told as f64;
+        let unit = vec![
+            0.5 + shift,
+            0.4 + 0.1 * stream.uniform(),
+            0.5,
+            1.0,
+            0.0,
+            0.0,
+        ];
+        let source = Source::Own;
+        Ok(match self.goes_wrong {
+            true => Proposal {
+                unit: vec![f64::NAN],
+                source,
+            },
+            false => Proposal { unit, source },
+        })
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.n_told += observed.len();
+        Ok(())
+    }
+}
+
+#[test]
+fn a_strategy_of_ones_own_goes_on_after_an_interruption_and_is_asked_by_nobody_else() {
+    let definition = mixed(StrategySpec::Own {});
+    let whole = Study::in_memory(&definition).unwrap();
+    let whole = whole.with_strategy(Own::default()).unwrap();
+    whole.optimize(14, |point| Ok(loss(point))).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    for n_trials in [11, 14] {
+        let study = Study::open(Arc::clone(&storage), &definition).unwrap();
+        let study = study.with_strategy(Own::default()).unwrap();
+        study.optimize(n_trials, |point| Ok(loss(point))).unwrap();
+    }
+    let study = Study::load(storage, None).unwrap();
+    let points = |study: &Study| -> Vec<Point> {
+        let trials = study.trials().unwrap();
+        trials.into_iter().map(|trial| trial.point).collect()
+    };
+    assert_eq!(points(&study), points(&whole));
+    let error = study.ask().unwrap_err();
+    assert!(matches!(&error, StudyError::OwnStrategy { name } if name == "mixed"));
+    let wrong = Own {
+        goes_wrong: true,
+        ..Own::default()
+    };
+    let error = study.with_strategy(wrong).unwrap().ask().unwrap_err();
+    assert!(
+        matches!(error, StudyError::NoPoint { dim: 6, .. }),
+        "{error}"
+    );
+    let other = Study::in_memory(&mixed(StrategySpec::LogEi {})).unwrap();
+    let error = other.with_strategy(Own::default()).unwrap_err();
+    assert!(matches!(
+        error,
+        StudyError::NotOwnStrategy {
+            strategy: "log-ei",
+            ..
+        }
+    ));
 }
