@@ -224,7 +224,7 @@ fn a_command_that_ignores_sigterm_is_killed_and_one_that_heeds_it_may_clean_up()
     let deaf = run_for("trap '' TERM; while :; do sleep 1; done", 200);
     assert!(matches!(deaf, Outcome::Failed(Failure::TimedOut { .. })));
     let tidy = run_for(
-        "trap 'echo tidy >&2; exit 0' TERM; echo 5; sleep 30 & wait",
+        "trap 'echo tidy >&2; exit 0' TERM; echo 5; while :; do sleep 0.05; done",
         300,
     );
     let Outcome::Failed(Failure::TimedOut { stderr, .. }) = tidy else {
