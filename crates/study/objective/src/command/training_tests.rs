@@ -132,10 +132,21 @@ fn a_script_hears_that_it_is_stopped_and_may_save() {
     assert!(coach.killed.lock().unwrap().is_empty());
 }
 
+/// Returns true if this process ignores SIGINT, as one that a script has put into the background does.
+fn ignores_interrupts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 0b10 != 0)
+}
+
 #[test]
 fn a_script_is_stopped_by_the_signal_that_it_has_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     for signal in ["USR1", "INT", "TERM", "USR2"] {
+        if signal == "INT" && ignores_interrupts() {
+            continue; // and so do the shells that it starts, which cannot trap it then
+        }
         let saved = folder.path().join(signal);
         let coach = Coach::stopping_at(1);
         let script = format!(
