@@ -30,6 +30,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::exit::Exit;
+use crate::text::without_passwords;
 
 /// Federated Bayesian optimization: many parties tune together without showing their data
 #[derive(Parser)]
@@ -106,7 +107,7 @@ fn main() -> ExitCode {
     let exit = match catch_unwind(AssertUnwindSafe(|| run(&cli.command))) {
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
-            console::note(&format!("error: {}", words(&error)));
+            console::note(&format!("error: {}", without_passwords(&words(&error))));
             Exit::of(&error)
         }
         Err(_) => {

@@ -17,10 +17,11 @@ pub(crate) fn shown_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| steers(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// Control characters, separators of lines, and what turns the direction of writing around.
+/// Control characters, separators of lines, what turns the direction of writing around, and what nobody sees.
 fn steers(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns
+    let is_invisible = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
+    c.is_control() || turns || is_invisible
 }
 
 fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -36,6 +37,24 @@ fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// A message with `***` for the passwords of addresses in it, whatever it takes them for: `scheme://user:password@host`, also with one
+/// slash.
+pub(crate) fn without_passwords(text: &str) -> String {
+    text.split_inclusive(char::is_whitespace)
+        .map(masked)
+        .collect()
+}
+
+fn masked(word: &str) -> Cow<'_, str> {
+    let hidden = || {
+        let (scheme, rest) = word.split_once(":/")?;
+        let (credentials, host) = rest.rsplit_once('@')?;
+        let (user, _) = credentials.split_once(':')?;
+        Some(format!("{scheme}:/{user}:***@{host}"))
+    };
+    hidden().map_or(Cow::Borrowed(word), Cow::Owned)
 }
 
 /// An argument that is a whole number.
@@ -208,6 +227,25 @@ mod tests {
             if value < 1e5 {
                 assert_eq!(shown, text);
             }
+        }
+    }
+
+    #[test]
+    fn passwords_are_left_out_of_messages() {
+        for (text, shown) in [
+            (
+                "cannot read postgresql://me:hunter2@h.org/db: it is none",
+                "cannot read postgresql://me:***@h.org/db: it is none",
+            ),
+            (
+                "\"mysql://me:p@ss:w/d@h/db\"\n x",
+                "\"mysql://me:***@h/db\"\n x",
+            ),
+            ("postgresql:/me:hunter2@h", "postgresql:/me:***@h"),
+            ("https://u:hunter2@h:7433/v1", "https://u:***@h:7433/v1"),
+            ("a.toml:3: no", "a.toml:3: no"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
         }
     }
 

@@ -198,7 +198,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         collects: true,
         head: String::new(),
         time_ms: 1_700_000_000_000,
-        elapsed_ms: 5,
+        elapsed_ms: Some(5),
     };
     let problem = Problem {
         code: ProblemCode::Late,

@@ -226,7 +226,7 @@ impl Link for Desk<'_> {
             collects: true,
             head: self.study.head_after(self.n_rounds),
             time_ms: Waited::default().now_ms(),
-            elapsed_ms: 0,
+            elapsed_ms: Some(0),
         })
     }
 

@@ -100,6 +100,7 @@ impl Backup {
         let from = path(&self.from)?;
         let to = &self.to;
         if from.is_dir() {
+            check_is_coordinators(&from)?;
             let copied = fedbo_coordinator::backup(&from, to, self.with_key)?;
             if self.json {
                 print_files(&copied.files)?;
@@ -132,6 +133,17 @@ impl Backup {
             console::result(&format!("copied {} to {}", from.display(), to.display()))?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Of folders, a coordinator's alone are copied and checked.
+fn check_is_coordinators(folder: &Path) -> Result<(), BadInput> {
+    match folder.join("coordinator.db").exists() {
+        true => Ok(()),
+        false => Err(BadInput(format!(
+            "{}: this folder is no coordinator's; name a file, or copy an agent's or a peer's folder as a whole while it is stopped",
+            folder.display()
+        ))),
     }
 }
 
@@ -187,6 +199,7 @@ impl Verify {
     fn run(&self) -> anyhow::Result<Exit> {
         let path = path(&self.storage)?;
         if path.is_dir() {
+            check_is_coordinators(&path)?;
             return verify_folder(&path, self.json);
         }
         let mut report = fedbo_storage::verify(&path)?;

@@ -322,6 +322,11 @@ impl Parts<'_> {
                     format!("1 to {NAME_CHARS_MAX} characters without control characters");
                 return Err(self.file.value_error(&path, expected));
             }
+            // Names become folders and arguments of those who enrol.
+            if name.starts_with(['-', '.']) || name.contains(['/', '\\']) {
+                let expected = "a name without slashes, and without a dash or a dot in front";
+                return Err(self.file.value_error(&path, expected));
+            }
             if !seen.insert(name) {
                 let expected = "a name that no other agent has";
                 return Err(self.file.value_error(&path, expected));

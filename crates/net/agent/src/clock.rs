@@ -1,7 +1,7 @@
 //! Time and chance, as a session needs them.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A session's source of time, and of the random numbers that spread its retries.
 pub trait Clock {
@@ -22,6 +22,22 @@ pub trait Clock {
 /// on it. A hundred days; a round takes 31 at most.
 const BEFORE_MS: u64 = 100 * 86_400_000;
 
+/// The time since some fixed moment, which goes on while the machine is suspended: rounds do.
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanos) = (time.tv_sec, time.tv_nsec);
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+        .saturating_add(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
+}
+
+/// The same where the system has no such clock: it stands still while the machine is suspended.
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> Duration {
+    static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed()
+}
+
 /// The machine's own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
@@ -35,8 +51,9 @@ impl Clock for SystemClock {
     }
 
     fn elapsed_ms(&self) -> u64 {
-        static BEGAN: OnceLock<Instant> = OnceLock::new();
-        let elapsed = BEGAN.get_or_init(Instant::now).elapsed();
+        static BEGAN: OnceLock<Duration> = OnceLock::new();
+        let now = since_boot();
+        let elapsed = now.saturating_sub(*BEGAN.get_or_init(|| now));
         BEFORE_MS.saturating_add(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
     }
 

@@ -169,7 +169,7 @@ impl Session<'_> {
                 }));
             }
         }
-        self.heard(status.round, status.state, Some(status.elapsed_ms));
+        self.heard(status.round, status.state, status.elapsed_ms);
         // Where messages are relayed there is no ledger.
         if !status.head.is_empty() {
             let unusable = |error: HeadUnreadable| {
@@ -308,7 +308,7 @@ impl Session<'_> {
             |made: &MadeUpload| made.state == UploadState::Acknowledged && !made.bytes.is_empty();
         let Some(made) = made.filter(is_here) else {
             self.resend = None; // nothing of this agent is due there
-            return Ok(Step::Went);
+            return Ok(Step::Waits(POLL_PAUSE));
         };
         if let Some(step) = self.look_at_history()? {
             return Ok(step);

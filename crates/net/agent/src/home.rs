@@ -88,7 +88,7 @@ impl Home {
         self.database.read(Membership::all)
     }
 
-    /// The budget over all the agent's studies, as it was said to the last run of a study that charges; none before the first.
+    /// The budget over all the agent's studies, as the last run whose file has one said it; none before the first.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -83,36 +83,20 @@ pub(crate) struct Purse {
 }
 
 impl Purse {
-    /// A purse for uploads that cost this event each, once it is known that they have a price. The cap is kept for who asks
-    /// what may be spent.
-    pub(crate) fn open(
-        database: &Database,
-        cap: Budget,
-        event: PrivacyEvent,
-        mode: Mode,
-    ) -> Result<Result<Self, Unpriced>, HomeError> {
-        let priced = || -> Result<Vec<u8>, Unpriced> {
-            let mut accountant = AccountantKind::Pld.accountant();
-            accountant.compose(&event, 1)?;
-            accountant.epsilon(cap.delta())?;
-            event_to_bytes(&event).map_err(|error| Unpriced::Unwritable(error.to_string()))
-        };
-        let event_bytes = match priced() {
-            Ok(bytes) => bytes,
-            Err(unpriced) => return Ok(Err(unpriced)),
-        };
-        database.write(|tx| {
-            let sql = "INSERT INTO cap VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET epsilon = ?1, delta = ?2";
-            tx.execute(sql, params![cap.epsilon(), cap.delta().get()])?;
-            Ok(())
-        })?;
-        Ok(Ok(Self {
+    /// A purse for uploads that cost this event each, once it is known that they have a price.
+    pub(crate) fn open(cap: Budget, event: PrivacyEvent, mode: Mode) -> Result<Self, Unpriced> {
+        let mut accountant = AccountantKind::Pld.accountant();
+        accountant.compose(&event, 1)?;
+        accountant.epsilon(cap.delta())?;
+        let event_bytes =
+            event_to_bytes(&event).map_err(|error| Unpriced::Unwritable(error.to_string()))?;
+        Ok(Self {
             cap,
             event,
             event_bytes,
             mode,
             within: RefCell::default(),
-        }))
+        })
     }
 
     /// Charges an upload and keeps it, in one transaction; or keeps it as withheld.
@@ -241,7 +225,16 @@ fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unp
     Ok(claim)
 }
 
-/// The cap that was given last; none while no study was charged.
+/// Keeps the cap for all later runs, and for who asks what may be spent.
+pub(crate) fn keep_cap(database: &Database, cap: Budget) -> Result<(), HomeError> {
+    database.write(|tx| {
+        let sql = "INSERT INTO cap VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET epsilon = ?1, delta = ?2";
+        tx.execute(sql, params![cap.epsilon(), cap.delta().get()])?;
+        Ok(())
+    })
+}
+
+/// The cap that was given last; none before the first.
 pub(crate) fn cap(tx: &Transaction<'_>) -> Result<Option<Budget>, Failure> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
     let cap = tx

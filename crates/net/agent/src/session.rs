@@ -163,13 +163,17 @@ impl<'a> Session<'a> {
             return Err(RunError::NoSlot { slot, n_agents });
         }
         let keys = Identity::load(home.folder())?.in_order(membership.key);
+        // A budget that was once said holds with every file, also where this study is refused because of it.
+        if let Some(cap) = parts.cap {
+            purse::keep_cap(&home.database, cap)?;
+        }
         protection::check(
             &membership.study,
             &federation,
-            parts.cap.is_some() || home.budget()?.is_some(),
+            home.budget()?.is_some(),
             &parts.allow_unprotected,
         )?;
-        let purse = purse(&home, &membership, &federation, parts.cap)?;
+        let purse = purse(&membership, &federation, parts.cap)?;
         let root = root(&home, &membership, parts.seed)?;
         let trials = Trials::open(home.folder(), &federation)?;
         let (mut machine, map) = machine(&federation, membership.slot, root)?;
@@ -227,18 +231,11 @@ impl<'a> Session<'a> {
     /// # Errors
     /// As for [`Session::advance`].
     pub fn run(&mut self) -> Result<Ended, RunError> {
-        const TICK: Duration = Duration::from_millis(100);
         loop {
             match self.advance()? {
                 Step::Went => {}
                 Step::Ended(ended) => return Ok(ended),
-                Step::Waits(mut time) => {
-                    while !time.is_zero() && !self.is_stopped() {
-                        let tick = time.min(TICK);
-                        self.clock.sleep(tick);
-                        time -= tick;
-                    }
-                }
+                Step::Waits(time) => wait(&*self.clock, time, || self.is_stopped()),
             }
         }
     }
@@ -383,7 +380,6 @@ fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
 
 /// The purse of a study that charges.
 fn purse(
-    home: &Home,
     membership: &Membership,
     federation: &Federation,
     cap: Option<Budget>,
@@ -399,12 +395,7 @@ fn purse(
             delta: budget.delta().get(),
         });
     };
-    Ok(Some(Purse::open(
-        &home.database,
-        cap,
-        plan.event,
-        plan.charter.mode,
-    )??))
+    Ok(Some(Purse::open(cap, plan.event, plan.charter.mode)?))
 }
 
 /// The root of the agent's draws: given once, or drawn once, and kept.
@@ -424,5 +415,58 @@ fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64,
             given,
         }),
         _ => Ok(kept),
+    }
+}
+
+/// Waits, and looks every 100 ms whether to stop. Sleeps last longer than asked, so what is left is read from the clock.
+fn wait(clock: &dyn Clock, time: Duration, is_stopped: impl Fn() -> bool) {
+    const TICK: Duration = Duration::from_millis(100);
+    let time_ms = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let until_ms = clock.elapsed_ms().saturating_add(time_ms);
+    while !is_stopped() {
+        let left_ms = until_ms.saturating_sub(clock.elapsed_ms());
+        if left_ms == 0 {
+            break;
+        }
+        clock.sleep(Duration::from_millis(left_ms).min(TICK));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// A clock whose sleeps last a tenth longer than asked.
+    #[derive(Default)]
+    struct Oversleeping(Cell<Duration>);
+
+    impl Clock for Oversleeping {
+        fn now_ms(&self) -> u64 {
+            0
+        }
+
+        fn elapsed_ms(&self) -> u64 {
+            u64::try_from(self.0.get().as_millis()).unwrap()
+        }
+
+        fn sleep(&self, time: Duration) {
+            self.0.set(self.0.get() + time.mul_f64(1.1));
+        }
+
+        fn chance(&self) -> f64 {
+            0.5
+        }
+    }
+
+    #[test]
+    fn a_long_wait_ends_in_time_although_each_sleep_is_too_long() {
+        let clock = Oversleeping::default();
+        wait(&clock, Duration::from_hours(3), || false);
+        let late = clock.0.get() - Duration::from_hours(3);
+        assert!(late <= Duration::from_millis(10), "{late:?}");
+        wait(&clock, Duration::from_hours(3), || true);
+        assert!(clock.0.get() < Duration::from_hours(4));
     }
 }

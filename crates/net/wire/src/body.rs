@@ -155,8 +155,9 @@ pub struct StudyStatus {
     pub head: String,
     /// The coordinator's clock, milliseconds since 1970 UTC: an agent compares it with its own before it evaluates anything.
     pub time_ms: u64,
-    /// For how many milliseconds the round has been played; 0 while the study waits.
-    pub elapsed_ms: u64,
+    /// The time for which the round has been played, in milliseconds; missing while the study waits or the round is about to begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
 }
 
 /// The state of a study's rounds.

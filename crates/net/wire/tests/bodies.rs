@@ -86,7 +86,7 @@ fn answers_may_gain_keys() {
         collects: true,
         head: "2:00".to_owned(),
         time_ms: 5,
-        elapsed_ms: 7,
+        elapsed_ms: Some(7),
     };
     let text = to_string(&status).unwrap();
     assert_eq!(

@@ -50,9 +50,10 @@ struct Place {
         long,
         value_name = "URL",
         env = "FEDBO_COORDINATOR_STORE",
+        hide_env_values = true, // it may hold a password, which an error of the parser would repeat
         requires = "key"
     )]
-    store: Option<PostgresAddress>,
+    store: Option<String>,
     /// The secret key of all coordinators that share the database; `study create` makes one that is not there
     #[arg(
         long,
@@ -66,7 +67,12 @@ struct Place {
 impl Place {
     fn open(&self, mode: Mode) -> anyhow::Result<Home> {
         match (&self.store, &self.key) {
-            (Some(store), Some(key)) => Ok(Home::shared(store, key, mode)?),
+            (Some(store), Some(key)) => {
+                let address: PostgresAddress = store
+                    .parse()
+                    .map_err(|error| BadInput(format!("--store: {error}")))?;
+                Ok(Home::shared(&address, key, mode)?)
+            }
             _ => Ok(Home::open(&self.data, mode)?),
         }
     }
@@ -86,7 +92,7 @@ fn slot_of(slots: &[SlotRecord], name: &str) -> Result<u32, BadInput> {
     found.map(|slot| slot.slot).ok_or_else(|| {
         let nearest = fedbo_config::nearest(name, slots.iter().map(|slot| slot.name.as_str()));
         let hint = nearest.map_or_else(
-            || "`fedbo coordinator agents ls` lists them".to_owned(),
+            || "`fedbo coordinator agents ls STUDY` lists them".to_owned(),
             |nearest| format!("did you mean {nearest:?}?"),
         );
         BadInput(format!("there is no agent {name:?} on the roster; {hint}"))

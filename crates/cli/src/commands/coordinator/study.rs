@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use fedbo_config::choices_to_write;
 use fedbo_coordinator::store::{StudyRecord, StudyState};
 use fedbo_coordinator::{Home, TOKEN_DAYS};
@@ -209,8 +210,8 @@ pub(super) fn print_tokens(tokens: &[TokenRecord]) -> anyhow::Result<()> {
             token.slot, token.agent, token.token
         )
     });
-    console::result(&lines.collect::<String>())?;
-    Ok(())
+    let shown = console::result(&lines.collect::<String>());
+    shown.context("tokens are shown once, and these were not: `fedbo coordinator agents token STUDY AGENT` makes new ones")
 }
 
 impl Ls {

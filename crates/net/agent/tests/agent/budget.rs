@@ -238,11 +238,16 @@ fn a_home_with_a_budget_has_it_with_every_file() {
     // Whoever has never had a budget has promised nothing.
     assert_eq!(run("b", "").unwrap(), Ended::Interrupted);
     assert!(budget().is_none());
+    // A budget that keeps the agent out of a study keeps it out with every other file.
+    let error = run("b", "[privacy]\nepsilon_max = 2.7\n").unwrap_err();
+    assert!(matches!(error, RunError::Unprotected { .. }), "{error}");
+    assert!(budget() == Some(self::budget(CAP)));
+    let error = run("b", "").unwrap_err();
+    assert!(matches!(error, RunError::Unprotected { .. }), "{error}");
     assert_eq!(
         run("a", "[privacy]\nepsilon_max = 2.7\n").unwrap(),
         Ended::Interrupted
     );
-    assert!(budget() == Some(self::budget(CAP)));
     let error = run("b", "").unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, RunError::Unprotected { .. }), "{text}");

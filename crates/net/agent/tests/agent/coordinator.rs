@@ -257,7 +257,7 @@ impl Desk {
             collects: true,
             head: self.status_head(),
             time_ms: now_ms(),
-            elapsed_ms: self.elapsed_ms().unwrap_or(0),
+            elapsed_ms: self.elapsed_ms(),
         })
     }
 

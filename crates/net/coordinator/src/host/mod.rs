@@ -93,6 +93,7 @@ impl Host {
             looked: None,
             tried: None,
             seat: None,
+            stale_ms: None,
             retry: None,
         };
         let thread = std::thread::Builder::new()

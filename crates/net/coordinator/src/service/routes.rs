@@ -228,7 +228,7 @@ async fn status(
             false => now.head.to_string(),
         },
         time_ms: now_ms(),
-        elapsed_ms: now.elapsed_ms().unwrap_or(0),
+        elapsed_ms: now.elapsed_ms(),
     }))
 }
 

@@ -52,7 +52,8 @@ pub enum StoreError {
     },
     /// The name is taken.
     #[error(
-        "there is a study {name:?} already; its configuration is frozen, so give the new one another name"
+        "there is a study {name:?} already; its configuration is frozen, so give the new one another name. Tokens that were lost are made anew \
+         with `fedbo coordinator agents token`"
     )]
     Exists {
         /// The name.

@@ -77,7 +77,7 @@ fn bodies_have_the_keys_that_are_described() {
         collects: true,
         head: String::new(),
         time_ms: 1_700_000_000_000,
-        elapsed_ms: 5,
+        elapsed_ms: Some(5),
     };
     check("StudyStatus", &status, false);
     let problem = Problem {

@@ -216,6 +216,8 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &[
             "elixir",
+            "ghci",
+            "runghc",
             "scala",
             "groovy",
             "ghc",
@@ -281,6 +283,50 @@ const LANGUAGES: &[Language] = &[
         ..BASE
     },
     Language {
+        names: &["sbatch", "salloc", "bsub", "condor_run"],
+        form: Form::Anywhere,
+        way: Way::Line,
+        code_words: &["--wrap"],
+        ..BASE
+    },
+    Language {
+        names: &["git"],
+        form: Form::Anywhere,
+        way: Way::Line,
+        code: "c",
+        code_words: &["--upload-pack", "--receive-pack", "--exec", "--exec-path"],
+        ..BASE
+    },
+    Language {
+        names: &["tar", "gtar", "bsdtar"],
+        form: Form::Anywhere,
+        way: Way::Line,
+        code: "IF",
+        code_words: &[
+            "--use-compress-program",
+            "--to-command",
+            "--checkpoint-action",
+            "--rsh-command",
+            "--info-script",
+        ],
+        ..BASE
+    },
+    Language {
+        names: &["rsync"],
+        form: Form::Anywhere,
+        way: Way::Line,
+        code: "e",
+        code_words: &["--rsh"],
+        ..BASE
+    },
+    Language {
+        names: &["find"],
+        form: Form::Anywhere,
+        way: Way::Line,
+        code_words: &["-exec", "-execdir", "-ok", "-okdir"],
+        ..BASE
+    },
+    Language {
         names: &["env"],
         way: Way::Line,
         code: "S",
@@ -314,6 +360,8 @@ const LANGUAGES: &[Language] = &[
     },
     Language {
         names: &[
+            "qsub",
+            "qrsh",
             "ssh",
             "autossh",
             "slogin",
@@ -401,6 +449,12 @@ const WRAPPERS: &[(&str, usize, &str)] = &[
 
 /// The first text that would be run, if there is one; the first argument is the program.
 pub(super) fn danger(arguments: &[Argument<'_>]) -> Option<Danger> {
+    let steered = arguments.iter().position(steers_programs);
+    if let Some(index) = steered {
+        let by = name(arguments[0].text).to_owned();
+        let way = Way::Line;
+        return Some(Danger { index, by, way });
+    }
     let (commands, chosen) = commands(arguments);
     // Of a word that need not be a program, `sh` in `--kind sh -c x`, only what an option gives counts as code.
     let run = (0..arguments.len()).find_map(|at| {
@@ -412,6 +466,53 @@ pub(super) fn danger(arguments: &[Argument<'_>]) -> Option<Danger> {
     let way = Way::Program;
     run.or_else(|| chosen.map(|(index, by)| Danger { index, by, way }))
 }
+
+/// Returns true if a text is the value of a variable of the environment by which programs find code: `BASH_ENV={k}`.
+fn steers_programs(argument: &Argument<'_>) -> bool {
+    let Some((variable, _)) = argument.head.and_then(|head| head.split_once('=')) else {
+        return false;
+    };
+    STEERING.contains(&variable)
+        || STEERING_STARTS
+            .iter()
+            .any(|start| variable.starts_with(start))
+}
+
+/// Variables whose value is code, or says where code is.
+const STEERING: &[&str] = &[
+    "PATH",
+    "ENV",
+    "BASH_ENV",
+    "SHELL",
+    "IFS",
+    "PS4",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "BROWSER",
+    "PERL5OPT",
+    "PERL5LIB",
+    "RUBYOPT",
+    "RUBYLIB",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "CLASSPATH",
+    "JAVA_TOOL_OPTIONS",
+    "R_PROFILE",
+    "R_PROFILE_USER",
+    "R_ENVIRON",
+    "JULIA_LOAD_PATH",
+    "LUA_INIT",
+    "LUA_PATH",
+    "LUA_CPATH",
+    "PHPRC",
+    "MAKEFLAGS",
+    "CC",
+    "CXX",
+];
+
+/// Beginnings of the names of such variables.
+const STEERING_STARTS: &[&str] = &["LD_", "DYLD_", "BASH_FUNC_", "PYTHON", "GIT_", "SSH_"];
 
 /// The file's name of a program.
 fn name(program: &str) -> &str {
@@ -764,6 +865,14 @@ mod tests {
                 Way::Line,
             ),
             (&["busybox", "awk", "{k}"], 2, Way::Awk),
+            (&["sbatch", "--wait", "--wrap", "echo 1 {k}"], 3, Way::Line),
+            (&["sbatch", "--wrap=echo 1 {k}"], 1, Way::Line),
+            (&["env", "BASH_ENV={k}", "bash", "./e.sh"], 1, Way::Line),
+            (&["env", "LD_PRELOAD=./{k}.so", "./train"], 1, Way::Line),
+            (&["git", "-c", "{k}", "x"], 2, Way::Line),
+            (&["ghci", "-e", "{k}"], 2, Way::Code),
+            (&["tar", "-I", "{k}", "-cf", "a"], 2, Way::Line),
+            (&["find", ".", "-exec", "{k}", ";"], 3, Way::Line),
             (
                 &["taskset", "-c", "0-3", "ssh", "h", "./train {k}"],
                 5,
@@ -820,6 +929,10 @@ mod tests {
             &["python3", "train_{k}.py"],
             &["python3", "-c", "print({x})"],
             &["env", "KERNEL={k}", "./train"],
+            &["git", "checkout", "{k}"],
+            &["find", "data", "-name", "{k}"],
+            &["tar", "-xzf", "{k}"],
+            &["./train", "--path={k}", "--kind", "{k}"],
             &["env", "-u", "A", "KERNEL={k}", "./train", "batch", "{k}"],
             &["timeout", "60", "./train", "{k}"],
             &["nice", "-n", "5", "python3", "train.py", "{k}"],
