@@ -25,7 +25,7 @@ use crate::machine::{Machine, machine};
 use crate::pace::Pace;
 use crate::play::{Played, play};
 use crate::protection;
-use crate::purse::Purse;
+use crate::purse::{Purse, keep_cap};
 use crate::trials::Trials;
 use crate::{Clock, Home, HomeError, Link, Membership, Misconduct, Observer, RunError};
 
@@ -165,7 +165,7 @@ impl<'a> Session<'a> {
         let keys = Identity::load(home.folder())?.in_order(membership.key);
         // A budget that was once said holds with every file, also where this study is refused because of it.
         if let Some(cap) = parts.cap {
-            purse::keep_cap(&home.database, cap)?;
+            keep_cap(&home.database, cap)?;
         }
         protection::check(
             &membership.study,
@@ -235,7 +235,7 @@ impl<'a> Session<'a> {
             match self.advance()? {
                 Step::Went => {}
                 Step::Ended(ended) => return Ok(ended),
-                Step::Waits(time) => wait(&*self.clock, time, || self.is_stopped()),
+                Step::Waits(time) => wait(self.clock, time, || self.is_stopped()),
             }
         }
     }
