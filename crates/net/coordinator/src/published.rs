@@ -10,6 +10,7 @@ use fedbo_wire::{
     Content, Handout, LedgerEntry, LedgerHead, RelayedMessage, SigningKey, StudyState,
 };
 
+use crate::store::StudyRecord;
 use crate::study::Study;
 
 /// Handouts with more releases than these are signed anew each time: agents that were away are few.
@@ -101,10 +102,10 @@ impl Published {
         Some(began.elapsed_ms.saturating_add(since))
     }
 
-    /// Returns true if this round and its beginning are what it says.
-    pub(crate) fn shows(&self, round: u64, began_ms: Option<u64>) -> bool {
-        let shown_ms = self.began.map(|began| began.began_ms);
-        self.is_ready && self.round == round && shown_ms == began_ms
+    /// Returns true if it says of the round what the store does.
+    pub(crate) fn shows(&self, record: &StudyRecord) -> bool {
+        let began_ms = self.began.map(|began| began.began_ms);
+        self.is_ready && self.round == record.round && began_ms == record.began_ms
     }
 
     /// The handout for an agent that has `known` releases: equal for all such agents, so it is signed once. Who says to have more

@@ -47,9 +47,6 @@ impl Worker {
                     published.began = None;
                 }
             });
-            self.stale_ms = record
-                .began_ms
-                .filter(|_| record.state == StudyState::Running);
         }
         let may_try = self.retry.is_none_or(|(at, _)| Instant::now() >= at);
         if self.intake.is_some()
@@ -101,15 +98,12 @@ impl Worker {
     /// Publishes what the store says, while another replica leads.
     pub(super) fn follow(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
         let now = Arc::clone(&self.publisher.borrow());
-        // Until who leads has begun the round anew, the store has its beginning before the pause.
-        let began_ms = record.began_ms.filter(|ms| Some(*ms) != self.stale_ms);
-        if now.shows(record.round, began_ms) && now.trouble.is_none() {
+        if now.shows(record) && now.trouble.is_none() {
             return Ok(());
         }
         let mut next = now.next();
         (next.is_ready, next.round, next.trouble) = (true, record.round, None);
-        next.began = None;
-        if let Some(began_ms) = began_ms {
+        if let Some(began_ms) = record.began_ms {
             next.begun(began_ms, self.store.now_ms()?);
         }
         next.collects = self.study.collects(record.round) && record.state != StudyState::Finished;
@@ -247,7 +241,6 @@ mod tests {
             looked: None,
             tried: None,
             seat: None,
-            stale_ms: None,
             retry: None,
         };
         for seconds_ago in [50, 20, 20] {

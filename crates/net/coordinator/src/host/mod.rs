@@ -93,7 +93,6 @@ impl Host {
             looked: None,
             tried: None,
             seat: None,
-            stale_ms: None,
             retry: None,
         };
         let thread = std::thread::Builder::new()

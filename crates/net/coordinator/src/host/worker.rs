@@ -66,8 +66,6 @@ pub(super) struct Worker {
     pub(super) tried: Option<Instant>,
     /// While rounds are played here.
     pub(super) seat: Option<Seat>,
-    /// The stored beginning of a round that is about to begin anew after a pause.
-    pub(super) stale_ms: Option<u64>,
     /// After trouble: when to try again, and how long was waited.
     pub(super) retry: Option<(Instant, Duration)>,
 }
