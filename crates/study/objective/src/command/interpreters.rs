@@ -449,8 +449,9 @@ const WRAPPERS: &[(&str, usize, &str)] = &[
 
 /// The first text that would be run, if there is one; the first argument is the program.
 pub(super) fn danger(arguments: &[Argument<'_>]) -> Option<Danger> {
+    // Before a command of one's own they are variables; behind it they are its arguments.
     let steered = arguments.iter().position(steers_programs);
-    if let Some(index) = steered {
+    if let Some(index) = steered.filter(|_| wrapper(arguments.first()).is_some()) {
         let by = name(arguments[0].text).to_owned();
         let way = Way::Line;
         return Some(Danger { index, by, way });
@@ -932,7 +933,7 @@ mod tests {
             &["git", "checkout", "{k}"],
             &["find", "data", "-name", "{k}"],
             &["tar", "-xzf", "{k}"],
-            &["./train", "--path={k}", "--kind", "{k}"],
+            &["./train", "--path={k}", "PATH={k}"],
             &["env", "-u", "A", "KERNEL={k}", "./train", "batch", "{k}"],
             &["timeout", "60", "./train", "{k}"],
             &["nice", "-n", "5", "python3", "train.py", "{k}"],
