@@ -10,7 +10,6 @@ use fedbo_ledger::LedgerError;
 use fedbo_objective::CommandError;
 use fedbo_peer::PeerError;
 use fedbo_play::PlayError;
-use fedbo_problems::{DataError, ProblemError};
 use fedbo_report::ReportError;
 use fedbo_runner::federation::RunError;
 use fedbo_space::SpaceError;
@@ -79,8 +78,7 @@ impl Exit {
     fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
         if cause.is::<FileError>()
             || cause.is::<BadInput>()
-            || cause.is::<ProblemError>()
-            || cause.is::<DataError>()
+            || is_of_a_problem(cause)
             || cause.is::<CommandError>()
             || cause.is::<SpaceError>()
         {
@@ -284,6 +282,17 @@ impl Exit {
             _ => Self::Input,
         }
     }
+}
+
+/// Returns true if an experiment's problem or its data cannot be used.
+#[cfg(feature = "research")]
+fn is_of_a_problem(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.is::<fedbo_problems::ProblemError>() || cause.is::<fedbo_problems::DataError>()
+}
+
+#[cfg(not(feature = "research"))]
+fn is_of_a_problem(_: &(dyn std::error::Error + 'static)) -> bool {
+    false
 }
 
 impl From<Exit> for ExitCode {

@@ -1,11 +1,13 @@
 //! The progress of a run: bars on a terminal, a line now and then elsewhere.
 
+#[cfg(feature = "research")]
+mod experiment;
+
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fedbo_experiments::catalogue::Progress;
 use fedbo_federation::PrivacyPlan;
 use fedbo_ledger::Statement;
 use fedbo_objective::{Direction, Outcome};
@@ -16,6 +18,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::{self, BARS};
 use crate::text::{number, shown};
+
+#[cfg(feature = "research")]
+pub(crate) use experiment::ExperimentDisplay;
 
 /// Most agents that get a line of their own on the screen.
 const AGENT_LINES_MAX: usize = 16;
@@ -283,88 +288,6 @@ impl RunProgress for RunDisplay {
 
     fn refused(&self, rejected: &UpdateRejected) {
         console::note(&format!("warning: a message was refused: {rejected}"));
-    }
-}
-
-/// Progress of an experiment.
-pub(crate) struct ExperimentDisplay {
-    mode: Mode,
-    state: Mutex<ExperimentState>,
-}
-
-#[derive(Default)]
-struct ExperimentState {
-    bar: Option<ProgressBar>,
-    stage: String,
-    n_jobs: usize,
-    n_done: usize,
-    spoken: Option<(usize, Instant)>,
-}
-
-impl ExperimentDisplay {
-    pub(crate) fn new() -> Self {
-        Self {
-            mode: Mode::choose(),
-            state: Mutex::default(),
-        }
-    }
-
-    /// Takes the bar off the screen.
-    pub(crate) fn finish(&self) {
-        if let Some(bar) = self.state().bar.take() {
-            bar.finish_and_clear();
-            BARS.remove(&bar);
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, ExperimentState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Progress for ExperimentDisplay {
-    fn stage(&self, name: &str, n_jobs: usize) {
-        self.finish();
-        let mut state = self.state();
-        *state = ExperimentState {
-            stage: name.to_owned(),
-            n_jobs,
-            ..ExperimentState::default()
-        };
-        match self.mode {
-            Mode::Nothing => {}
-            Mode::Lines => console::note(&format!("{name}: {n_jobs} sessions")),
-            Mode::Bars => {
-                let bar = BARS.add(ProgressBar::new(n_jobs as u64));
-                bar.set_style(style(
-                    "{prefix} {bar:24} {pos}/{len} sessions  {elapsed}  eta {eta}  {wide_msg}",
-                ));
-                bar.set_prefix(name.to_owned());
-                bar.enable_steady_tick(TICK);
-                state.bar = Some(bar);
-            }
-        }
-    }
-
-    fn job_ended(&self, note: &str) {
-        let mut state = self.state();
-        state.n_done += 1;
-        if let Some(bar) = &state.bar {
-            bar.inc(1);
-            bar.set_message(note.to_owned());
-            return;
-        }
-        let share = state.n_done * 10 / state.n_jobs.max(1);
-        let due = state
-            .spoken
-            .is_none_or(|(last, when)| share > last || when.elapsed() > SILENCE);
-        if self.mode == Mode::Lines && due {
-            state.spoken = Some((share, Instant::now()));
-            console::note(&format!(
-                "{}: {} of {} sessions",
-                state.stage, state.n_done, state.n_jobs
-            ));
-        }
     }
 }
 

@@ -109,7 +109,8 @@ fn the_experiment_on_wine_is_the_runs_of_its_file() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let declared = run("fts-wine", N_RUNS, 2, folders[0].path(), false).summary;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/wine.toml");
-    let federation = Federation::load_with_seed(&file, Some(3)).unwrap();
+    let federation =
+        Federation::load_with_seed(&file, Some(3), &fedbo_problems::BuiltInProblems).unwrap();
     let options = federation::RunOptions {
         arms: federation.arms().to_vec(),
         runs: Some(N_RUNS),

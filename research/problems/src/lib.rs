@@ -34,6 +34,7 @@ pub use auc::auc;
 pub use cart_pole::{CartPole, CartPoleTasks, CartState};
 pub use cnn_records::{CNN_DATA_SETS, CnnRecord, CnnRecords, N_CNN_RUNS, read_cnn_records};
 pub use feature_selection::FeatureSelection;
+pub use fedbo_objective::{Problem, ProblemSpec};
 pub use functions::{Function, TestFunction};
 pub use gp_functions::{
     GridFamily, GridObservations, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE,
@@ -49,7 +50,7 @@ pub use logistic::{
 };
 pub use mixed::MixedSurface;
 pub use predator_prey::{PredatorPrey, PredatorPreyOutcome};
-pub use problem::{PROBLEM_NAMES, Problem, ProblemError, ProblemSpec, problem};
+pub use problem::{BuiltInProblems, PROBLEM_NAMES, ProblemError, problem};
 pub use svm::{Labelled, SplitSvm, SvmError};
 pub use swimmer::{Swimmer, SwimmerReturn};
 pub use table::DataError;

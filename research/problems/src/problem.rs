@@ -1,9 +1,8 @@
 //! Built-in problems, and their lookup by name.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use fedbo_objective::{Direction, Failure, Objective, Outcome};
+use fedbo_objective::{Failure, Outcome, Problem, ProblemSpec, Problems};
 use fedbo_space::{Parameter, ParameterSpec, Point, Space};
 use fedbo_streams::Seed;
 
@@ -12,46 +11,6 @@ use crate::landmine::{LandmineSvm, read_fields};
 use crate::svm::SvmError;
 use crate::table::DataError;
 use crate::wine::{N_SILOS, WineSites, WineSvm};
-
-/// An objective of which more is known than its values.
-pub trait Problem: Objective {
-    /// Its name, with the options that tell it from others.
-    fn name(&self) -> String;
-    /// The space on which it is defined.
-    fn space(&self) -> &Space;
-    /// The direction in which values are better.
-    fn direction(&self) -> Direction;
-    /// The best value there is, in the problem's own sign; `None` if unknown.
-    fn optimum(&self) -> Option<f64>;
-    /// The value without observation noise; `None` if unknown or if the point is not in the space.
-    fn noiseless(&self, point: &Point) -> Option<f64>;
-    /// The same problem with observation noise from another seed; `None` if it has no noise.
-    fn with_noise_from(&self, seed: Seed) -> Option<Arc<dyn Problem>> {
-        let _ = seed;
-        None
-    }
-}
-
-/// A problem as it stands in a file: plain data, not yet checked. An option that a problem does not have is an error.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ProblemSpec {
-    /// Its name, one of [`PROBLEM_NAMES`].
-    pub name: String,
-    /// Number of dimensions (ackley, rosenbrock, levy); default 2.
-    pub dim: Option<usize>,
-    /// Standard deviation of the observation noise (test functions); default 0.
-    pub noise_std: Option<f64>,
-    /// The site (wine-svm), counted from 0.
-    pub silo: Option<usize>,
-    /// The number of sites (wine-svm); default 8.
-    pub n_silos: Option<usize>,
-    /// The field (landmine-svm), counted from 0.
-    pub field: Option<usize>,
-    /// The data folder (landmine-svm).
-    pub data: Option<PathBuf>,
-    /// Seed of the observation noise (test functions); default 0.
-    pub seed: Option<u64>,
-}
 
 /// Names of the built-in problems.
 pub const PROBLEM_NAMES: [&str; 7] = [
@@ -114,7 +73,18 @@ pub enum ProblemError {
     Svm(#[from] SvmError),
 }
 
-/// The built-in problem that `spec` describes.
+/// The problems of this crate that files may name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BuiltInProblems;
+
+impl Problems for BuiltInProblems {
+    fn find(&self, spec: &ProblemSpec) -> Result<Arc<dyn Problem>, String> {
+        problem(spec).map_err(|error| error.to_string())
+    }
+}
+
+/// The built-in problem that `spec` describes. `dim` is 2 by default, `noise_std` 0, `n_silos` 8, `seed` 0; `data` is the folder that
+/// holds `landmine/landmine.csv`.
 ///
 /// # Errors
 /// If its name is unknown, an option is missing, not its own or out of range, or its data cannot be read.

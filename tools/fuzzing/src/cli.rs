@@ -59,7 +59,7 @@ fn study_file(bytes: &[u8]) {
 
 fn federation_file(bytes: &[u8]) {
     let path = scratch::file("federation.toml", bytes);
-    match Federation::load(&path) {
+    match Federation::load(&path, &fedbo_objective::NoProblems) {
         Ok(federation) => assert!(!federation.agents.is_empty() && federation.space.dim() > 0),
         Err(error) => check_refusal(&error, &text(bytes)),
     }
@@ -69,7 +69,7 @@ fn federation_file(bytes: &[u8]) {
 fn frozen_file(bytes: &[u8]) {
     let path = scratch::file("federation.toml", bytes);
     let key = coordinator().public().to_string();
-    let (federation, frozen) = match Federation::freeze(&path, &key) {
+    let (federation, frozen) = match Federation::freeze(&path, &key, &fedbo_objective::NoProblems) {
         Ok(frozen) => frozen,
         Err(error) => return check_refusal(&error, &text(bytes)),
     };
@@ -78,7 +78,7 @@ fn frozen_file(bytes: &[u8]) {
     assert_eq!(thawed.features, federation.features);
     assert_eq!(thawed.network, federation.network);
     let path = scratch::file("federation.toml", frozen.as_bytes());
-    let again = Federation::freeze(&path, &key).map(|(_, text)| text);
+    let again = Federation::freeze(&path, &key, &fedbo_objective::NoProblems).map(|(_, text)| text);
     assert_eq!(again.as_ref(), Ok(&frozen));
 }
 

@@ -56,7 +56,8 @@ pub(crate) fn studies() -> &'static [Frozen; 2] {
         [RELAYED, CHARGED].map(|head| {
             let path = scratch::file("frozen.toml", format!("{head}{TAIL}").as_bytes());
             let key = coordinator().public().to_string();
-            let (federation, text) = Federation::freeze(&path, &key).expect("a valid file");
+            let (federation, text) = Federation::freeze(&path, &key, &fedbo_objective::NoProblems)
+                .expect("a valid file");
             Frozen { federation, text }
         })
     })

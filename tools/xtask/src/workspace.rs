@@ -75,8 +75,8 @@ mod tests_of_rooms {
     ];
 
     /// Dependencies of rooms on what stands outside.
-    const EXCEPTIONS: [(&str, &str); 4] = [
-        ("federated", "research"),
+    const EXCEPTIONS: [(&str, &str); 3] = [
+        // By a feature that is on unless it is turned off.
         ("cli", "research"),
         // Named places at which tests let the process die: nothing in every other build.
         ("store", "tools"),

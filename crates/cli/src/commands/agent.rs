@@ -516,7 +516,12 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("federation.toml");
             std::fs::write(&path, text).unwrap();
-            Federation::thaw(&Federation::freeze(&path, "key").unwrap().1).unwrap()
+            Federation::thaw(
+                &Federation::freeze(&path, "key", &fedbo_objective::NoProblems)
+                    .unwrap()
+                    .1,
+            )
+            .unwrap()
         };
         let relayed = study("fts", "");
         let charged = study("dp-fts-de", "[privacy]\nepsilon = 2.0\nreleases = 1\n");

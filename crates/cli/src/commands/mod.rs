@@ -7,6 +7,7 @@ mod completions;
 mod coordinator;
 mod dev;
 mod enqueue;
+#[cfg(feature = "research")]
 mod experiment;
 mod export;
 mod game;
@@ -27,6 +28,7 @@ mod tune;
 
 use std::path::Path;
 
+use fedbo_objective::Problems;
 use fedbo_report::{ReportError, Summary, closing_table};
 use fedbo_storage::Trial;
 use fedbo_study::Insight;
@@ -34,6 +36,14 @@ use fedbo_study::Insight;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::table::{self, Column};
+
+/// The problems that a federation's file may name: those of the feature `research`, or none.
+pub(crate) fn problems() -> &'static dyn Problems {
+    #[cfg(feature = "research")]
+    return &fedbo_problems::BuiltInProblems;
+    #[cfg(not(feature = "research"))]
+    &fedbo_objective::NoProblems
+}
 
 /// The command to run.
 #[derive(clap::Subcommand)]
@@ -55,6 +65,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Game(game::Game),
     Run(run::Run),
+    #[cfg(feature = "research")]
     #[command(subcommand)]
     Experiment(experiment::Experiment),
     #[command(subcommand)]
@@ -89,6 +100,7 @@ impl Command {
             Self::Play(command) => command.run(),
             Self::Game(command) => command.run(),
             Self::Run(command) => command.run(),
+            #[cfg(feature = "research")]
             Self::Experiment(command) => command.run(),
             Self::Plot(command) => command.run(),
             Self::Privacy(command) => command.run(),

@@ -118,7 +118,7 @@ impl Peer {
             "stopping: the running trial is abandoned and runs again next time (once more to exit at once)",
         );
         let observer: Arc<dyn Observer> = Arc::<Watcher>::clone(&watcher);
-        let parts = file.parts(observer, stop)?;
+        let parts = file.parts(super::problems(), observer, stop)?;
         console::note(
             "nothing is private here: neighbours see every point that is tried, and its value",
         );

@@ -69,7 +69,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         FileKind::Federation.check(&self.file)?;
-        let federation = Federation::load_with_seed(&self.file, self.seed)?;
+        let federation = Federation::load_with_seed(&self.file, self.seed, super::problems())?;
         if federation.privacy().is_some() {
             crate::core_dumps::turn_off();
         }

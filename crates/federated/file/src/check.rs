@@ -10,6 +10,7 @@ use fedbo_config::{
     Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, default_lengthscale,
 };
 use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+use fedbo_objective::Problems;
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
 
@@ -28,7 +29,7 @@ const N_INITIAL_MAX: usize = 10_000;
 const N_FEATURES_MAX: usize = 100_000;
 
 impl FederationFile {
-    /// Checks everything that can be checked before a run; `file` is where the data came from.
+    /// Checks everything that can be checked before a run; `file` is where the data came from, `problems` are those that it may name.
     ///
     /// # Errors
     /// The first thing that cannot be used.
@@ -36,9 +37,14 @@ impl FederationFile {
         &self,
         file: &TomlFile,
         objectives: Objectives,
+        problems: &dyn Problems,
     ) -> Result<Federation, FileError> {
         let check = Check::new(file);
-        let parts = Parts { file, check };
+        let parts = Parts {
+            file,
+            check,
+            problems,
+        };
         if self.version.is_some_and(|version| version != 1) {
             return Err(file.value_error(
                 &["version"],
@@ -194,6 +200,7 @@ impl FederationFile {
 struct Parts<'a> {
     file: &'a TomlFile,
     check: Check<'a>,
+    problems: &'a dyn Problems,
 }
 
 impl Parts<'_> {

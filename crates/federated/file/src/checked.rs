@@ -12,8 +12,7 @@ use fedbo_algorithms::{
 };
 use fedbo_config::{FileError, TomlFile};
 use fedbo_gp::{FeatureDescription, FeatureMap, GpError};
-use fedbo_objective::{CommandObjective, CommandSpec, Objective};
-use fedbo_problems::Problem;
+use fedbo_objective::{CommandObjective, CommandSpec, Objective, Problem, Problems};
 use fedbo_protocol::{AgentPlan, Peer};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_streams::{Purpose, Seed};
@@ -209,21 +208,25 @@ impl Federation {
     ///
     /// # Errors
     /// The first thing in it that cannot be used.
-    pub fn load(path: &Path) -> Result<Self, FileError> {
-        Self::load_with_seed(path, None)
+    pub fn load(path: &Path, problems: &dyn Problems) -> Result<Self, FileError> {
+        Self::load_with_seed(path, None, problems)
     }
 
     /// The same with another seed in place of the file's, if one is given.
     ///
     /// # Errors
     /// As [`Federation::load`].
-    pub fn load_with_seed(path: &Path, seed: Option<u64>) -> Result<Self, FileError> {
+    pub fn load_with_seed(
+        path: &Path,
+        seed: Option<u64>,
+        problems: &dyn Problems,
+    ) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
         let mut read = file.parse::<FederationFile>()?;
         if let (Some(seed), Some(head)) = (seed, &mut read.federation) {
             head.seed = Some(seed);
         }
-        read.validate(&file, Objectives::Here)
+        read.validate(&file, Objectives::Here, problems)
     }
 
     /// The root of all randomness: that of the seed, or of a repetition its child, as in the declared experiments.

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use fedbo_config::{Check, FileError, TomlFile};
+use fedbo_objective::{NoProblems, Problems};
 use fedbo_space::{Kind, Parameter, Space};
 use toml::{Table, Value};
 
@@ -22,11 +23,15 @@ impl Federation {
     ///
     /// # Errors
     /// The first thing in it that cannot be used.
-    pub fn freeze(path: &Path, coordinator: &str) -> Result<(Self, String), FileError> {
+    pub fn freeze(
+        path: &Path,
+        coordinator: &str,
+        problems: &dyn Problems,
+    ) -> Result<(Self, String), FileError> {
         let file = TomlFile::read(path)?;
-        let federation = file
-            .parse::<FederationFile>()?
-            .validate(&file, Objectives::Elsewhere)?;
+        let federation =
+            file.parse::<FederationFile>()?
+                .validate(&file, Objectives::Elsewhere, problems)?;
         Check::new(&file).foreign_names(&federation.space)?;
         let text = federation.public_text(&file, coordinator)?;
         let frozen = Self::read_back(&text)?;
@@ -70,7 +75,7 @@ impl Federation {
         let file = TomlFile::from_text(Path::new(NAME), text);
         let read = file.parse::<FederationFile>()?;
         names_agents_alone(&read, &file)?;
-        read.validate(&file, Objectives::Elsewhere)
+        read.validate(&file, Objectives::Elsewhere, &NoProblems)
     }
 
     /// The text that peers without a coordinator all have to agree on: that of the file that the federation was read

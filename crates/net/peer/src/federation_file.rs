@@ -4,6 +4,7 @@ use std::path::Path;
 
 use fedbo_config::{FileError, TomlFile};
 use fedbo_federation::{Algorithm, Collaboration, Federation, FederationFile, Objectives};
+use fedbo_objective::Problems;
 use fedbo_protocol::Peer;
 use fedbo_wire::{Digest, digest};
 
@@ -21,7 +22,12 @@ pub(crate) struct SharedFile {
 impl SharedFile {
     /// Reads the file for the agent of this name. Commands of others are not looked at, as their programs are elsewhere; neither is
     /// its own, unless the file is where it stands.
-    pub(crate) fn load(path: &Path, name: &str, has_objective: bool) -> Result<Self, PeerError> {
+    pub(crate) fn load(
+        path: &Path,
+        name: &str,
+        has_objective: bool,
+        problems: &dyn Problems,
+    ) -> Result<Self, PeerError> {
         let file = TomlFile::read(path)?;
         let mut read: FederationFile = file.parse()?;
         for agent in &mut read.agents {
@@ -31,7 +37,7 @@ impl SharedFile {
                 agent.timeout_s = None;
             }
         }
-        let federation = read.validate(&file, Objectives::Elsewhere)?;
+        let federation = read.validate(&file, Objectives::Elsewhere, problems)?;
         let unfit = |message: String| PeerError::Unfit(format!("{}: {message}", path.display()));
         let Collaboration::Neighbours(neighbours) = &federation.collaboration else {
             return Err(unfit(has_coordinator(federation.algorithm)));

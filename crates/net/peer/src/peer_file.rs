@@ -9,7 +9,7 @@ use fedbo_agent::parts::{ObjectiveTable, PlayError, checked_url};
 use fedbo_config::{Check, OwnChoices, TomlFile};
 use fedbo_coordinator::TlsFiles;
 use fedbo_coordinator::http::{ConnectionLimits, ListenSettings};
-use fedbo_objective::{CommandObjective, Failure, Objective};
+use fedbo_objective::{CommandObjective, Failure, Objective, Problems};
 use fedbo_wire::PublicKey;
 use serde::Deserialize;
 
@@ -153,16 +153,18 @@ impl PeerFile {
         })
     }
 
-    /// All that a run needs.
+    /// All that a run needs; `problems` are those that the federation's file may name.
     ///
     /// # Errors
     /// If the federation's file, an address or the command cannot be used.
     pub fn parts(
         &self,
+        problems: &dyn Problems,
         observer: Arc<dyn Observer>,
         stop: Arc<AtomicBool>,
     ) -> Result<Parts, PeerError> {
-        let shared = SharedFile::load(&self.federation, &self.name, self.objective.is_some())?;
+        let has_objective = self.objective.is_some();
+        let shared = SharedFile::load(&self.federation, &self.name, has_objective, problems)?;
         let neighbours = self.addresses(&shared.member)?;
         let objective = self.objective(&shared, &stop)?;
         let SharedFile {

@@ -9,6 +9,7 @@ mod command;
 mod failure;
 mod guard;
 mod monitor;
+mod problem;
 
 pub use brake::{Brake, FailuresMax};
 pub use command::{
@@ -17,6 +18,7 @@ pub use command::{
 pub use failure::Failure;
 pub use guard::{evaluate_guarded, train_guarded};
 pub use monitor::{Monitor, Signal, Trained, Unusable};
+pub use problem::{NoProblems, Problem, ProblemSpec, Problems};
 
 pub use fedbo_space::Direction;
 use fedbo_space::Point;

@@ -45,7 +45,11 @@ impl Prepared {
         let file = aside.path().join("federation.toml");
         fs::write(&file, text(load))?;
         let coordinator = home.key().public();
-        let (federation, config) = Federation::freeze(&file, &coordinator.to_string())?;
+        let (federation, config) = Federation::freeze(
+            &file,
+            &coordinator.to_string(),
+            &fedbo_objective::NoProblems,
+        )?;
         let record = home.create_study(&federation, &config)?;
         let store = home.store();
         let mut keys = Vec::new();

@@ -11,6 +11,7 @@ use fedbo_federation::{Arm, Federation, FederationFile, Objectives};
 
 use super::jobs::{Job, Worked, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
+use fedbo_problems::BuiltInProblems;
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
@@ -31,9 +32,9 @@ pub(super) fn run(
     let runs = options.runs.unwrap_or(20);
     check_folder(&options.out, options.overwrite)?;
     let file = TomlFile::from_text(Path::new(FILE.0), FILE.1);
-    let mut federation = file
-        .parse::<FederationFile>()?
-        .validate(&file, Objectives::Here)?;
+    let mut federation =
+        file.parse::<FederationFile>()?
+            .validate(&file, Objectives::Here, &BuiltInProblems)?;
     federation.seed = options.seed;
     let parameters: Vec<String> = federation
         .space

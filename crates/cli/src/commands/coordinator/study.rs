@@ -11,6 +11,7 @@ use fedbo_storage::Mode;
 use serde::Serialize;
 
 use super::Place;
+use crate::commands::problems;
 use crate::console;
 use crate::exit::Exit;
 use crate::file_kind::FileKind;
@@ -134,10 +135,10 @@ impl Create {
     fn run(&self) -> anyhow::Result<Exit> {
         // Checked before anything is begun for it.
         FileKind::Federation.check(&self.file)?;
-        Federation::freeze(&self.file, "")?;
+        Federation::freeze(&self.file, "", problems())?;
         let home = self.place.open(Mode::Create)?;
         let key = home.key().public().to_string();
-        let (federation, config) = Federation::freeze(&self.file, &key)?;
+        let (federation, config) = Federation::freeze(&self.file, &key, problems())?;
         if let Some(Err(refusal)) = federation.privacy().map(|plan| &plan.claim) {
             return Err(refusal.clone().into());
         }

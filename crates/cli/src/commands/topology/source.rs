@@ -74,7 +74,7 @@ fn federation(path: &Path) -> anyhow::Result<Source> {
     FileKind::Federation.check(path)?;
     let file = TomlFile::read(path)?;
     let read: Result<FederationFile, FileError> = file.parse();
-    let federation = read?.validate(&file, Objectives::Elsewhere)?;
+    let federation = read?.validate(&file, Objectives::Elsewhere, crate::commands::problems())?;
     let Some(topology) = federation.topology() else {
         return Err(BadInput(format!(
             "{}: agents of this federation have no neighbours; set federation.algorithm = \"distributed-ts\", or name a list of \

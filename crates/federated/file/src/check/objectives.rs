@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use fedbo_config::{CommandKeys, FileError};
-use fedbo_objective::CommandSpec;
-use fedbo_problems::{Problem, ProblemSpec, problem};
+use fedbo_objective::{CommandSpec, Problem, ProblemSpec};
 use fedbo_space::{Direction, Kind, Parameter, Space};
 
 use super::Parts;
@@ -77,7 +76,7 @@ impl Parts<'_> {
                     // A seed is an option of noisy problems only.
                     seed: agent.noise_std.map(|_| seed),
                 };
-                let found = problem(&spec);
+                let found = self.problems.find(&spec);
                 found
                     .map(Some)
                     .map_err(|error| self.file.error(&at("problem"), format!("{label}: {error}")))

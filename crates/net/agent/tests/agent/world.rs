@@ -250,9 +250,13 @@ pub(crate) fn frozen(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("federation.toml");
     std::fs::write(&path, text).unwrap();
-    Federation::freeze(&path, &coordinator_key().public().to_string())
-        .unwrap()
-        .1
+    Federation::freeze(
+        &path,
+        &coordinator_key().public().to_string(),
+        &fedbo_objective::NoProblems,
+    )
+    .unwrap()
+    .1
 }
 
 /// A study of three agents with one parameter.

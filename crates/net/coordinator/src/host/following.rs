@@ -220,8 +220,12 @@ mod tests {
         let home = Home::open(folder.path(), Mode::Create).unwrap();
         let path = folder.path().join("study.toml");
         std::fs::write(&path, FILE).unwrap();
-        let (federation, config) =
-            Federation::freeze(&path, &home.key().public().to_string()).unwrap();
+        let (federation, config) = Federation::freeze(
+            &path,
+            &home.key().public().to_string(),
+            &fedbo_objective::NoProblems,
+        )
+        .unwrap();
         home.create_study(&federation, &config).unwrap();
         let mut record = home.store().study("a").unwrap();
         let study = Arc::new(Study::of(&record, &home.key()).unwrap());

@@ -103,8 +103,12 @@ impl Pressed {
             text.push_str(&format!("[[agents]]\nname = \"agent-{slot}\"\n"));
         }
         fs::write(&file, text).unwrap();
-        let (federation, config) =
-            Federation::freeze(&file, &home.key().public().to_string()).unwrap();
+        let (federation, config) = Federation::freeze(
+            &file,
+            &home.key().public().to_string(),
+            &fedbo_objective::NoProblems,
+        )
+        .unwrap();
         let record = home.create_study(&federation, &config).unwrap();
         for slot in 0..n_agents {
             let token = home.token(&record, slot).unwrap();

@@ -50,8 +50,12 @@ impl World {
         for text in files {
             let path = folder.join("study.toml");
             std::fs::write(&path, text).unwrap();
-            let (federation, config) =
-                Federation::freeze(&path, &home.key().public().to_string()).unwrap();
+            let (federation, config) = Federation::freeze(
+                &path,
+                &home.key().public().to_string(),
+                &fedbo_objective::NoProblems,
+            )
+            .unwrap();
             home.create_study(&federation, &config).unwrap();
         }
         Self::on(home)
