@@ -22,3 +22,21 @@ pub trait Collaborator: Strategy {
     /// If the weight posterior cannot be built, or a weight would not be finite.
     fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError>;
 }
+
+impl<S: Collaborator + ?Sized> Collaborator for Box<S> {
+    fn domain(&self) -> &Domain {
+        (**self).domain()
+    }
+
+    fn own(&self) -> &Surrogate {
+        (**self).own()
+    }
+
+    fn map(&self) -> &FeatureMap {
+        (**self).map()
+    }
+
+    fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+        (**self).weight_sample(stream)
+    }
+}

@@ -191,7 +191,7 @@ impl Candidates {
     ///
     /// # Errors
     /// If no value is finite.
-    pub(crate) fn ranked(values: &[f64], points: &Points) -> Result<Self, StrategyError> {
+    pub fn ranked(values: &[f64], points: &Points) -> Result<Self, StrategyError> {
         best(values)?;
         Ok(Self(Order::ByValue {
             values: values.to_vec(),
@@ -200,7 +200,7 @@ impl Candidates {
     }
 
     /// The best candidate that `usable` accepts.
-    pub(crate) fn first(self, usable: impl Fn(&[f64]) -> bool) -> Option<Vec<f64>> {
+    pub fn first(self, usable: impl Fn(&[f64]) -> bool) -> Option<Vec<f64>> {
         match self.0 {
             Order::Listed(units) => units.into_iter().find(|unit| usable(unit)),
             Order::ByValue { values, points } => {

@@ -3,23 +3,24 @@
 //! Decides where to query next; the caller owns the loop, the objective and the clock. Knows nothing of files, threads
 //! or of how messages travel. Values are maximized here; a caller that minimizes negates.
 //!
-//! Start at [`Strategy`], then [`LogEi`], [`ThompsonSampling`] and [`Fts`].
+//! Start at [`Strategy`], then [`LogEi`] and [`ThompsonSampling`]. What agents of a federation send is made by [`MessageSettings`].
 
 mod acquisition;
 mod collaborator;
-pub mod distributed_ts;
 mod domain;
-pub mod dp_fts_de;
 pub mod early_stopping;
 mod expected_improvement;
 mod feasibility;
-mod fts;
 mod gp_ucb;
 mod information_gain;
+mod local_prob;
 mod log_ei;
+mod message;
 pub mod meta;
 mod proposer;
 mod random_search;
+mod region_function;
+mod released_function;
 mod schedule;
 mod snapped_search;
 mod sobol_search;
@@ -31,18 +32,18 @@ mod ucb_multiplier;
 
 pub use acquisition::{Acquisition, Score};
 pub use collaborator::Collaborator;
-pub use domain::{Domain, Maximizer};
+pub use domain::{Candidates, Domain, Maximizer};
 pub use expected_improvement::{expected_improvement, log_expected_improvement};
 pub use fedbo_optim::Points;
-pub use fts::{
-    AgentSampling, Fts, FtsSettings, Inbox, LocalProb, MessageContent, MessageNoise,
-    MessageRejected, MessageSettings,
-};
 pub use gp_ucb::{GpUcb, GpUcbSettings};
 pub use information_gain::information_gain_bound;
+pub use local_prob::LocalProb;
 pub use log_ei::{Incumbent, LogEi, LogEiSettings};
+pub use message::{MessageContent, MessageNoise, MessageSettings};
 pub use proposer::Proposer;
 pub use random_search::RandomSearch;
+pub use region_function::{RegionFunction, in_range};
+pub use released_function::{FromArchive, ReleasedFunction};
 pub use sobol_search::SobolSearch;
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};
 pub use surrogate::{

@@ -107,6 +107,24 @@ pub trait Strategy: Send {
     }
 }
 
+impl<S: Strategy + ?Sized> Strategy for Box<S> {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        (**self).ask(pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        (**self).tell(observed)
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        (**self).surrogate()
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        (**self).transfer()
+    }
+}
+
 /// The reason why a strategy could not go on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StrategyError {

@@ -158,7 +158,7 @@ impl ThompsonSampling {
     ///
     /// # Errors
     /// If none of them may be queried and no random point either.
-    pub(crate) fn propose_among(
+    pub fn propose_among(
         &self,
         candidates: Candidates,
         source: Source,

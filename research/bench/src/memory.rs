@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use fedbo_algorithms::{
-    AgentSampling, Collaborator, Domain, Fts, FtsSettings, LocalProb, MessageSettings, Observation,
-    Proposal, Source, Strategy, ThompsonSettings,
+    Collaborator, Domain, LocalProb, MessageSettings, Observation, Proposal, Source, Strategy,
+    ThompsonSettings,
 };
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_optim::Points;
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_streams::{Purpose, Seed};

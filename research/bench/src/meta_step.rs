@@ -7,10 +7,10 @@ use fedbo_algorithms::meta::{
     FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
 };
 use fedbo_algorithms::{
-    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
-    MessageSettings, Observation, OwnSampler, Repeats, Source, Strategy, SurrogateSettings,
-    ThompsonSettings,
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, Observation, OwnSampler,
+    Repeats, Source, Strategy, SurrogateSettings, ThompsonSettings,
 };
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{FeatureMap, Hyperparameters, Prior, WeightPosterior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};

@@ -5,12 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::Result;
-use fedbo_algorithms::dp_fts_de::{
-    DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust, region_sizes,
-};
 use fedbo_algorithms::{
     Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
 };
+use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust, region_sizes};
 use fedbo_gp::FeatureMap;
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};

@@ -12,12 +12,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fedbo_algorithms::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
 use fedbo_algorithms::{
-    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
-    MessageSettings, OwnSampler, Points, Repeats, SurrogateSettings, ThompsonSettings,
-    UcbMultiplier,
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
+    Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
+use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
     LengthscaleLaw, Prior, WeightSpaceSample,

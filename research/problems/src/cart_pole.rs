@@ -4,13 +4,13 @@ mod state;
 
 pub use state::CartState;
 
-use fedbo_objective::{Direction, Objective, Outcome, TrialId};
+use fedbo_objective::{Direction, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
 use state::{ANGLE_LIMIT, FORCE, POSITION_LIMIT};
 
-use crate::problem::{Problem, ProblemError, coordinates, linear_space};
+use crate::problem::{ProblemError, coordinates, linear_space};
 
 /// Steps of an episode at most.
 const N_STEPS: u32 = 200;

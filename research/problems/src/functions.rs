@@ -3,11 +3,11 @@
 use std::f64::consts::{E, PI, TAU};
 use std::sync::Arc;
 
-use fedbo_objective::{Direction, Objective, Outcome, TrialId};
+use fedbo_objective::{Direction, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::problem::{Problem, ProblemError, coordinates, linear_space};
+use crate::problem::{ProblemError, coordinates, linear_space};
 
 /// A function of d numbers x1, …, xd, to be minimized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

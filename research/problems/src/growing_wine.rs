@@ -2,12 +2,12 @@
 //!
 //! The growing diabetes data of the thesis (section 7.6.2), with red wines in place of patients.
 
-use fedbo_objective::{Direction, Failure, Objective, Outcome, TrialId};
+use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{ParameterSpec, Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
 use crate::logistic::{LogisticError, LogisticSettings, ValidationScore, logistic_curve};
-use crate::problem::{Problem, ProblemError, coordinates};
+use crate::problem::{ProblemError, coordinates};
 use crate::svm::Labelled;
 use crate::wine::{Bottle, column_scale, distinct_bottles};
 

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use fedbo_objective::{Direction, Objective, Outcome, TrialId};
+use fedbo_objective::{Direction, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{Point, Space};
 
-use crate::problem::{Problem, coordinates, linear_space, svm_outcome};
+use crate::problem::{coordinates, linear_space, svm_outcome};
 use crate::svm::{Labelled, SplitSvm};
 use crate::table::{self, DataError};
 

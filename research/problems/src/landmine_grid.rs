@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use fedbo_objective::{Direction, Failure, Objective, Outcome, TrialId};
+use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{Point, Space};
 
 use crate::landmine::{C_RANGE, GAMMA_RANGE};
-use crate::problem::{Problem, linear_space};
+use crate::problem::linear_space;
 use crate::table::{DataError, read};
 
 const FILE: &str = "landmine/svm_auc_reference.csv";

@@ -233,6 +233,8 @@ pub(crate) fn svm_outcome(
 
 #[cfg(test)]
 mod tests {
+    use fedbo_space::Direction;
+
     use super::*;
 
     fn refused(spec: &ProblemSpec) -> String {

@@ -4,11 +4,11 @@
 
 use std::collections::HashSet;
 
-use fedbo_objective::{Direction, Objective, Outcome, TrialId};
+use fedbo_objective::{Direction, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{Point, Space};
 use fedbo_streams::{Purpose, Seed, Stream};
 
-use crate::problem::{Problem, ProblemError, coordinates, log_space, svm_outcome};
+use crate::problem::{ProblemError, coordinates, log_space, svm_outcome};
 use crate::svm::{Labelled, SplitSvm, SvmError};
 
 /// Number of sites unless said otherwise.

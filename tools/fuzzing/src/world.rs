@@ -71,7 +71,7 @@ impl Frozen {
             .unwrap_or(usize::MAX)
             .min(entries.len());
         let (content, head) = match &self.federation.collaboration {
-            Collaboration::Fts(_) => {
+            Collaboration::Relayed(_) => {
                 let message = RelayedMessage {
                     sender: 1,
                     round: round - 1,
@@ -84,7 +84,7 @@ impl Frozen {
                 (content, LedgerHead::NONE)
             }
             Collaboration::Neighbours(_) => unreachable!("these studies have a coordinator"),
-            Collaboration::Distributed(_) => {
+            Collaboration::Released(_) => {
                 let genesis = self.genesis();
                 let head = genesis
                     .after(&entries[..known])
@@ -105,7 +105,7 @@ impl Frozen {
 
     /// Returns the head of the ledger when a round begins; empty where messages are relayed.
     fn head_after(&self, round: u64) -> String {
-        if matches!(self.federation.collaboration, Collaboration::Fts(_)) {
+        if matches!(self.federation.collaboration, Collaboration::Relayed(_)) {
             return String::new();
         }
         let entries = self.entries();
@@ -129,12 +129,12 @@ impl Frozen {
 
     /// The ledger of the study that charges: a release of each round that has one.
     pub(crate) fn entries(&self) -> Vec<LedgerEntry> {
-        let Collaboration::Distributed(distributed) = &self.federation.collaboration else {
+        let Collaboration::Released(made) = &self.federation.collaboration else {
             return Vec::new();
         };
         let (ReleaseMechanism::Lattice(mechanism), Protection::Charged(plan)) = (
-            distributed.mechanism(self.federation.own_arm()),
-            &distributed.releases.protection,
+            made.mechanism(self.federation.own_arm()),
+            &made.releases.protection,
         ) else {
             unreachable!("the studies above have no other releases");
         };
@@ -153,7 +153,7 @@ impl Frozen {
             }
         };
         (1..)
-            .zip(0..distributed.schedule().n_releases())
+            .zip(0..made.schedule().n_releases())
             .map(entry)
             .collect()
     }

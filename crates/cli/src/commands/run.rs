@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_federation::{Arm, Federation};
+use fedbo_federation::{Arm, Collaboration, Federation, Protection, Role};
 use fedbo_objective::FailuresMax;
 use fedbo_runner::Ended;
 use fedbo_runner::federation::{
@@ -94,7 +94,7 @@ impl Run {
         if !console::is_quiet()
             && let Some(note) = unprotected(&federation, &arms)
         {
-            console::note(note);
+            console::note(&note);
         }
         let stop = interrupt::stop_flag(interrupt::ABANDONS);
         let display = RunDisplay::new();
@@ -233,25 +233,25 @@ impl Run {
 }
 
 /// The note on an arm whose messages nothing protects; `None` if there is no such arm.
-fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<&'static str> {
-    if arms.contains(&Arm::Fts) {
-        return Some(
-            "fts: messages are weight samples that every agent can read; no differential privacy is applied",
-        );
-    }
-    if arms.contains(&Arm::DistributedTs) {
-        return Some(
-            "distributed-ts: neighbours share raw observations, points and values; no differential privacy is applied",
-        );
-    }
-    if arms.contains(&Arm::FtsDe) {
-        return Some(
-            "fts-de: releases are exact averages of weight samples; no differential privacy is applied",
-        );
-    }
-    (arms.contains(&Arm::DpFtsDe) && federation.is_simulation()).then_some(
-        "simulation: the noise comes from the seed and protects nobody; nothing is promised and nothing is charged",
-    )
+fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
+    let arm = arms.iter().find(|arm| arm.role == Role::Own)?;
+    let shared = match &federation.collaboration {
+        Collaboration::Relayed(_) => "messages are weight samples that every agent can read",
+        Collaboration::Neighbours(_) => "neighbours share raw observations, points and values",
+        Collaboration::Released(made) => match made.releases.protection {
+            Protection::Off => "releases are exact averages of weight samples",
+            Protection::Simulated => {
+                return Some(
+                    "simulation: the noise comes from the seed and protects nobody; nothing is promised and nothing is charged"
+                        .to_owned(),
+                );
+            }
+            Protection::Charged(_) => return None,
+        },
+    };
+    Some(format!(
+        "{arm}: {shared}; no differential privacy is applied"
+    ))
 }
 
 /// Names the agent that has ended the run, and the reason.

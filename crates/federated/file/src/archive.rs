@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use fedbo_algorithms::StrategyError;
-use fedbo_algorithms::dp_fts_de::ReleasedFunction;
-use fedbo_config::{ArchivedParameter, ReleaseArchive};
+use fedbo_config::{ArchivedParameter, FileError, ReleaseArchive};
+use fedbo_federated::Arm;
 use fedbo_gp::GpError;
 use fedbo_ledger::{Releases, Statement};
+use fedbo_objective::Problems;
 use fedbo_privacy::mechanism::SecureNoise;
-use fedbo_protocol::{LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
+use fedbo_protocol::{Aggregate, LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
 
 use crate::checked::{Collaboration, Federation};
-use crate::dp_fts_de::Distributed;
 use crate::release_mechanism::ReleaseMechanism;
+use crate::releases::ReleasePlan;
 
 /// The reason why no archive could be made.
 #[derive(Debug, thiserror::Error)]
@@ -67,8 +68,7 @@ impl Federation {
         releases: &Releases,
     ) -> Result<ReleaseArchive, ArchiveFailed> {
         let name = || self.name.clone();
-        let (Collaboration::Distributed(distributed), Some(plan)) =
-            (&self.collaboration, self.privacy())
+        let (Collaboration::Released(made), Some(plan)) = (&self.collaboration, self.privacy())
         else {
             return Err(ArchiveFailed::NotPrivate { federation: name() });
         };
@@ -77,17 +77,23 @@ impl Federation {
             return Err(ArchiveFailed::OtherStudy { found });
         }
         let map = self.feature_map()?;
-        let seed = self.agent_seed(0);
-        let mut agent = self.dp_fts_de(distributed, distributed.own_arm(), &map, seed)?;
-        for (round, bytes) in releases {
+        let arm = self.own_arm();
+        let restored = releases.iter().map(|(round, bytes)| {
             let round = *round;
-            let aggregate = distributed
-                .restore(round, bytes)
-                .map_err(|source| ArchiveFailed::Release { round, source })?;
-            agent.receive(&aggregate);
-        }
-        let function = ReleasedFunction::of(&agent, self.features, self.seed)
-            .ok_or_else(|| ArchiveFailed::Empty { federation: name() })?;
+            let aggregate = made.restore(arm, round, bytes);
+            aggregate.map_err(|source| ArchiveFailed::Release { round, source })
+        });
+        let restored = restored.collect::<Result<Vec<_>, _>>()?;
+        let setup = self.setup(arm, &map, self.agent_seed(0));
+        let sampling_rate = made.mechanism(arm).sampling_rate();
+        let function = made.algorithm.released_function(
+            &restored,
+            &setup,
+            sampling_rate,
+            self.features,
+            self.seed,
+        )?;
+        let function = function.ok_or_else(|| ArchiveFailed::Empty { federation: name() })?;
         let parameters = self.space.parameters().iter();
         let space = parameters.map(|parameter| ArchivedParameter {
             name: parameter.name().to_owned(),
@@ -109,7 +115,11 @@ impl Federation {
     ///
     /// # Errors
     /// What is wrong with the operator's file, if it is neither.
-    pub fn of_ledger(path: &Path, config_hash: [u8; 32]) -> Result<Self, fedbo_config::FileError> {
+    pub fn of_ledger(
+        path: &Path,
+        config_hash: [u8; 32],
+        problems: &dyn Problems,
+    ) -> Result<Self, FileError> {
         let fits = |federation: &Self| {
             let plan = federation.privacy();
             plan.is_some_and(|plan| plan.charter.config_hash() == config_hash)
@@ -118,27 +128,22 @@ impl Federation {
         let frozen = frozen.and_then(|text| Self::thaw(&text).ok()).filter(fits);
         match frozen {
             Some(federation) => Ok(federation),
-            None => Self::load(path),
+            None => Self::load(path, problems),
         }
     }
 }
 
-impl Distributed {
-    /// Reads a stored release.
-    fn restore(
-        &self,
-        round: u64,
-        bytes: &[u8],
-    ) -> Result<fedbo_algorithms::dp_fts_de::Aggregate, MechanismFailed> {
-        match self.mechanism(self.own_arm()) {
+impl ReleasePlan {
+    /// Reads a stored release of an arm.
+    fn restore(&self, arm: Arm, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
+        match self.mechanism(arm) {
             ReleaseMechanism::Lattice(mechanism) => {
                 LatticeRounds::new(mechanism, self.schedule(), SecureNoise::new())
                     .with_witnesses(self.releases.n_witnesses)
                     .restore(round, bytes)
             }
             ReleaseMechanism::Paper(mechanism) => {
-                let exploration = self.exploration.clone();
-                let weights = move |round| exploration.agent_weights(round);
+                let weights = self.agent_weights();
                 PaperRounds::new(mechanism, weights, SecureNoise::new()).restore(round, bytes)
             }
         }

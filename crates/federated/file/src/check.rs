@@ -1,27 +1,25 @@
 //! Checks a `federation.toml`: every value, in words that name the key, what stands there and the way out.
 
-mod fts;
 mod objectives;
 
 use std::collections::BTreeSet;
 
-use fedbo_algorithms::{FtsSettings, Maximizer, Repeats, ThompsonSettings};
+use fedbo_algorithms::{Maximizer, Repeats, ThompsonSettings, UcbMultiplier};
 use fedbo_config::{
     Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, default_lengthscale,
 };
+use fedbo_federated::{Algorithm, Exchange, PublicConfig, Read, Reading, Role, Settings};
 use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
 use fedbo_objective::Problems;
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
 
-use crate::checked::{
-    AgentObjective, Algorithm, Collaboration, Federation, FederationAgent, Objectives,
-};
-use crate::distributed_ts::Neighbours;
-use crate::dp_fts_de::{Around, Distributed};
-use crate::file::{AgentTable, FeaturesTable, FederationFile, FtsTable};
+use crate::checked::{AgentObjective, Collaboration, Federation, FederationAgent, Objectives};
+use crate::file::{AgentTable, FeaturesTable, FederationFile};
+use crate::neighbours::NeighbourPlan;
 use crate::network::Network;
-use crate::public_config::PublicConfig;
+use crate::privacy::{PrivacyMode, Releases, Setting};
+use crate::releases::ReleasePlan;
 use crate::topology::Topology;
 
 const N_ROUNDS_MAX: u64 = 1_000_000;
@@ -29,7 +27,8 @@ const N_INITIAL_MAX: usize = 10_000;
 const N_FEATURES_MAX: usize = 100_000;
 
 impl FederationFile {
-    /// Checks everything that can be checked before a run; `file` is where the data came from, `problems` are those that it may name.
+    /// Checks everything that can be checked before a run; `file` is where the data came from, `problems` and `algorithms` are those that
+    /// it may name.
     ///
     /// # Errors
     /// The first thing that cannot be used.
@@ -38,13 +37,16 @@ impl FederationFile {
         file: &TomlFile,
         objectives: Objectives,
         problems: &dyn Problems,
+        algorithms: &[Algorithm],
     ) -> Result<Federation, FileError> {
         let check = Check::new(file);
         let parts = Parts {
             file,
             check,
             problems,
+            algorithms,
         };
+        parts.tables_are_known(self)?;
         if self.version.is_some_and(|version| version != 1) {
             return Err(file.value_error(
                 &["version"],
@@ -61,7 +63,7 @@ impl FederationFile {
         };
         check.folder_name(&["federation", "name"], name)?;
         let algorithm = parts.algorithm(head.algorithm.as_deref())?;
-        parts.tables_have_an_effect(self, algorithm)?;
+        parts.tables_have_an_effect(self, &algorithm)?;
         let direction = check.word(
             &["federation", "direction"],
             head.direction.as_deref(),
@@ -84,7 +86,7 @@ impl FederationFile {
             N_INITIAL_MAX,
         )?;
 
-        parts.agent_names(&self.agents, algorithm)?;
+        parts.agent_names(&self.agents, &algorithm)?;
         let problems = self
             .agents
             .iter()
@@ -111,26 +113,10 @@ impl FederationFile {
 
         let dim = space.dim();
         let noisy = head.noisy.unwrap_or(false);
-        let ucb_multiplier = match (algorithm, &self.dp_fts_de) {
-            (Algorithm::DpFtsDe, Some(table)) => {
-                check.ucb_multiplier(&["dp-fts-de", "ucb_multiplier"], table.ucb_multiplier)?
-            }
-            (Algorithm::DistributedTs, _) => {
-                let given = self.distributed_ts.as_ref();
-                let given = given.and_then(|table| table.ucb_multiplier);
-                check.ucb_multiplier(&["distributed-ts", "ucb_multiplier"], given)?
-            }
-            _ => check.ucb_multiplier(&["fts", "ucb_multiplier"], self.fts.ucb_multiplier)?,
-        };
-        let ts_ucb = ["ts", "ucb_multiplier"];
-        let ts_ucb_multiplier = match self.ts.ucb_multiplier {
-            Some(entry) => check.ucb_multiplier(&ts_ucb, Some(entry))?,
-            None => ucb_multiplier,
-        };
         let own = ThompsonSettings {
             surrogate: check.surrogate(&["surrogate"], &self.surrogate, dim)?,
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
-            ucb_multiplier,
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: if noisy {
                 Repeats::Allow
             } else {
@@ -138,43 +124,59 @@ impl FederationFile {
             },
         };
         let features = parts.features(&self.features, dim)?;
-        if objectives == Objectives::Here {
-            parts.memory(algorithm, agents.len(), features.n_features)?;
-        }
         let (seed, direction) = (
             head.seed.unwrap_or(0),
             direction.unwrap_or(Direction::Maximize),
         );
-        let collaboration = if algorithm == Algorithm::DpFtsDe {
-            let mut config = PublicConfig::new();
-            let roster: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
-            config.federation(name, seed, direction, n_initial, &roster, &space);
-            config.features(&features);
-            let around = Around {
-                check,
-                name,
-                rounds,
-                n_agents: agents.len(),
-                n_features: features.n_features,
-                space: &space,
-                own,
-                config,
-                objectives,
-            };
-            Collaboration::Distributed(Box::new(Distributed::of(self, around)?))
-        } else if algorithm == Algorithm::DistributedTs {
-            let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
-            let table = self.topology.clone().unwrap_or_default();
-            let topology = Topology::of(&table, check, &names, seed)?;
-            let table = self.distributed_ts.clone().unwrap_or_default();
-            Collaboration::Neighbours(Box::new(Neighbours::of(&table, check, topology, own)?))
-        } else {
-            Collaboration::Fts(Box::new(FtsSettings {
-                own,
-                local_prob: parts.local_prob(&self.fts)?,
-                agent_sampling: parts.agent_sampling(&self.fts, agents.len())?,
-                message: parts.message(&self.fts)?,
-            }))
+        let privacy = self.privacy.clone().unwrap_or_default();
+        let reading = Reading {
+            check,
+            space: &space,
+            n_agents: agents.len(),
+            n_features: features.n_features,
+            own,
+            papers: PrivacyMode::of(&privacy, check)?.is_papers(),
+            in_one_process: objectives == Objectives::Here,
+        };
+        let Read {
+            settings,
+            ucb_multiplier,
+        } = (algorithm.read)(&reading)?;
+        let ts_ucb_multiplier = match self.ts.ucb_multiplier {
+            Some(entry) => check.ucb_multiplier(&["ts", "ucb_multiplier"], Some(entry))?,
+            None => ucb_multiplier,
+        };
+        let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+        let collaboration = match settings {
+            Settings::Relayed(algorithm) => Collaboration::Relayed(algorithm),
+            Settings::Released(algorithm) => {
+                let mut config = PublicConfig::new();
+                config.federation(name, seed, direction, n_initial, &names, &space);
+                config.json("features", &features);
+                algorithm.describe(&mut config);
+                let setting = Setting {
+                    check,
+                    name,
+                    rounds,
+                    n_agents: u32::try_from(agents.len()).unwrap_or(u32::MAX), // a file of 2^32 agents fits no memory
+                    n_features: u32::try_from(features.n_features).unwrap_or(u32::MAX), // checked to be far below
+                    shape: algorithm.shape(),
+                };
+                let releases = Releases::of(&privacy, &setting, config)?;
+                Collaboration::Released(Box::new(ReleasePlan {
+                    exact: setting.exact()?,
+                    releases,
+                    algorithm,
+                }))
+            }
+            Settings::Neighbours(algorithm) => {
+                let table = self.topology.clone().unwrap_or_default();
+                let topology = Topology::of(&table, check, &names, seed)?;
+                Collaboration::Neighbours(Box::new(NeighbourPlan {
+                    topology,
+                    algorithm,
+                }))
+            }
         };
         Ok(Federation {
             name: name.clone(),
@@ -187,7 +189,7 @@ impl FederationFile {
             features,
             collaboration,
             ts_ucb_multiplier,
-            network: Network::of(&self.network, check, algorithm)?,
+            network: Network::of(&self.network, check, &algorithm, algorithms)?,
             file: self.clone(),
             source: file.clone(),
             agents,
@@ -201,112 +203,92 @@ struct Parts<'a> {
     file: &'a TomlFile,
     check: Check<'a>,
     problems: &'a dyn Problems,
+    algorithms: &'a [Algorithm],
 }
 
 impl Parts<'_> {
     fn algorithm(&self, given: Option<&str>) -> Result<Algorithm, FileError> {
         let path = ["federation", "algorithm"];
-        let known = [
-            ("fts", Algorithm::Fts),
-            ("ts", Algorithm::Ts),
-            ("dp-fts-de", Algorithm::DpFtsDe),
-            ("distributed-ts", Algorithm::DistributedTs),
-        ];
+        let known: Vec<(&str, Algorithm)> = self
+            .algorithms
+            .iter()
+            .map(|algorithm| (algorithm.name, *algorithm))
+            .collect();
         self.check.word(&path, given, &known)?.ok_or_else(|| {
-            let remedy = "add algorithm = \"fts\" (agents learn from each other), \"dp-fts-de\" (the same with differential \
-                          privacy), \"distributed-ts\" (neighbours share observations) or \"ts\" (each alone)";
+            let choices = self
+                .algorithms
+                .iter()
+                .map(|algorithm| format!("{:?} ({})", algorithm.name, algorithm.summary));
+            let remedy = format!("add algorithm = {}", one_of(choices.collect()));
             self.file.missing_error(&path, remedy)
         })
+    }
+
+    /// Refuses tables that mean nothing to any algorithm.
+    fn tables_are_known(&self, file: &FederationFile) -> Result<(), FileError> {
+        let tables = self
+            .algorithms
+            .iter()
+            .flat_map(|algorithm| algorithm.tables);
+        let mut known: Vec<&str> = FederationFile::KEYS.to_vec();
+        for table in tables {
+            if !known.contains(table) {
+                known.push(table);
+            }
+        }
+        let mut given = file.of_algorithms.keys();
+        match given.find(|table| !known.contains(&table.as_str())) {
+            None => Ok(()),
+            Some(unknown) => Err(self.file.unknown_key_error(&[unknown], &known)),
+        }
     }
 
     /// Refuses tables that another algorithm reads: above all a [privacy] that would protect nobody.
     fn tables_have_an_effect(
         &self,
         file: &FederationFile,
-        algorithm: Algorithm,
+        algorithm: &Algorithm,
     ) -> Result<(), FileError> {
-        let of_dp = algorithm == Algorithm::DpFtsDe;
-        let of_neighbours = algorithm == Algorithm::DistributedTs;
-        let tables = [
-            ("privacy", !of_dp && file.privacy.is_some(), "\"dp-fts-de\""),
-            (
-                "exploration",
-                !of_dp && file.exploration.is_some(),
-                "\"dp-fts-de\"",
-            ),
-            (
-                "dp-fts-de",
-                !of_dp && file.dp_fts_de.is_some(),
-                "\"dp-fts-de\"",
-            ),
-            (
-                "fts",
-                (of_dp || of_neighbours) && file.fts != FtsTable::default(),
-                "\"fts\" or \"ts\"",
-            ),
-            (
-                "features",
-                of_neighbours && file.features != FeaturesTable::default(),
-                "\"fts\", \"ts\" or \"dp-fts-de\"",
-            ),
-            (
-                "distributed-ts",
-                !of_neighbours && file.distributed_ts.is_some(),
-                "\"distributed-ts\"",
-            ),
-            (
-                "topology",
-                !of_neighbours && file.topology.is_some(),
-                "\"distributed-ts\"",
-            ),
-        ];
-        match tables.iter().find(|(_, is_idle, _)| *is_idle) {
+        type Readers<'a> = Box<dyn Fn(&Algorithm) -> bool + 'a>;
+        let exchange = |wanted| -> Readers<'_> { Box::new(move |each| each.exchange == wanted) };
+        let mut tables: Vec<(&str, Readers<'_>)> = Vec::new();
+        if file.privacy.is_some() {
+            tables.push(("privacy", exchange(Exchange::Released)));
+        }
+        for table in file.of_algorithms.keys() {
+            tables.push((
+                table,
+                Box::new(|each| each.tables.contains(&table.as_str())),
+            ));
+        }
+        if file.features != FeaturesTable::default() {
+            let reads = |each: &Algorithm| each.exchange != Exchange::Neighbours;
+            tables.push(("features", Box::new(reads)));
+        }
+        if file.topology.is_some() {
+            tables.push(("topology", exchange(Exchange::Neighbours)));
+        }
+        match tables.iter().find(|(_, reads)| !reads(algorithm)) {
             None => Ok(()),
-            Some((table, _, readers)) => {
+            Some((table, reads)) => {
+                let readers = self.algorithms.iter().filter(|each| reads(each));
+                let readers = readers.map(|each| format!("{:?}", each.name)).collect();
                 let message = format!(
-                    "[{table}] has no effect unless federation.algorithm is {readers}; remove the table, or change the algorithm"
+                    "[{table}] has no effect unless federation.algorithm is {}; remove the table, or change the algorithm",
+                    one_of(readers)
                 );
                 Err(self.file.error(&[table], message))
             }
         }
     }
 
-    /// Every agent of a process keeps the latest message of every other in FTS: refuses what cannot fit.
-    fn memory(
-        &self,
-        algorithm: Algorithm,
-        n_agents: usize,
-        n_features: usize,
-    ) -> Result<(), FileError> {
-        const BYTES_MAX: f64 = 4.0e9;
-        if matches!(algorithm, Algorithm::DpFtsDe | Algorithm::DistributedTs) {
-            return Ok(()); // an agent keeps one sum a region, or observations
-        }
-        // Measured: the broadcast being taken in adds about half of what the inboxes hold.
-        let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * n_features as f64 + 80.0);
-        if bytes <= BYTES_MAX {
-            return Ok(());
-        }
-        let message = format!(
-            "{n_agents} agents that keep {n_features} numbers of each other would need about {:.0} GB of memory in one \
-             process, which stops at {:.0}; name fewer agents, or lower features.count",
-            bytes / 1e9,
-            BYTES_MAX / 1e9
-        );
-        Err(self.file.error(&["agents", "0"], message))
-    }
-
-    fn agent_names(&self, agents: &[AgentTable], algorithm: Algorithm) -> Result<(), FileError> {
+    fn agent_names(&self, agents: &[AgentTable], algorithm: &Algorithm) -> Result<(), FileError> {
         if agents.is_empty() {
             let remedy = "add a table [[agents]] with a name and a command or problem for each";
             return Err(self.file.missing_error(&["agents"], remedy));
         }
-        if agents.len() == 1 && algorithm != Algorithm::Ts {
-            let word = match algorithm {
-                Algorithm::DpFtsDe => "dp-fts-de",
-                Algorithm::DistributedTs => "distributed-ts",
-                _ => "fts",
-            };
+        if agents.len() == 1 && algorithm.role != Role::Alone {
+            let word = algorithm.name;
             let message = format!(
                 "there is 1 agent, and algorithm = {word:?} needs at least 2 to learn from each other; \
                  add an [[agents]] table, or set algorithm = \"ts\""
@@ -381,5 +363,13 @@ impl Parts<'_> {
             lengthscale,
             sampling: sampling.unwrap_or_default(),
         })
+    }
+}
+
+/// Choices with commas between, and "or" before the last.
+pub(crate) fn one_of(choices: Vec<String>) -> String {
+    match choices.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => choices.concat(),
     }
 }

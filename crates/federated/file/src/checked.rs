@@ -1,41 +1,24 @@
 //! A federation whose file has been checked: everything that a run takes.
 
-use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::dp_fts_de::DpFtsDe;
-use fedbo_algorithms::{
-    Domain, Fts, FtsSettings, LocalProb, MessageContent, StrategyError, UcbMultiplier,
-};
+use fedbo_algorithms::{Domain, StrategyError, UcbMultiplier};
 use fedbo_config::{FileError, TomlFile};
+use fedbo_federated::{ALGORITHMS, AgentSetup, Algorithm, Arm, Relayed};
 use fedbo_gp::{FeatureDescription, FeatureMap, GpError};
 use fedbo_objective::{CommandObjective, CommandSpec, Objective, Problem, Problems};
-use fedbo_protocol::{AgentPlan, Peer};
+use fedbo_protocol::{AgentPlan, AggregateHandout, Broadcast, Peer, Takes};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::distributed_ts::Neighbours;
-use crate::dp_fts_de::Distributed;
 use crate::file::FederationFile;
+use crate::neighbours::NeighbourPlan;
 use crate::network::Network;
 use crate::privacy::PrivacyPlan;
+use crate::releases::ReleasePlan;
 use crate::topology::Topology;
-
-/// The algorithm that a federation runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// Federated Thompson sampling.
-    Fts,
-    /// Thompson sampling, each agent alone.
-    Ts,
-    /// Federated Thompson sampling with distributed exploration, differentially private unless that is switched off.
-    DpFtsDe,
-    /// Distributed Thompson sampling: neighbours on a graph share raw observations.
-    DistributedTs,
-}
 
 /// The place of the agents' objectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,78 +27,6 @@ pub enum Objectives {
     Here,
     /// Agents are other processes: the file need not say what they tune.
     Elsewhere,
-}
-
-/// One way to run the agents of a federation, on the same seeds as every other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Arm {
-    /// Federated Thompson sampling.
-    Fts,
-    /// Each agent alone: p_t = 1.
-    Ts,
-    /// The file's algorithm with messages that hold no information: draws of the prior, zeros where releases are noisy, values
-    /// at random points where observations are shared.
-    Placebo,
-    /// Federated Thompson sampling with distributed exploration, with noise.
-    DpFtsDe,
-    /// The same without noise.
-    FtsDe,
-    /// Distributed Thompson sampling.
-    DistributedTs,
-}
-
-impl Arm {
-    const ALL: [Self; 6] = [
-        Self::Fts,
-        Self::DpFtsDe,
-        Self::FtsDe,
-        Self::DistributedTs,
-        Self::Ts,
-        Self::Placebo,
-    ];
-
-    /// Its name in results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fts => "fts",
-            Self::Ts => "ts",
-            Self::Placebo => "placebo",
-            Self::DpFtsDe => "dp-fts-de",
-            Self::FtsDe => "fts-de",
-            Self::DistributedTs => "distributed-ts",
-        }
-    }
-
-    /// Returns true if agents use each other's messages in this arm.
-    #[must_use]
-    pub fn exchanges(self) -> bool {
-        self != Self::Ts
-    }
-}
-
-impl fmt::Display for Arm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Arm {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|arm| arm.name() == text)
-            .ok_or_else(|| format!("unknown arm {text:?}; known are {}", names(&Self::ALL)))
-    }
-}
-
-/// Names of arms, with commas between.
-#[must_use]
-pub fn names(arms: &[Arm]) -> String {
-    let names: Vec<&str> = arms.iter().map(|arm| arm.name()).collect();
-    names.join(", ")
 }
 
 /// A federation that can be run.
@@ -156,11 +67,11 @@ pub struct Federation {
 #[derive(Clone)]
 pub enum Collaboration {
     /// By messages that all can read, or not at all.
-    Fts(Box<FtsSettings>),
+    Relayed(Arc<dyn Relayed>),
     /// By releases of sums.
-    Distributed(Box<Distributed>),
+    Released(Box<ReleasePlan>),
     /// By observations that neighbours share.
-    Neighbours(Box<Neighbours>),
+    Neighbours(Box<NeighbourPlan>),
 }
 
 /// An agent with its objective.
@@ -226,7 +137,7 @@ impl Federation {
         if let (Some(seed), Some(head)) = (seed, &mut read.federation) {
             head.seed = Some(seed);
         }
-        read.validate(&file, Objectives::Here, problems)
+        read.validate(&file, Objectives::Here, problems, ALGORITHMS)
     }
 
     /// The root of all randomness: that of the seed, or of a repetition its child, as in the declared experiments.
@@ -270,31 +181,29 @@ impl Federation {
     /// The arm that the file itself asks for.
     #[must_use]
     pub fn own_arm(&self) -> Arm {
-        match (&self.collaboration, self.algorithm) {
-            (Collaboration::Distributed(distributed), _) => distributed.own_arm(),
-            (Collaboration::Neighbours(_), _) => Arm::DistributedTs,
-            (Collaboration::Fts(_), Algorithm::Ts) => Arm::Ts,
-            (Collaboration::Fts(_), _) => Arm::Fts,
-        }
+        let has_noise = match &self.collaboration {
+            Collaboration::Released(releases) => releases.has_noise(),
+            Collaboration::Relayed(_) | Collaboration::Neighbours(_) => true,
+        };
+        self.algorithm.own_arm(has_noise)
     }
 
-    /// The arms that can be compared.
+    /// The arms that can be compared: the algorithm, and its controls.
     #[must_use]
     pub fn arms(&self) -> [Arm; 3] {
-        let own = match &self.collaboration {
-            Collaboration::Distributed(distributed) => distributed.own_arm(),
-            Collaboration::Neighbours(_) => Arm::DistributedTs,
-            Collaboration::Fts(_) => Arm::Fts,
+        let own = match self.own_arm() {
+            Arm::ALONE => Arm::own(self.algorithm.compared_with.unwrap_or(self.algorithm.name)),
+            own => own,
         };
-        [own, Arm::Ts, Arm::Placebo]
+        [own, Arm::ALONE, Arm::PLACEBO]
     }
 
     /// The guarantee and the budget of the file's own arm; `None` where nothing is promised.
     #[must_use]
     pub fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.collaboration {
-            Collaboration::Distributed(distributed) => distributed.plan(),
-            Collaboration::Fts(_) | Collaboration::Neighbours(_) => None,
+            Collaboration::Released(releases) => releases.privacy(),
+            Collaboration::Relayed(_) | Collaboration::Neighbours(_) => None,
         }
     }
 
@@ -302,43 +211,52 @@ impl Federation {
     #[must_use]
     pub fn is_simulation(&self) -> bool {
         match &self.collaboration {
-            Collaboration::Distributed(distributed) => distributed.is_simulation(),
-            Collaboration::Fts(_) | Collaboration::Neighbours(_) => false,
+            Collaboration::Released(releases) => releases.is_simulation(),
+            Collaboration::Relayed(_) | Collaboration::Neighbours(_) => false,
         }
     }
 
-    /// The strategy of an agent of federated Thompson sampling in an arm; its draws come from `seed`.
+    /// The strategy of an agent that gets everybody's messages, in an arm; its draws come from `seed`.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
-    pub fn fts(
+    pub fn relayed_agent(
         &self,
-        settings: &FtsSettings,
+        settings: &dyn Relayed,
         arm: Arm,
         map: &Arc<FeatureMap>,
         seed: Seed,
-    ) -> Result<Fts, StrategyError> {
-        let domain = Domain::Space(self.space.clone());
-        Fts::new(
-            domain,
-            self.fts_settings(settings, arm),
-            Arc::clone(map),
-            seed,
-        )
+    ) -> Result<Box<dyn Takes<Handout = Broadcast>>, StrategyError> {
+        settings.agent(&self.setup(arm, map, seed))
     }
 
     /// The strategy of an agent that works by releases in an arm; its draws come from `seed`.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
-    pub fn dp_fts_de(
+    pub fn released_agent(
         &self,
-        distributed: &Distributed,
+        releases: &ReleasePlan,
         arm: Arm,
         map: &Arc<FeatureMap>,
         seed: Seed,
-    ) -> Result<DpFtsDe, StrategyError> {
-        distributed.strategy(arm, self.ts_ucb_multiplier, &self.space, map, seed)
+    ) -> Result<Box<dyn Takes<Handout = AggregateHandout>>, StrategyError> {
+        releases.agent(&self.setup(arm, map, seed), arm)
+    }
+
+    pub(crate) fn setup<'a>(
+        &'a self,
+        arm: Arm,
+        map: &'a Arc<FeatureMap>,
+        seed: Seed,
+    ) -> AgentSetup<'a> {
+        AgentSetup {
+            role: arm.role,
+            alone_ucb_multiplier: self.ts_ucb_multiplier,
+            space: &self.space,
+            map,
+            seed,
+        }
     }
 
     /// The machine of an agent among neighbours in an arm. None if no point was found to begin with.
@@ -347,14 +265,17 @@ impl Federation {
     /// If the strategy refuses its settings.
     pub fn peer(
         &self,
-        neighbours: &Neighbours,
+        neighbours: &NeighbourPlan,
         arm: Arm,
         id: u32,
     ) -> Result<Option<Peer>, StrategyError> {
         let seed = self.root();
-        let strategy = neighbours.strategy(arm, self.ts_ucb_multiplier, &self.space, seed)?;
+        let multiplier = self.ts_ucb_multiplier;
+        let strategy = neighbours
+            .algorithm
+            .agent(arm.role, multiplier, &self.space, seed)?;
         let initial = self.initial_points(u64::from(id));
-        let plan = initial.map(|initial| neighbours.plan(arm, id, initial, self.rounds));
+        let plan = initial.map(|initial| neighbours.plan(arm.role, id, initial, self.rounds));
         Ok(plan.map(|plan| Peer::new(strategy, plan, seed)))
     }
 
@@ -363,22 +284,8 @@ impl Federation {
     pub fn topology(&self) -> Option<&Topology> {
         match &self.collaboration {
             Collaboration::Neighbours(neighbours) => Some(&neighbours.topology),
-            Collaboration::Fts(_) | Collaboration::Distributed(_) => None,
+            Collaboration::Relayed(_) | Collaboration::Released(_) => None,
         }
-    }
-
-    /// The settings of an agent of federated Thompson sampling in an arm.
-    fn fts_settings(&self, settings: &FtsSettings, arm: Arm) -> FtsSettings {
-        let mut settings = settings.clone();
-        match arm {
-            Arm::Ts => {
-                settings.local_prob = LocalProb::Constant(1.0);
-                settings.own.ucb_multiplier = self.ts_ucb_multiplier;
-            }
-            Arm::Placebo => settings.message.content = MessageContent::Placebo,
-            Arm::Fts | Arm::DpFtsDe | Arm::FtsDe | Arm::DistributedTs => {}
-        }
-        settings
     }
 
     /// Initial points of an agent in unit-cube coordinates: uniform in the space or in the agent's region, the same in every
@@ -389,14 +296,12 @@ impl Federation {
         let domain = Domain::Space(self.space.clone());
         let mut stream = self.root().stream(Purpose::InitialDesign, agent, 0);
         let mut draw = || match &self.collaboration {
-            Collaboration::Fts(_) | Collaboration::Neighbours(_) => {
+            Collaboration::Relayed(_) | Collaboration::Neighbours(_) => {
                 Some(domain.random(&mut stream))
             }
-            Collaboration::Distributed(distributed) => {
+            Collaboration::Released(releases) => {
                 let agent = usize::try_from(agent).unwrap_or(usize::MAX);
-                distributed
-                    .exploration
-                    .start(agent, &self.space, &mut stream)
+                releases.algorithm.start(agent, &self.space, &mut stream)
             }
         };
         let mut points: Vec<Vec<f64>> = Vec::with_capacity(self.n_initial);

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fedbo_config::{LengthscaleEntry, SurrogateTable, UcbEntry, WordOrNumbers};
+use fedbo_config::{LengthscaleEntry, SurrogateTable, UcbEntry};
 use fedbo_space::ParameterSpec;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use crate::distributed_ts::DistributedTsTable;
 use crate::network::NetworkTable;
 use crate::topology::TopologyTable;
 
-/// A whole file.
+/// A whole file, but for the tables that an algorithm reads.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct FederationFile {
     /// Version of the file's layout; 1, also by default.
     pub version: Option<u64>,
@@ -25,25 +24,13 @@ pub struct FederationFile {
     /// `[surrogate]`: how each agent models its own objective.
     #[serde(default)]
     pub surrogate: SurrogateTable,
-    /// `[fts]`: options of federated Thompson sampling.
-    #[serde(default)]
-    pub fts: FtsTable,
     /// `[ts]`: options of Thompson sampling alone.
     #[serde(default)]
     pub ts: TsTable,
-    /// `[dp-fts-de]`: options of federated Thompson sampling with distributed exploration.
-    #[serde(default, rename = "dp-fts-de")]
-    pub dp_fts_de: Option<DpFtsDeTable>,
-    /// `[exploration]`: who explores where, of `dp-fts-de`.
-    #[serde(default)]
-    pub exploration: Option<ExplorationTable>,
-    /// `[distributed-ts]`: options of distributed Thompson sampling.
-    #[serde(default, rename = "distributed-ts")]
-    pub distributed_ts: Option<DistributedTsTable>,
-    /// `[topology]`: who is whose neighbour, of `distributed-ts`.
+    /// `[topology]`: who is whose neighbour, of algorithms whose agents share with neighbours.
     #[serde(default)]
     pub topology: Option<TopologyTable>,
-    /// `[privacy]`: what is promised of releases and what they may cost, of `dp-fts-de`.
+    /// `[privacy]`: what is promised of releases and what they may cost, of algorithms that release sums.
     #[serde(default)]
     pub privacy: Option<PrivacyTable>,
     /// `[network]`: the pace of rounds when agents are other processes.
@@ -55,6 +42,25 @@ pub struct FederationFile {
     /// `[[agents]]`, one table an agent.
     #[serde(default)]
     pub agents: Vec<AgentTable>,
+    /// Tables that only algorithms know, by name: each reads its own.
+    #[serde(flatten)]
+    pub of_algorithms: BTreeMap<String, IgnoredAny>,
+}
+
+impl FederationFile {
+    /// The keys that are not an algorithm's.
+    pub(crate) const KEYS: [&'static str; 10] = [
+        "version",
+        "federation",
+        "features",
+        "surrogate",
+        "ts",
+        "topology",
+        "privacy",
+        "network",
+        "space",
+        "agents",
+    ];
 }
 
 /// `[federation]`
@@ -65,7 +71,7 @@ pub struct FederationTable {
     pub name: Option<String>,
     /// `maximize` (default) or `minimize`.
     pub direction: Option<String>,
-    /// `fts`, `ts`, `dp-fts-de` or `distributed-ts`.
+    /// The name of an algorithm: see [`fedbo_federated::ALGORITHMS`].
     pub algorithm: Option<String>,
     /// Queries of each agent after its initial points.
     pub rounds: Option<u64>,
@@ -92,71 +98,12 @@ pub struct FeaturesTable {
     pub sampling: Option<String>,
 }
 
-/// `[fts]`
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct FtsTable {
-    /// p_t: `1-1/sqrt(t)` (default), `1-1/t^2`, a number, or a list.
-    pub local_prob: Option<WordOrNumbers>,
-    /// P_N: `learned` (default), `uniform`, or a list with a weight for each agent.
-    pub agent_sampling: Option<WordOrNumbers>,
-    /// c of `learned`: 0 is uniform; default 2.
-    pub sharpness: Option<f64>,
-    /// β_t: a number (default 1), or the bound of the paper's theorem 1.
-    pub ucb_multiplier: Option<UcbEntry>,
-    /// True if each agent standardizes the outputs that its messages are made of; default true.
-    pub standardize: Option<bool>,
-    /// σ² in messages; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
-    pub message_noise: Option<f64>,
-}
-
 /// `[ts]`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TsTable {
     /// β_t; by default that of `[fts]`, so that the two can be compared.
     pub ucb_multiplier: Option<UcbEntry>,
-}
-
-/// `[dp-fts-de]`: how an agent uses releases and what it sends.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DpFtsDeTable {
-    /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), a number, or a list.
-    pub local_prob: Option<WordOrNumbers>,
-    /// `schedule` (default): the releases are used with probability 1 − p_t; `signal`: less often the more of them is noise.
-    pub trust: Option<String>,
-    /// `mean` (default): the posterior's mean is sent; `sample` (default in modes `paper` and `off`): a draw from it.
-    pub message: Option<String>,
-    /// `mean` (default): all releases count; `latest` (default in modes `paper` and `off`): the latest alone.
-    pub memory: Option<String>,
-    /// The factor on the weight of a release for each round of its age under `memory = "mean"`, in `(0, 1]`; default 1.
-    pub discount: Option<f64>,
-    /// β_t: a number (default 1), or the bound of FTS's theorem 1.
-    pub ucb_multiplier: Option<UcbEntry>,
-    /// True if each agent standardizes the outputs that its vectors are made of; default true.
-    pub standardize: Option<bool>,
-    /// σ² in vectors; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
-    pub message_noise: Option<f64>,
-}
-
-/// `[exploration]`
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ExplorationTable {
-    /// P: regions of the space; agent n, counted from 0 in the file's order, is assigned to region n mod P. Default 1 for
-    /// fewer than 8 agents, else 4, or fewer where the space cannot be cut so often.
-    pub regions: Option<u32>,
-    /// The place of initial points: `region` (default), the agent's own, or `anywhere`.
-    pub start: Option<String>,
-    /// φ: how much more an agent counts in its own region: `softmax` (default), `linear`, `square` or `uniform`.
-    pub weights: Option<String>,
-    /// a_1 of the weights, at least 1; default 16.
-    pub weight_start: Option<f64>,
-    /// Rounds at that value, or `forever`; default 10.
-    pub weight_hold: Option<WordOrNumbers>,
-    /// Rounds over which it falls to 1, where all agents count the same; default 30.
-    pub weight_decay: Option<u64>,
 }
 
 /// `[privacy]`

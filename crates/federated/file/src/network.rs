@@ -1,9 +1,10 @@
 //! `[network]`: the pace of rounds when agents are other processes.
 
 use fedbo_config::{Check, FileError};
+use fedbo_federated::{Algorithm, Exchange, Role};
 use serde::Deserialize;
 
-use crate::checked::Algorithm;
+use crate::check::one_of;
 
 /// Seconds of a round by default.
 const ROUND_S: f64 = 60.0;
@@ -40,12 +41,21 @@ impl Network {
     pub(crate) fn of(
         given: &NetworkTable,
         check: Check<'_>,
-        algorithm: Algorithm,
+        algorithm: &Algorithm,
+        algorithms: &[Algorithm],
     ) -> Result<Self, FileError> {
         let file = check.file;
         let path = ["network", "collect_s"];
-        if given.collect_s.is_some() && !matches!(algorithm, Algorithm::DpFtsDe | Algorithm::Fts) {
-            let message = "network.collect_s has no effect unless federation.algorithm is \"dp-fts-de\" or \"fts\"; remove it";
+        let has_coordinator = |algorithm: &Algorithm| {
+            algorithm.exchange != Exchange::Neighbours && algorithm.role == Role::Own
+        };
+        if given.collect_s.is_some() && !has_coordinator(algorithm) {
+            let readers = algorithms.iter().filter(|each| has_coordinator(each));
+            let readers = readers.map(|each| format!("{:?}", each.name)).collect();
+            let message = format!(
+                "network.collect_s has no effect unless federation.algorithm is {}; remove it",
+                one_of(readers)
+            );
             return Err(file.error(&path, message));
         }
         let round_s = given.round_s.unwrap_or(ROUND_S);
@@ -60,7 +70,7 @@ impl Network {
         }
         Ok(Self {
             round_ms: milliseconds(round_s),
-            collect_ms: (given.collect_s.is_some() || algorithm == Algorithm::DpFtsDe)
+            collect_ms: (given.collect_s.is_some() || algorithm.exchange == Exchange::Released)
                 .then(|| milliseconds(collect_s)),
         })
     }

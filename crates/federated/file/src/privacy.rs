@@ -2,6 +2,7 @@
 
 use fedbo_algorithms::MessageContent;
 use fedbo_config::{Check, FileError};
+use fedbo_federated::{PublicConfig, ReleaseShape};
 use fedbo_ledger::Charter;
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, Claim, Delta, InvalidParameter, Mode, NoiseMultiplier, PrivacyEvent,
@@ -12,10 +13,8 @@ use fedbo_privacy::mechanism::{
 };
 use fedbo_protocol::ReleaseSchedule;
 
-use crate::exploration::Exploration;
 use crate::file::PrivacyTable;
 use crate::pricing::{Pricing, Unpriced, rounded_up};
-use crate::public_config::PublicConfig;
 use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
 
 /// Witnesses by default: noise of less than about half its strength is then seen in a single release.
@@ -97,8 +96,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) rounds: u64,
     pub(crate) n_agents: u32,
     pub(crate) n_features: u32,
-    pub(crate) exploration: &'a Exploration,
-    pub(crate) content: MessageContent,
+    pub(crate) shape: ReleaseShape,
 }
 
 /// The mode of a table.
@@ -276,7 +274,7 @@ impl Setting<'_> {
         n_releases: u64,
         given: &PrivacyTable,
     ) -> Result<ReleaseSchedule, FileError> {
-        let regions_until = self.exploration.emphasis.uniform_from().unwrap_or(u64::MAX);
+        let regions_until = self.shape.uniform_from.unwrap_or(u64::MAX);
         ReleaseSchedule::new(n_releases, given.every.unwrap_or(1), regions_until)
             .map_err(|error| self.invalid("releases", &error))
     }
@@ -414,8 +412,8 @@ impl Setting<'_> {
         n_witnesses: u32,
     ) -> Result<ReleaseMechanism, MechanismRefused> {
         let multiplier = NoiseMultiplier::new(noise_multiplier)?;
-        let n_regions = self.n_regions();
-        let standard = match self.content {
+        let n_regions = self.shape.n_regions;
+        let standard = match self.shape.content {
             // Shorter than nearly all vectors: what counts of a mean is its direction, and the noise shrinks with S.
             MessageContent::Mean => 1.0,
             // A draw of M numbers with variance 1 has about this norm: hardly any is clipped, whatever the data.
@@ -447,7 +445,7 @@ impl Setting<'_> {
     pub(crate) fn exact(&self) -> Result<PaperMechanism, FileError> {
         PaperMechanism::new(PaperSettings {
             n_slots: self.n_agents,
-            n_regions: self.n_regions(),
+            n_regions: self.shape.n_regions,
             n_features: self.n_features,
             max_norm: f64::INFINITY,
             sampling: PaperSampling::Poisson(SamplingRate::ALL),
@@ -455,10 +453,6 @@ impl Setting<'_> {
             weight_max: WeightMax::Overall,
         })
         .map_err(|error| self.refused(&error.into()))
-    }
-
-    fn n_regions(&self) -> u32 {
-        u32::try_from(self.exploration.n_regions()).unwrap_or(u32::MAX) // regions are counted in 32 bits
     }
 
     fn invalid(&self, key: &str, error: &InvalidParameter) -> FileError {

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use fedbo_config::{Check, FileError, TomlFile};
+use fedbo_federated::ALGORITHMS;
 use fedbo_objective::{NoProblems, Problems};
 use fedbo_space::{Kind, Parameter, Space};
 use toml::{Table, Value};
@@ -29,9 +30,12 @@ impl Federation {
         problems: &dyn Problems,
     ) -> Result<(Self, String), FileError> {
         let file = TomlFile::read(path)?;
-        let federation =
-            file.parse::<FederationFile>()?
-                .validate(&file, Objectives::Elsewhere, problems)?;
+        let federation = file.parse::<FederationFile>()?.validate(
+            &file,
+            Objectives::Elsewhere,
+            problems,
+            ALGORITHMS,
+        )?;
         Check::new(&file).foreign_names(&federation.space)?;
         let text = federation.public_text(&file, coordinator)?;
         let frozen = Self::read_back(&text)?;
@@ -51,8 +55,8 @@ impl Federation {
     /// The first thing in it that cannot be used.
     pub fn thaw(text: &str) -> Result<Self, FileError> {
         let mut federation = Self::read_back(text)?;
-        if let Collaboration::Distributed(distributed) = &mut federation.collaboration
-            && let Protection::Charged(plan) = &mut distributed.releases.protection
+        if let Collaboration::Released(made) = &mut federation.collaboration
+            && let Protection::Charged(plan) = &mut made.releases.protection
         {
             plan.charter.config = text.as_bytes().to_vec();
         }
@@ -75,7 +79,7 @@ impl Federation {
         let file = TomlFile::from_text(Path::new(NAME), text);
         let read = file.parse::<FederationFile>()?;
         names_agents_alone(&read, &file)?;
-        read.validate(&file, Objectives::Elsewhere, &NoProblems)
+        read.validate(&file, Objectives::Elsewhere, &NoProblems, ALGORITHMS)
     }
 
     /// The text that peers without a coordinator all have to agree on: that of the file that the federation was read
@@ -98,8 +102,8 @@ impl Federation {
             network.insert("coordinator".to_owned(), key);
         }
         self.describe(&mut root);
-        if let Collaboration::Distributed(distributed) = &self.collaboration {
-            let releases = &distributed.releases;
+        if let Collaboration::Released(made) = &self.collaboration {
+            let releases = &made.releases;
             let (max_norm, noise_multiplier) = releases.mechanism.norm_and_noise();
             let mut chosen = vec![
                 ("releases", whole(releases.n_planned)),
@@ -238,6 +242,11 @@ fn described(parameter: &Parameter) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use fedbo_objective::{Objective, Outcome, Problem, ProblemSpec, TrialId};
+    use fedbo_space::{Direction, ParameterSpec, Point};
+
     use super::*;
 
     const HEAD: &str =
@@ -248,7 +257,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.toml");
         std::fs::write(&path, text).unwrap();
-        Federation::freeze(&path, "00ff").unwrap()
+        Federation::freeze(&path, "00ff", &NoProblems).unwrap()
     }
 
     #[test]
@@ -320,11 +329,54 @@ mod tests {
             let path = folder.path().join("f.toml");
             let file = format!("{HEAD}[privacy]\nepsilon = 2.0\n{}{agents}", space(name));
             std::fs::write(&path, file).unwrap();
-            let error = Federation::freeze(&path, "00ff").map(|_| ()).unwrap_err();
+            let error = Federation::freeze(&path, "00ff", &NoProblems)
+                .map(|_| ())
+                .unwrap_err();
             assert!(
                 error.to_string().contains("the name of a parameter has"),
                 "{error}"
             );
+        }
+    }
+
+    /// A program whose only problem has the parameter x1.
+    struct OneProblem;
+
+    impl Problems for OneProblem {
+        fn find(&self, _: &ProblemSpec) -> Result<Arc<dyn Problem>, String> {
+            let spec = ParameterSpec::float(-5.0, 10.0);
+            let space = Space::from_specs([("x1", &spec)]).map_err(|error| error.to_string())?;
+            Ok(Arc::new(Flat(space)))
+        }
+    }
+
+    struct Flat(Space);
+
+    impl Objective for Flat {
+        fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
+            Outcome::Value(0.0)
+        }
+    }
+
+    impl Problem for Flat {
+        fn name(&self) -> String {
+            "flat".to_owned()
+        }
+
+        fn space(&self) -> &Space {
+            &self.0
+        }
+
+        fn direction(&self) -> Direction {
+            Direction::Minimize
+        }
+
+        fn optimum(&self) -> Option<f64> {
+            None
+        }
+
+        fn noiseless(&self, _: &Point) -> Option<f64> {
+            None
         }
     }
 
@@ -338,7 +390,7 @@ mod tests {
             text.replace("command = [\"./secret\"]", "problem = \"branin\""),
         )
         .unwrap();
-        let (_, text) = Federation::freeze(&path, "00ff").unwrap();
+        let (_, text) = Federation::freeze(&path, "00ff", &OneProblem).unwrap();
         assert!(
             text.contains("[space.x1]") && !text.contains("branin"),
             "{text}"

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fedbo_algorithms::MessageRejected;
 use fedbo_gp::MapHash;
 use fedbo_privacy::mechanism::VectorRefused;
 
 use crate::{
-    AgentUpdate, AggregateHandout, Closing, Coordinator, Effect, Instants, Release,
-    ReleaseSchedule, RoundError, RoundMechanism, Tick, UpdateRejected,
+    AgentUpdate, AggregateHandout, Closing, Coordinator, Effect, Instants, MessageRejected,
+    Release, ReleaseSchedule, RoundError, RoundMechanism, Tick, UpdateRejected,
 };
 
 /// Plays the rounds of DP-FTS-DE, Algorithm 1: collect (lines 3-4), let the mechanism sample, clip, sum and add noise (lines

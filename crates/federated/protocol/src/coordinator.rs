@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fedbo_algorithms::MessageRejected;
 use fedbo_privacy::accounting::PrivacyEvent;
 
-use crate::{AgentUpdate, Handout, MechanismFailed, Tick};
+use crate::{AgentUpdate, Handout, MechanismFailed, MessageRejected, Tick};
 
 /// Collects updates and hands out what agents need, round by round: a state machine that a driver feeds.
 ///

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fedbo_algorithms::dp_fts_de::{Aggregate, DpFtsDe};
-use fedbo_algorithms::{Collaborator, Fts};
+use fedbo_algorithms::Collaborator;
 
-use crate::{Broadcast, UpdateRejected};
+use crate::{Aggregate, UpdateRejected};
 
 /// A handout that every agent gets when a round begins.
 pub trait Handout: Clone {
@@ -29,6 +28,14 @@ pub trait Takes: Collaborator {
 
     /// Takes a handout, as the agent of index `own_id`. What is defective is left out and returned.
     fn take(&mut self, handout: Self::Handout, own_id: u32) -> Vec<UpdateRejected>;
+}
+
+impl<S: Takes + ?Sized> Takes for Box<S> {
+    type Handout = S::Handout;
+
+    fn take(&mut self, handout: Self::Handout, own_id: u32) -> Vec<UpdateRejected> {
+        (**self).take(handout, own_id)
+    }
 }
 
 /// The release of one round. It exists only once it is durable, and its bytes never change (INV-1, INV-2).
@@ -86,43 +93,5 @@ impl Handout for AggregateHandout {
                 self.releases.insert(place, release);
             }
         }
-    }
-}
-
-impl Takes for Fts {
-    type Handout = Broadcast;
-
-    fn take(&mut self, broadcast: Broadcast, own_id: u32) -> Vec<UpdateRejected> {
-        for straggler in broadcast.stragglers {
-            self.forget(straggler);
-        }
-        broadcast
-            .messages
-            .iter()
-            .filter(|message| message.sender != own_id)
-            .filter_map(|message| {
-                self.receive(message.sender, message.map, &message.weights)
-                    .err()
-            })
-            .map(UpdateRejected::from)
-            .collect()
-    }
-}
-
-impl Takes for DpFtsDe {
-    type Handout = AggregateHandout;
-
-    /// Every release counts, also those of rounds that the agent missed.
-    fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
-        let mut refused = Vec::new();
-        for release in &handout.releases {
-            if !self.receive(&release.aggregate) {
-                refused.push(UpdateRejected::Unfit {
-                    agent: own_id,
-                    round: release.aggregate.round,
-                });
-            }
-        }
-        refused
     }
 }

@@ -1,14 +1,16 @@
 //! Federated rounds as state machines: what a coordinator and an agent do next.
 //!
 //! Performs no I/O, reads no clock, owns no generator: events come in, effects go out, time is a [`Tick`] and randomness
-//! a seed or a source that the driver gives. The same machines run in process and behind sockets. Start at
-//! [`Coordinator`], then [`Relay`] (federated Thompson sampling) and [`Aggregator`] (DP-FTS-DE), then [`Agent`]; where there is
-//! no coordinator, at [`Peer`].
+//! a seed or a source that the driver gives. The same machines run in process and behind sockets. What agents do with what
+//! they are handed is their algorithm's: [`Takes`] and [`Neighbour`]. Start at [`Coordinator`], then [`Relay`] (messages passed
+//! on) and [`Aggregator`] (releases of sums), then [`Agent`]; where there is no coordinator, at [`Peer`].
 
 mod agent;
+mod aggregate;
 mod aggregator;
 mod coordinator;
 mod handout;
+mod inbox;
 mod mechanism;
 mod message;
 mod peer;
@@ -16,13 +18,15 @@ mod relay;
 mod schedule;
 
 pub use agent::{Agent, AgentEffect, AgentError, AgentEvent, AgentPlan, Trial};
+pub use aggregate::{Aggregate, AggregateContent};
 pub use aggregator::Aggregator;
 pub use coordinator::{Coordinator, Effect, RoundError, UpdateRejected};
 pub use handout::{AggregateHandout, Handout, Release, Takes};
+pub use inbox::{Inbox, MessageRejected};
 pub use mechanism::{Closing, LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
 pub use message::{AgentUpdate, Broadcast};
 pub use peer::{
-    InitialSharing, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, Report,
+    InitialSharing, Neighbour, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, Report,
     ReportContent, ReportRejected, Shared,
 };
 pub use relay::Relay;

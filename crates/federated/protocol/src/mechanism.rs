@@ -1,7 +1,6 @@
 //! Mechanisms that turn the vectors of a round into a release: the interface that an aggregator asks for, the mechanism
 //! on a lattice, and the paper's.
 
-use fedbo_algorithms::dp_fts_de::{Aggregate, AggregateContent};
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_privacy::mechanism::{
     Collecting, Kind, Mechanism, NoiseError, NoiseSource, PaperCollecting, PaperError,
@@ -10,7 +9,7 @@ use fedbo_privacy::mechanism::{
 
 use zeroize::Zeroizing;
 
-use crate::ReleaseSchedule;
+use crate::{Aggregate, AggregateContent, ReleaseSchedule};
 
 /// Makes the release of a round.
 ///

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::Inbox;
 use fedbo_gp::MapHash;
 
-use crate::{AgentUpdate, Broadcast, Coordinator, Effect, Tick, UpdateRejected};
+use crate::{AgentUpdate, Broadcast, Coordinator, Effect, Inbox, Tick, UpdateRejected};
 
 /// Collects updates and closes rounds: when every participant has delivered, or at the deadline.
 ///

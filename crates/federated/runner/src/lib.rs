@@ -12,6 +12,7 @@ mod tally;
 pub use peer_session::{PeerMember, SimulatedNetwork, run_peers};
 pub use release_store::{Forgetful, ReleaseStore};
 pub use session::{
-    Decoder, Ended, Member, Observer, SessionError, TrialRecord, Unobserved, run_fts, run_session,
+    Decoder, Ended, Member, Observer, SessionError, TrialRecord, Unobserved, run_relayed,
+    run_session,
 };
 pub use tally::{Tally, Unit};

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedbo_algorithms::Fts;
 use fedbo_gp::MapHash;
 use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
 use fedbo_protocol::{
-    Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, Coordinator, Effect, Handout, Relay,
-    ReportRejected, RoundError, Takes, Tick, Trial, UpdateRejected,
+    Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, Broadcast, Coordinator, Effect,
+    Handout, Relay, ReportRejected, RoundError, Takes, Tick, Trial, UpdateRejected,
 };
 use fedbo_space::{Direction, Point};
 use rayon::prelude::*;
@@ -186,13 +185,12 @@ impl<S: Takes> Seat<'_, S> {
     }
 }
 
-/// Runs members of federated Thompson sampling to the end of their plans, with messages of `contributors` at hand before the
-/// first round.
+/// Runs members that get everybody's messages to the end of their plans, with `contributions` at hand before the first round.
 ///
 /// # Errors
 /// As [`run_session`].
-pub fn run_fts(
-    members: &mut [Member<Fts>],
+pub fn run_relayed<S: Takes<Handout = Broadcast>>(
+    members: &mut [Member<S>],
     contributions: Vec<AgentUpdate>,
     n_features: usize,
     map: MapHash,

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use fedbo_algorithms::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
 use fedbo_algorithms::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
     Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
+use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
     LengthscaleLaw, Prior,

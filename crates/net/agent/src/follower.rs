@@ -82,15 +82,15 @@ impl Follower {
         federation: &Federation,
     ) -> Result<Self, NotFollowed> {
         let (ledger, head) = match &federation.collaboration {
-            Collaboration::Fts(_) => (
+            Collaboration::Relayed(_) => (
                 None,
                 Head {
                     seq: 0,
                     hash: [0; 32],
                 },
             ),
-            Collaboration::Distributed(distributed) => {
-                let (event, head) = match &distributed.releases.protection {
+            Collaboration::Released(releases) => {
+                let (event, head) = match &releases.releases.protection {
                     Protection::Charged(plan) => {
                         (event_to_bytes(&plan.event)?, plan.charter.genesis())
                     }
@@ -99,9 +99,9 @@ impl Follower {
                     }
                 };
                 let plan = LedgerPlan {
-                    schedule: distributed.schedule(),
+                    schedule: releases.schedule(),
                     event,
-                    reader: Reader::of(distributed, federation.own_arm())
+                    reader: Reader::of(releases, federation.own_arm())
                         .ok_or(NotFollowed::Simulation)?,
                 };
                 (Some(plan), head)

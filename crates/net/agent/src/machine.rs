@@ -34,12 +34,12 @@ pub(crate) fn machine(
     let arm = federation.own_arm();
     let seed = own.agent_seed(slot);
     let machine: Box<dyn Machine> = match &federation.collaboration {
-        Collaboration::Fts(settings) => {
-            let strategy = own.fts(settings, arm, &map, seed)?;
+        Collaboration::Relayed(settings) => {
+            let strategy = own.relayed_agent(settings.as_ref(), arm, &map, seed)?;
             playing(&own, slot, strategy, broadcast)?
         }
-        Collaboration::Distributed(distributed) => {
-            let strategy = own.dp_fts_de(distributed, arm, &map, seed)?;
+        Collaboration::Released(releases) => {
+            let strategy = own.released_agent(releases, arm, &map, seed)?;
             playing(&own, slot, strategy, aggregate)?
         }
         Collaboration::Neighbours(_) => return Err(RunError::Neighbours),

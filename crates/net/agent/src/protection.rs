@@ -25,8 +25,8 @@ impl Unprotected {
     #[must_use]
     pub fn of(federation: &Federation) -> Option<Self> {
         match &federation.collaboration {
-            Collaboration::Fts(_) | Collaboration::Neighbours(_) => Some(Self::Relayed),
-            Collaboration::Distributed(distributed) => match &distributed.releases.protection {
+            Collaboration::Relayed(_) | Collaboration::Neighbours(_) => Some(Self::Relayed),
+            Collaboration::Released(releases) => match &releases.releases.protection {
                 Protection::Off => Some(Self::NoNoise),
                 Protection::Simulated => Some(Self::Simulated),
                 Protection::Charged(plan) if plan.charter.mode == Mode::Paper => Some(Self::Paper),
@@ -64,9 +64,11 @@ impl std::fmt::Display for Unprotected {
 pub fn protection(federation: &Federation) -> String {
     let not_private = |why: &str| format!("the messages of this study are not private: {why}");
     match &federation.collaboration {
-        Collaboration::Fts(_) => not_private("every agent gets every message (algorithm \"fts\")"),
+        Collaboration::Relayed(_) => {
+            not_private("every agent gets every message (algorithm \"fts\")")
+        }
         Collaboration::Neighbours(_) => not_private("neighbours get observations"),
-        Collaboration::Distributed(distributed) => match &distributed.releases.protection {
+        Collaboration::Released(releases) => match &releases.releases.protection {
             Protection::Off => not_private("no noise is added (privacy.mode = \"off\")"),
             Protection::Simulated => {
                 not_private("the noise comes from a seed (privacy.simulate = true)")

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fedbo_algorithms::dp_fts_de::{Aggregate, AggregateContent};
-use fedbo_federation::{Arm, Distributed, Protection, ReleaseMechanism};
+use fedbo_federation::{Arm, Protection, ReleaseMechanism, ReleasePlan};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
-use fedbo_protocol::{LatticeRounds, MechanismFailed, PaperRounds, Release, RoundMechanism};
+use fedbo_protocol::{
+    Aggregate, AggregateContent, LatticeRounds, MechanismFailed, PaperRounds, Release,
+    RoundMechanism,
+};
 
 /// Reads the bytes of a round's release.
 type Restore = dyn Fn(u64, &[u8]) -> Result<Aggregate, MechanismFailed> + Send + Sync;
@@ -69,37 +71,37 @@ pub enum ReleaseDefect {
 impl Reader {
     /// The reader of a study's own arm; none of a simulation, if this build has none. No noise is ever drawn from the sources
     /// here: they say which kind of release is read (INV-10).
-    pub(crate) fn of(distributed: &Distributed, arm: Arm) -> Option<Self> {
-        match distributed.releases.protection {
+    pub(crate) fn of(releases: &ReleasePlan, arm: Arm) -> Option<Self> {
+        match releases.releases.protection {
             // Where there is no noise, nothing is drawn from the source that is named.
             Protection::Charged(_) | Protection::Off => {
-                Some(Self::of_kind(distributed, arm, SecureNoise::new()))
+                Some(Self::of_kind(releases, arm, SecureNoise::new()))
             }
-            Protection::Simulated => Self::simulated(distributed, arm),
+            Protection::Simulated => Self::simulated(releases, arm),
         }
     }
 
     #[cfg(feature = "simulation")]
-    fn simulated(distributed: &Distributed, arm: Arm) -> Option<Self> {
+    fn simulated(releases: &ReleasePlan, arm: Arm) -> Option<Self> {
         let source = fedbo_privacy::mechanism::SimNoise::new([0; 32]);
-        Some(Self::of_kind(distributed, arm, source))
+        Some(Self::of_kind(releases, arm, source))
     }
 
     #[cfg(not(feature = "simulation"))]
-    fn simulated(_: &Distributed, _: Arm) -> Option<Self> {
+    fn simulated(_: &ReleasePlan, _: Arm) -> Option<Self> {
         None
     }
 
     fn of_kind<S: NoiseSource + Send + Sync + 'static>(
-        distributed: &Distributed,
+        releases: &ReleasePlan,
         arm: Arm,
         source: S,
     ) -> Self {
-        match distributed.mechanism(arm) {
+        match releases.mechanism(arm) {
             ReleaseMechanism::Lattice(mechanism) => {
                 let n_regions = mechanism.settings().n_regions;
-                let n_witnesses = distributed.releases.n_witnesses;
-                let rounds = LatticeRounds::new(mechanism, distributed.schedule(), source)
+                let n_witnesses = releases.releases.n_witnesses;
+                let rounds = LatticeRounds::new(mechanism, releases.schedule(), source)
                     .with_witnesses(n_witnesses);
                 Self::from_rounds(rounds, n_regions, n_witnesses)
             }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{Inbox as Checker, MessageRejected};
 use fedbo_protocol::{AgentUpdate, UpdateRejected};
+use fedbo_protocol::{Inbox as Checker, MessageRejected};
 use fedbo_wire::SigningKey;
 
 use crate::store::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedbo_federation::{Arm, Collaboration, Distributed, Protection, ReleaseMechanism};
+use fedbo_federation::{Arm, Collaboration, Protection, ReleaseMechanism, ReleasePlan};
 use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
 use fedbo_protocol::{
@@ -164,7 +164,7 @@ pub(crate) fn machine(
     now: Tick,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     match &study.federation.collaboration {
-        Collaboration::Fts(_) => {
+        Collaboration::Relayed(_) => {
             let participants = (0..study.n_slots).collect();
             let timeout = Some(study.federation.network.round_ms);
             let n_features = study.n_features as usize;
@@ -178,11 +178,11 @@ pub(crate) fn machine(
             );
             Ok(Box::new(relay.from_round(round, newest)))
         }
-        Collaboration::Distributed(distributed) => match distributed.releases.protection {
-            Protection::Simulated => simulated(study, distributed, round),
+        Collaboration::Released(releases) => match releases.releases.protection {
+            Protection::Simulated => simulated(study, releases, round),
             // Without noise nothing is drawn from it.
             Protection::Charged(_) | Protection::Off => {
-                aggregator(study, distributed, round, SecureNoise::new())
+                aggregator(study, releases, round, SecureNoise::new())
             }
         },
         Collaboration::Neighbours(_) => Err(NoMachine::Neighbours),
@@ -192,21 +192,21 @@ pub(crate) fn machine(
 #[cfg(feature = "simulation")]
 fn simulated(
     study: &Study,
-    distributed: &Distributed,
+    releases: &ReleasePlan,
     round: u64,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     let noise = fedbo_privacy::mechanism::SimNoise::new(study.federation.noise_seed());
-    aggregator(study, distributed, round, noise)
+    aggregator(study, releases, round, noise)
 }
 
 #[cfg(not(feature = "simulation"))]
-fn simulated(_: &Study, _: &Distributed, _: u64) -> Result<Box<dyn Machine>, NoMachine> {
+fn simulated(_: &Study, _: &ReleasePlan, _: u64) -> Result<Box<dyn Machine>, NoMachine> {
     Err(NoMachine::Simulation)
 }
 
 fn aggregator<S: NoiseSource + Send + 'static>(
     study: &Study,
-    distributed: &Distributed,
+    releases: &ReleasePlan,
     round: u64,
     noise: S,
 ) -> Result<Box<dyn Machine>, NoMachine>
@@ -219,18 +219,17 @@ where
         network.collect_ms.unwrap_or(network.round_ms),
         network.round_ms,
     )?;
-    let schedule = distributed.schedule();
+    let schedule = releases.schedule();
     let arm: Arm = study.federation.own_arm();
-    Ok(match distributed.mechanism(arm) {
+    Ok(match releases.mechanism(arm) {
         ReleaseMechanism::Lattice(mechanism) => {
             let rounds = LatticeRounds::new(mechanism, schedule, noise)
-                .with_witnesses(distributed.releases.n_witnesses);
+                .with_witnesses(releases.releases.n_witnesses);
             let aggregator = Aggregator::new(rounds, schedule, study.map, Some(instants));
             Box::new(aggregator.from_round(round))
         }
         ReleaseMechanism::Paper(mechanism) => {
-            let exploration = distributed.exploration.clone();
-            let weights: Weights = Box::new(move |round| exploration.agent_weights(round));
+            let weights = releases.agent_weights();
             let rounds = PaperRounds::new(mechanism, weights, noise);
             let aggregator = Aggregator::new(rounds, schedule, study.map, Some(instants));
             Box::new(aggregator.from_round(round))

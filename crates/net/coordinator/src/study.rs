@@ -1,7 +1,7 @@
 //! A study that is being served: its frozen configuration, read.
 
 use fedbo_config::FileError;
-use fedbo_federation::{Algorithm, Collaboration, Federation, PrivacyPlan};
+use fedbo_federation::{Arm, Collaboration, Federation, PrivacyPlan};
 use fedbo_gp::{GpError, MapHash};
 use fedbo_ledger::Head;
 use fedbo_wire::{Digest, Signature, SigningKey, Upload, config_digest, sign_config};
@@ -48,7 +48,7 @@ pub enum StudyUnusable {
     Alone,
     /// Its agents have no coordinator.
     #[error(
-        "federation.algorithm = \"distributed-ts\" has no coordinator: neighbours share with each other; use `fedbo peer`"
+        "federation.algorithm = \"releases-ts\" has no coordinator: neighbours share with each other; use `fedbo peer`"
     )]
     Neighbours,
     /// There are more of something than messages can count.
@@ -69,10 +69,11 @@ impl Study {
     pub fn of(record: &StudyRecord, key: &SigningKey) -> Result<Self, StudyUnusable> {
         let federation = Federation::thaw(&record.config)?;
         let config = record.config.clone();
-        match federation.algorithm {
-            Algorithm::Ts => return Err(StudyUnusable::Alone),
-            Algorithm::DistributedTs => return Err(StudyUnusable::Neighbours),
-            Algorithm::Fts | Algorithm::DpFtsDe => {}
+        if federation.own_arm() == Arm::ALONE {
+            return Err(StudyUnusable::Alone);
+        }
+        if matches!(federation.collaboration, Collaboration::Neighbours(_)) {
+            return Err(StudyUnusable::Neighbours);
         }
         let count = |what, found: usize| {
             u32::try_from(found).map_err(|_| StudyUnusable::TooMany { what, found })
@@ -97,14 +98,14 @@ impl Study {
 
     /// Returns true if agents exchange messages; if not, they get releases of sums.
     pub(crate) fn is_relayed(&self) -> bool {
-        self.federation.algorithm == Algorithm::Fts
+        matches!(self.federation.collaboration, Collaboration::Relayed(_))
     }
 
     /// Returns true if vectors are taken in a round.
     pub(crate) fn collects(&self, round: u64) -> bool {
         match &self.federation.collaboration {
-            Collaboration::Fts(_) => true,
-            Collaboration::Distributed(distributed) => distributed.schedule().releases(round),
+            Collaboration::Relayed(_) => true,
+            Collaboration::Released(releases) => releases.schedule().releases(round),
             Collaboration::Neighbours(_) => false, // no study is made of such a federation
         }
     }

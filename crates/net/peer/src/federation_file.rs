@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use fedbo_config::{FileError, TomlFile};
-use fedbo_federation::{Algorithm, Collaboration, Federation, FederationFile, Objectives};
+use fedbo_federation::{
+    ALGORITHMS, Algorithm, Collaboration, Federation, FederationFile, Objectives,
+};
 use fedbo_objective::Problems;
 use fedbo_protocol::Peer;
 use fedbo_wire::{Digest, digest};
@@ -37,7 +39,7 @@ impl SharedFile {
                 agent.timeout_s = None;
             }
         }
-        let federation = read.validate(&file, Objectives::Elsewhere, problems)?;
+        let federation = read.validate(&file, Objectives::Elsewhere, problems, ALGORITHMS)?;
         let unfit = |message: String| PeerError::Unfit(format!("{}: {message}", path.display()));
         let Collaboration::Neighbours(neighbours) = &federation.collaboration else {
             return Err(unfit(has_coordinator(federation.algorithm)));
@@ -83,12 +85,7 @@ impl SharedFile {
 }
 
 fn has_coordinator(algorithm: Algorithm) -> String {
-    let word = match algorithm {
-        Algorithm::Fts => "fts",
-        Algorithm::Ts => "ts",
-        Algorithm::DpFtsDe => "dp-fts-de",
-        Algorithm::DistributedTs => "distributed-ts",
-    };
+    let word = algorithm.name;
     format!(
         "federation.algorithm = {word:?} is not one of peers, which share observations with neighbours: set \"distributed-ts\", or run \
          it with `fedbo run` or `fedbo coordinator`"

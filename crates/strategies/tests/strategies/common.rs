@@ -3,19 +3,13 @@
 use std::sync::Arc;
 
 use fedbo_algorithms::{
-    AgentSampling, Collaborator, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb,
-    Maximizer, MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Proposal,
-    Repeats, Source, Strategy, StrategyError, SurrogateSettings, ThompsonSampling,
-    ThompsonSettings, UcbMultiplier,
+    Domain, HyperparameterPolicy, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source,
+    Strategy, StrategyError, SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
-use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
-    LengthscaleLaw, Prior,
-};
+use fedbo_gp::{Family, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
-use fedbo_streams::{Purpose, Seed, Stream};
-use fedbo_testkit::test_stream;
+use fedbo_streams::{Seed, Stream};
 
 pub(crate) const SEED: u64 = 5;
 
@@ -76,65 +70,6 @@ pub(crate) fn ts(domain: Domain, settings: ThompsonSettings) -> ThompsonSampling
     ThompsonSampling::new(domain, settings, Seed::new(SEED)).unwrap()
 }
 
-/// A map of `m` features with length scale 0.2.
-pub(crate) fn map(dim: usize, m: usize) -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features: m,
-        dim,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.2),
-        sampling: FeatureSampling::Random,
-    };
-    let mut stream = Seed::new(SEED).stream(Purpose::SharedFeatures, 0, 0);
-    Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
-}
-
-pub(crate) const MESSAGE: MessageSettings = MessageSettings {
-    content: MessageContent::Posterior,
-    noise_variance: MessageNoise::Given(1e-2),
-    standardize: true,
-};
-
-pub(crate) fn fts_with(
-    domain: Domain,
-    own: ThompsonSettings,
-    local_prob: LocalProb,
-    agent_sampling: AgentSampling,
-    message: MessageSettings,
-    map: Arc<FeatureMap>,
-) -> Fts {
-    let settings = FtsSettings {
-        own,
-        local_prob,
-        agent_sampling,
-        message,
-    };
-    Fts::new(domain, settings, map, Seed::new(SEED)).unwrap()
-}
-
-/// An agent on 16 points of a line with 16 shared features: an `ask` takes microseconds.
-pub(crate) fn small_fts(local_prob: LocalProb, agent_sampling: AgentSampling) -> Fts {
-    fts_with(
-        line(16),
-        own(1),
-        local_prob,
-        agent_sampling,
-        MESSAGE,
-        map(1, 16),
-    )
-}
-
-/// Messages of prior draws from these senders.
-pub(crate) fn with_messages(mut fts: Fts, senders: impl IntoIterator<Item = u32>) -> Fts {
-    for sender in senders {
-        let m = fts.map().n_features();
-        let weights = test_stream(1000 + u64::from(sender)).normals(m);
-        let hash = fts.map().hash();
-        fts.receive(sender, hash, &weights).unwrap();
-    }
-    fts
-}
-
 pub(crate) fn observed(unit: &[f64], value: Option<f64>, source: Source) -> Observation {
     Observation {
         unit: unit.to_vec(),
@@ -160,12 +95,6 @@ pub(crate) trait AskAlone: Strategy {
 }
 
 impl AskAlone for ThompsonSampling {
-    fn dim(&self) -> usize {
-        self.domain().dim()
-    }
-}
-
-impl AskAlone for Fts {
     fn dim(&self) -> usize {
         self.domain().dim()
     }

@@ -1,16 +1,12 @@
-//! Thompson sampling, federated Thompson sampling and their surrogate, by their contracts.
+//! Thompson sampling and its surrogate, by their contracts.
 
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests, where a panic is a failure"
 )]
 
-mod adversarial;
+#[allow(dead_code, reason = "helpers that the tests of two crates share")]
 mod common;
-mod dp_fts_de;
-mod fts;
-mod learned;
-mod messages;
 mod repeats;
 mod study;
 mod surrogate;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedbo_algorithms::dp_fts_de::ReleasedFunction;
+use fedbo_algorithms::ReleasedFunction;
 use fedbo_space::{Direction, ParameterSpec};
 use serde::{Deserialize, Serialize};
 

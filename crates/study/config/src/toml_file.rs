@@ -324,6 +324,18 @@ impl TomlFile {
         }
     }
 
+    /// The error that a key means nothing here; `known` are the keys that do.
+    pub fn unknown_key_error(&self, path: &[&str], known: &[&str]) -> FileError {
+        let key = path.last().copied().unwrap_or_default();
+        let span = self.span_of(path).map_or(0..0, |(key, _)| key);
+        FileError::UnknownKey {
+            place: self.place_at(&span),
+            key: spelled(path),
+            nearest: nearest(key, known.iter().copied()).map(Box::from),
+            known: known.iter().map(|known| (*known).to_owned()).collect(),
+        }
+    }
+
     fn column_at(&self, at: usize) -> usize {
         let before = self.text.get(..at).unwrap_or(&self.text);
         1 + before

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_algorithms::dp_fts_de::FromArchive;
-use fedbo_algorithms::{LocalProb, Maximizer, Strategy, StrategyError};
+use fedbo_algorithms::{FromArchive, LocalProb, Maximizer, Strategy, StrategyError};
 use fedbo_config::{ArchiveError, FileError, ReleaseArchive, TomlFile};
 use fedbo_space::{Parameter, Space};
 use serde::{Deserialize, Serialize};

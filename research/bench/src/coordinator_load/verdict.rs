@@ -16,7 +16,7 @@ use super::study::{Prepared, Uploads};
 /// one of another round leaves all sums of its region as they were has probability below 2^-1000.
 pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Result<usize> {
     let federation = &prepared.study.federation;
-    let Collaboration::Distributed(distributed) = &federation.collaboration else {
+    let Collaboration::Released(made) = &federation.collaboration else {
         anyhow::bail!("the study has no releases")
     };
     let mut head = match federation.privacy() {
@@ -42,7 +42,7 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
     if !federation.is_simulation() {
         return Ok(0);
     }
-    let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(federation.own_arm()) else {
+    let ReleaseMechanism::Lattice(mechanism) = made.mechanism(federation.own_arm()) else {
         anyhow::bail!("the study's sums are not integers")
     };
     let mut accepted = vec![Vec::new(); seen.entries.len()];
@@ -57,7 +57,7 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
     let n_coordinates = mechanism.settings().n_features as usize;
     let mut source = SimNoise::new(federation.noise_seed());
     for (round, (slots, entry)) in (0..).zip(accepted.iter().zip(&seen.entries)) {
-        let shape = distributed.schedule().shape(round);
+        let shape = made.schedule().shape(round);
         let mut collecting = mechanism.begin(round, shape);
         for slot in slots {
             let mut weights: Vec<f64> = uploads.weights(*slot, round).collect();

@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::dp_fts_de::{
-    DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust, region_sizes,
-};
 use fedbo_algorithms::{Domain, LocalProb, MessageSettings, Source, ThompsonSettings};
+use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust, region_sizes};
 use fedbo_gp::{FeatureMap, FeatureSampling};
 use fedbo_objective::Outcome;
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};

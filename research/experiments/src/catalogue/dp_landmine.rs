@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
-use fedbo_algorithms::dp_fts_de::DpFtsDe;
 use fedbo_algorithms::{Domain, ThompsonSettings};
+use fedbo_federated::dp_fts_de::DpFtsDe;
 use fedbo_gp::{Family, FeatureDescription, FeatureMap};
 use fedbo_problems::{LandmineSvm, Problem, read_fields};
 use fedbo_protocol::{Agent, AgentPlan};

@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use fedbo_algorithms::{
-    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
-    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Refit, Repeats, Source,
-    SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
+    MessageSettings, Observation, OwnSampler, Refit, Repeats, Source, SurrogateSettings,
+    ThompsonSettings, UcbMultiplier,
 };
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, FitCriterion, FitOptions,
     Hyperparameters, Kernel, LengthscaleLaw,
@@ -30,7 +31,7 @@ use fedbo_report::{
     SummaryRequest, check_folder,
 };
 use fedbo_runner::Unit;
-use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_fts};
+use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
 
 /// t_n, the queries of the other agents, and T.
 pub(super) const N_ROUNDS: u64 = 50;
@@ -287,7 +288,7 @@ pub(super) fn history(
         seed,
     )?];
     let mut collect = Collect(Vec::new());
-    let ended = run_fts(
+    let ended = run_relayed(
         &mut members,
         Vec::new(),
         map.n_features(),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::{
-    AgentSampling, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer,
-    MessageContent, MessageNoise, MessageSettings, Observation, OwnSampler, Repeats, Source,
-    SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
+    MessageSettings, Observation, OwnSampler, Repeats, Source, SurrogateSettings, ThompsonSettings,
+    UcbMultiplier,
 };
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
     LengthscaleLaw, Prior,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_config::TomlFile;
-use fedbo_federation::{Arm, Federation, FederationFile, Objectives};
+use fedbo_federation::{ALGORITHMS, Arm, Federation, FederationFile, Objectives};
 
 use super::jobs::{Job, Worked, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
@@ -32,9 +32,12 @@ pub(super) fn run(
     let runs = options.runs.unwrap_or(20);
     check_folder(&options.out, options.overwrite)?;
     let file = TomlFile::from_text(Path::new(FILE.0), FILE.1);
-    let mut federation =
-        file.parse::<FederationFile>()?
-            .validate(&file, Objectives::Here, &BuiltInProblems)?;
+    let mut federation = file.parse::<FederationFile>()?.validate(
+        &file,
+        Objectives::Here,
+        &BuiltInProblems,
+        ALGORITHMS,
+    )?;
     federation.seed = options.seed;
     let parameters: Vec<String> = federation
         .space

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use fedbo_algorithms::{Domain, Fts, FtsSettings};
+use fedbo_algorithms::Domain;
+use fedbo_federated::fts::{Fts, FtsSettings};
 use fedbo_gp::{FeatureMap, MapHash};
 use fedbo_protocol::{Agent, AgentEffect, AgentPlan, AgentUpdate};
 use fedbo_space::{ParameterSpec, Point, Space};
@@ -17,7 +18,7 @@ use super::Progress;
 use fedbo_report::{
     Figure, ResultsWriter, Row, Summary, SummaryRequest, summarize, summarize_configurations,
 };
-use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_fts};
+use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
 use fedbo_runner::{Tally, Unit};
 
 /// Rows of one unit, and whether it came to its end.
@@ -265,7 +266,7 @@ fn run_session_of(unit: &Unit, session: Session, stop: &AtomicBool) -> Worked {
         truth,
         name_of,
     };
-    let ended = run_fts(
+    let ended = run_relayed(
         &mut seats,
         contributions,
         n_features,

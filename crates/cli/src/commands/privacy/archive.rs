@@ -57,7 +57,11 @@ impl Archive {
         FileKind::Federation.check(&self.federation)?;
         let source = self.place.find()?;
         let (statement, releases) = source.releases()?;
-        let federation = Federation::of_ledger(&self.federation, statement.config_hash)?;
+        let federation = Federation::of_ledger(
+            &self.federation,
+            statement.config_hash,
+            super::super::problems(),
+        )?;
         let archive = federation
             .archive(&statement, &releases)
             .map_err(|error| BadInput(format!("{}: {error}", self.federation.display())))?;

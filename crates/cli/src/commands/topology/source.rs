@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fedbo_config::{FileError, TomlFile};
-use fedbo_federation::{Federation, FederationFile, Objectives};
+use fedbo_federation::{ALGORITHMS, Federation, FederationFile, Objectives};
 use fedbo_topology::{Clique, EdgeList, Graph};
 
 use crate::exit::BadInput;
@@ -74,7 +74,12 @@ fn federation(path: &Path) -> anyhow::Result<Source> {
     FileKind::Federation.check(path)?;
     let file = TomlFile::read(path)?;
     let read: Result<FederationFile, FileError> = file.parse();
-    let federation = read?.validate(&file, Objectives::Elsewhere, crate::commands::problems())?;
+    let federation = read?.validate(
+        &file,
+        Objectives::Elsewhere,
+        crate::commands::problems(),
+        ALGORITHMS,
+    )?;
     let Some(topology) = federation.topology() else {
         return Err(BadInput(format!(
             "{}: agents of this federation have no neighbours; set federation.algorithm = \"distributed-ts\", or name a list of \

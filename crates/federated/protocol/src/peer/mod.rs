@@ -1,4 +1,4 @@
-//! A peer: an agent of distributed Thompson sampling, which shares with neighbours and has no coordinator.
+//! A peer: an agent that shares observations with neighbours on a graph and has no coordinator.
 
 mod mailbox;
 mod neighbourhood;
@@ -6,14 +6,28 @@ mod report;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use fedbo_algorithms::distributed_ts::DistributedTs;
-use fedbo_algorithms::{Observation, Points, Source, Strategy as _, StrategyError, Surrogate};
+use fedbo_algorithms::{Domain, Observation, Points, Source, Strategy, StrategyError, Surrogate};
 use fedbo_streams::{Purpose, Seed};
 
 use crate::{AgentError, Tick, Trial};
 use mailbox::Mailbox;
 pub use neighbourhood::Neighbourhood;
 pub use report::{Report, ReportRejected, Shared};
+
+/// A strategy that learns from observations of neighbours.
+pub trait Neighbour: Strategy {
+    /// The domain of its queries.
+    fn domain(&self) -> &Domain;
+
+    /// Its model of its own objective.
+    fn own(&self) -> &Surrogate;
+
+    /// Adds observations, each once: `all` are new to the strategy, `own` are those among them that the agent itself made.
+    ///
+    /// # Errors
+    /// If the surrogate cannot be conditioned; nothing is added then.
+    fn tell_all(&mut self, own: &[Observation], all: &[Observation]) -> Result<(), StrategyError>;
+}
 
 /// The condition on which a peer begins a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +131,9 @@ enum State {
 
 /// The peer's state machine (Algorithm 1, one agent). With a synchronous pace without limits, equal seeds and values give equal
 /// effects, however reports travel; in general, equal seeds and events do.
-#[derive(Clone, Debug)]
 pub struct Peer {
     plan: PeerPlan,
-    strategy: DistributedTs,
+    strategy: Box<dyn Neighbour>,
     initial: VecDeque<Vec<f64>>,
     n_trials: u64,
     seed: Seed,
@@ -140,7 +153,7 @@ const N_INITIAL_MAX: usize = 10_000;
 impl Peer {
     /// A peer that has not begun. Its draws come from `seed`, labelled by its index and the round.
     #[must_use]
-    pub fn new(strategy: DistributedTs, plan: PeerPlan, seed: Seed) -> Self {
+    pub fn new(strategy: Box<dyn Neighbour>, plan: PeerPlan, seed: Seed) -> Self {
         let dim = strategy.domain().dim();
         let mut mailbox = Mailbox::new(plan.id, dim, plan.n_rounds, N_INITIAL_MAX);
         for neighbour in plan.neighbourhood.ever() {

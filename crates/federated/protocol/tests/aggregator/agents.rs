@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::dp_fts_de::{
-    Aggregate, AggregateContent, DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust,
-};
 use fedbo_algorithms::{Domain, LocalProb, MessageSettings, Points, ThompsonSettings};
+use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
 use fedbo_protocol::{
     Agent, AgentEffect, AgentEvent, AgentPlan, AgentUpdate, AggregateHandout, Handout, Release,
     Takes, UpdateRejected,
 };
+use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_space::Partition;
 use fedbo_streams::Seed;
 

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::dp_fts_de::{Aggregate, AggregateContent};
 use fedbo_algorithms::{
     Collaborator, Domain, Observation, Points, Proposal, Source, Strategy, StrategyError,
     Surrogate, SurrogateSettings,
@@ -15,6 +14,7 @@ use fedbo_protocol::{
     AgentUpdate, AggregateHandout, Aggregator, Closing, Coordinator, Effect, Handout, Instants,
     MechanismFailed, Release, ReleaseSchedule, RoundMechanism, Takes, Tick, UpdateRejected,
 };
+use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 pub(crate) type Effects = Vec<Effect<AggregateHandout>>;

@@ -1,6 +1,5 @@
 //! The mechanisms in an aggregator: what they release, what it costs, and what they read back.
 
-use fedbo_algorithms::dp_fts_de::{Aggregate, AggregateContent};
 use fedbo_privacy::accounting::{NoiseMultiplier, PrivacyEvent, SamplingRate};
 use fedbo_privacy::mechanism::{
     Mechanism, MechanismSettings, PaperMechanism, PaperSampling, PaperSettings, SecureNoise,
@@ -10,6 +9,7 @@ use fedbo_protocol::{
     AgentUpdate, AggregateHandout, Aggregator, Coordinator, Effect, LatticeRounds, MechanismFailed,
     PaperRounds, ReleaseSchedule, RoundMechanism,
 };
+use fedbo_protocol::{Aggregate, AggregateContent};
 
 use crate::common::{commit, handout, map_hash};
 

@@ -1,9 +1,9 @@
 //! Tests of what happens in a round, in which order, and what does not.
 
-use fedbo_algorithms::MessageRejected;
-use fedbo_algorithms::dp_fts_de::Aggregate;
 use fedbo_gp::MapHash;
 use fedbo_privacy::mechanism::{ReleaseRefused, VectorRefused};
+use fedbo_protocol::Aggregate;
+use fedbo_protocol::MessageRejected;
 use fedbo_protocol::{
     Aggregator, Closing, Coordinator, Effect, MechanismFailed, ReleaseSchedule, RoundError,
     RoundMechanism, UpdateRejected,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::dp_fts_de::AggregateContent;
+use fedbo_protocol::AggregateContent;
 use fedbo_protocol::{
     Agent, AgentPlan, AggregateHandout, Aggregator, Instants, Release, ReleaseSchedule, Tick,
     Trial, UpdateRejected,

@@ -1,6 +1,8 @@
 //! The agent's state machine, event by event.
 
-use fedbo_algorithms::{Fts, MessageRejected, Source};
+use fedbo_algorithms::Source;
+use fedbo_federated::fts::Fts;
+use fedbo_protocol::MessageRejected;
 use fedbo_protocol::{
     Agent, AgentEffect, AgentError, AgentEvent, Broadcast, Coordinator, Effect, Relay, Trial,
     UpdateRejected,

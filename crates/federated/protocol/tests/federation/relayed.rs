@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fedbo_algorithms::{Fts, Source};
+use fedbo_algorithms::Source;
+use fedbo_federated::fts::Fts;
 use fedbo_protocol::{
     Agent, AgentUpdate, Broadcast, Handout as _, Relay, Tick, Trial, UpdateRejected,
 };

@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use fedbo_algorithms::{Fts, Source};
+use fedbo_algorithms::Source;
+use fedbo_federated::fts::Fts;
 use fedbo_protocol::{
     Agent, AgentEffect, AgentEvent, AgentUpdate, Broadcast, Coordinator, Effect, Relay, Tick, Trial,
 };

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::distributed_ts::regret_bound::RegretPrior;
-use fedbo_algorithms::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
 use fedbo_algorithms::{
     Domain, HyperparameterPolicy, Repeats, SurrogateSettings, ThompsonSettings,
 };
+use fedbo_federated::distributed_ts::regret_bound::RegretPrior;
+use fedbo_federated::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
 use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Posterior};
 use fedbo_optim::Points;
 use fedbo_protocol::{Neighbourhood, Peer, PeerEffect, PeerEvent, PeerPlan};
@@ -59,7 +59,7 @@ fn instants(team: &Team, joint: &Arc<JointSampler>, seed: Seed) -> Vec<Vec<f64>>
                 neighbourhood: Neighbourhood::fixed(neighbours),
                 ..team.plan(id)
             };
-            Peer::new(strategy, plan, seed)
+            Peer::new(Box::new(strategy), plan, seed)
         })
         .collect();
     let mut instants = vec![Vec::new(); team.n() as usize];

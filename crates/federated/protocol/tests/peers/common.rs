@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
 use fedbo_algorithms::{Domain, ThompsonSettings};
+use fedbo_federated::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
 use fedbo_protocol::{
     InitialSharing, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, ReportContent,
 };
@@ -72,7 +72,7 @@ impl Team {
     }
 
     pub(crate) fn peer_with(&self, plan: PeerPlan) -> Peer {
-        Peer::new(strategy(self.root()), plan, self.root())
+        Peer::new(Box::new(strategy(self.root())), plan, self.root())
     }
 }
 

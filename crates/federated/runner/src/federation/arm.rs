@@ -16,12 +16,12 @@ use super::run_error::RunError;
 use super::study_ledger::StudyLedger;
 use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
 use crate::release_store::{Forgetful, ReleaseStore};
-use crate::session::{Ended, Member, Observer, run_fts, run_session};
-use fedbo_federation::Distributed;
-use fedbo_federation::Protection;
-use fedbo_federation::ReleaseMechanism;
-use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent};
-use fedbo_federation::{Neighbours, VirtualNetwork};
+use crate::session::{Ended, Member, Observer, run_relayed, run_session};
+use fedbo_federated::VirtualNetwork;
+use fedbo_federation::{
+    Arm, Collaboration, Federation, FederationAgent, NeighbourPlan, Protection, ReleaseMechanism,
+    ReleasePlan, Role,
+};
 
 /// An arm that is about to run, once.
 pub(crate) struct ArmRun<'a> {
@@ -76,10 +76,11 @@ impl<'a> ArmRun<'a> {
         let federation = self.federation;
         let map = federation.feature_map().map_err(RunError::Features)?;
         match &federation.collaboration {
-            Collaboration::Fts(settings) => {
+            Collaboration::Relayed(settings) => {
                 let arm = self.arm;
-                let mut members = self.members(|seed| federation.fts(settings, arm, &map, seed))?;
-                let ended = run_fts(
+                let agent = |seed| federation.relayed_agent(settings.as_ref(), arm, &map, seed);
+                let mut members = self.members(agent)?;
+                let ended = run_relayed(
                     &mut members,
                     Vec::new(),
                     map.n_features(),
@@ -89,13 +90,13 @@ impl<'a> ArmRun<'a> {
                 )?;
                 Ok(ended)
             }
-            Collaboration::Distributed(distributed) => self.distributed(distributed, &map),
+            Collaboration::Released(releases) => self.released(releases, &map),
             Collaboration::Neighbours(neighbours) => self.neighbours(neighbours),
         }
     }
 
-    /// An arm of distributed Thompson sampling, in virtual time.
-    fn neighbours(self, neighbours: &Neighbours) -> Result<Ended, RunError> {
+    /// An arm of agents that share with neighbours, in virtual time.
+    fn neighbours(self, neighbours: &NeighbourPlan) -> Result<Ended, RunError> {
         let federation = self.federation;
         let mut members = Vec::with_capacity(federation.agents.len());
         let agents = federation.agents.iter().zip(self.objectives);
@@ -115,7 +116,7 @@ impl<'a> ArmRun<'a> {
             spread,
             delay,
             loss,
-        } = neighbours.network;
+        } = neighbours.exchange().network;
         let network = SimulatedNetwork {
             spread,
             delay,
@@ -126,20 +127,20 @@ impl<'a> ArmRun<'a> {
         Ok(ended)
     }
 
-    /// An arm of DP-FTS-DE. What is charged has noise of the operating system, all else has noise from the seed (INV-10).
-    fn distributed(
+    /// An arm of agents that learn from releases. What is charged has noise of the operating system, all else has noise from the seed (INV-10).
+    fn released(
         mut self,
-        distributed: &Distributed,
+        releases: &ReleasePlan,
         map: &Arc<FeatureMap>,
     ) -> Result<Ended, RunError> {
         let federation = self.federation;
-        let is_charged = self.arm == Arm::DpFtsDe
-            && matches!(distributed.releases.protection, Protection::Charged(_));
+        let is_charged = self.arm.role == Role::Own
+            && matches!(releases.releases.protection, Protection::Charged(_));
         match (is_charged, self.ledger.take()) {
-            (true, Some(ledger)) => self.with_noise(distributed, map, SecureNoise::new(), ledger),
+            (true, Some(ledger)) => self.with_noise(releases, map, SecureNoise::new(), ledger),
             (false, None) => {
                 let noise = SimNoise::new(federation.noise_seed());
-                self.with_noise(distributed, map, noise, &mut Forgetful)
+                self.with_noise(releases, map, noise, &mut Forgetful)
             }
             _ => Err(RunError::Other(anyhow::anyhow!(
                 "arm {} and its ledger do not belong together",
@@ -150,37 +151,37 @@ impl<'a> ArmRun<'a> {
 
     fn with_noise<S: NoiseSource>(
         self,
-        distributed: &Distributed,
+        releases: &ReleasePlan,
         map: &Arc<FeatureMap>,
         noise: S,
         store: &mut dyn ReleaseStore,
     ) -> Result<Ended, RunError> {
-        let schedule = distributed.schedule();
-        match distributed.mechanism(self.arm) {
+        let schedule = releases.schedule();
+        match releases.mechanism(self.arm) {
             ReleaseMechanism::Lattice(mechanism) => {
                 let rounds = LatticeRounds::new(mechanism, schedule, noise)
-                    .with_witnesses(distributed.releases.n_witnesses);
-                self.drive(distributed, map, rounds, store)
+                    .with_witnesses(releases.releases.n_witnesses);
+                self.drive(releases, map, rounds, store)
             }
             ReleaseMechanism::Paper(mechanism) => {
-                let exploration = distributed.exploration.clone();
-                let weights = move |round| exploration.agent_weights(round);
+                let weights = releases.agent_weights();
                 let rounds = PaperRounds::new(mechanism, weights, noise);
-                self.drive(distributed, map, rounds, store)
+                self.drive(releases, map, rounds, store)
             }
         }
     }
 
     fn drive<M: RoundMechanism>(
         mut self,
-        distributed: &Distributed,
+        releases: &ReleasePlan,
         map: &Arc<FeatureMap>,
         rounds: M,
         store: &mut dyn ReleaseStore,
     ) -> Result<Ended, RunError> {
         let (federation, arm) = (self.federation, self.arm);
-        let mut members = self.members(|seed| federation.dp_fts_de(distributed, arm, map, seed))?;
-        let mut coordinator = Aggregator::new(rounds, distributed.schedule(), map.hash(), None);
+        let mut members =
+            self.members(|seed| federation.released_agent(releases, arm, map, seed))?;
+        let mut coordinator = Aggregator::new(rounds, releases.schedule(), map.hash(), None);
         let ended = run_session(
             &mut members,
             Vec::new(),

@@ -77,7 +77,7 @@ pub(super) fn report(
             privacy.is_some().then_some(true)
         },
         privacy: privacy
-            .map(|spent| (Arm::DpFtsDe.name().to_owned(), spent))
+            .map(|spent| (federation.own_arm().name().to_owned(), spent))
             .into_iter()
             .collect(),
         wall_seconds,

@@ -21,7 +21,7 @@ use super::study_ledger::{self, StudyLedger};
 use super::tallies::Tallies;
 use crate::session::Ended;
 use fedbo_federation::PrivacyPlan;
-use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent};
+use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent, Role};
 
 /// The treatment of results that stand in the folder already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,12 +193,12 @@ pub fn run_federation(
     }
     let plan = federation
         .privacy()
-        .filter(|_| arms.contains(&Arm::DpFtsDe));
+        .filter(|_| arms.contains(&federation.own_arm()));
     if let Some(Err(refusal)) = plan.map(|plan| &plan.claim) {
         return Err(RunError::NotPaid(refusal.clone()));
     }
     if let (Some(runs @ 2..), true) = (options.runs, plan.is_some()) {
-        let arm = Arm::DpFtsDe;
+        let arm = federation.own_arm();
         return Err(RunError::RunsSpend { runs, arm });
     }
     if options.existing == Existing::Resume && !is_begun(&options.out) {
@@ -239,7 +239,7 @@ pub fn run_federation(
                 .recorded
                 .as_ref()
                 .map_or(0, |recorded| recorded.n_of(arm, run.unwrap_or(0)));
-            let ledger = ledger.as_mut().filter(|_| arm == Arm::DpFtsDe);
+            let ledger = ledger.as_mut().filter(|_| arm.role == Role::Own);
             if let (Some(plan), Some(ledger)) = (plan, &ledger) {
                 progress.charging(plan, &ledger.statement()?);
             }
@@ -368,13 +368,13 @@ fn open_ledger(
     options: &RunOptions,
     recorded: Option<&Recorded>,
 ) -> Result<StudyLedger, RunError> {
-    let Collaboration::Distributed(distributed) = &federation.collaboration else {
+    let Collaboration::Released(releases) = &federation.collaboration else {
         unreachable!("only releases are charged")
     };
-    let last = recorded.and_then(|recorded| recorded.last_iteration(Arm::DpFtsDe));
+    let last = recorded.and_then(|recorded| recorded.last_iteration(federation.own_arm()));
     // A query of round t rests on the releases of the rounds before t.
     let n_rounds = last.map_or(0, |last| u64::try_from(last).unwrap_or(0));
-    StudyLedger::open(&options.out, plan, &distributed.schedule(), n_rounds)
+    StudyLedger::open(&options.out, plan, &releases.schedule(), n_rounds)
 }
 
 /// A ledger's statement, for the summary.

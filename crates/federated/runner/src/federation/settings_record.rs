@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fedbo_config::Changes;
+use fedbo_config::{Changes, TomlFile};
 use fedbo_federation::{Federation, FederationFile};
 use fedbo_report::{ReportError, write_whole};
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,12 @@ impl SettingsRecord {
                 })
             }
             Ok(Record::Texts(old)) => {
-                let table = changed_table(&old, federation.file(), self.is_repeated);
+                let table = changed_table(
+                    &old,
+                    federation.source(),
+                    federation.file(),
+                    self.is_repeated,
+                );
                 table.map(|table| match table.as_str() {
                     RUNS => of_runs(!self.is_repeated).to_owned(),
                     table => format!(
@@ -156,6 +161,7 @@ enum Record {
 /// The first table that differs from the texts of an old record.
 fn changed_table(
     old: &BTreeMap<String, String>,
+    source: &TomlFile,
     file: &FederationFile,
     is_repeated: bool,
 ) -> Option<String> {
@@ -170,23 +176,25 @@ fn changed_table(
         .iter()
         .map(|(name, spec)| (name, old::ParameterSpec::of(spec)))
         .collect();
+    let old::Tables {
+        fts,
+        dp_fts_de,
+        exploration,
+    } = source.parse().unwrap_or_default();
     let mut texts = BTreeMap::from([
         ("federation", format!("{head:?}")),
         ("features", format!("{:?}", file.features)),
         ("surrogate", format!("{:?}", file.surrogate)),
-        ("fts", format!("{:?}", file.fts)),
+        ("fts", format!("{fts:?}")),
         ("ts", format!("{:?}", file.ts)),
         ("space", format!("{space:?}")),
         ("agents", format!("{agents:?}")),
     ]);
     let given = [
-        (
-            "dp-fts-de",
-            file.dp_fts_de.as_ref().map(|t| format!("{t:?}")),
-        ),
+        ("dp-fts-de", dp_fts_de.as_ref().map(|t| format!("{t:?}"))),
         (
             "exploration",
-            file.exploration.as_ref().map(|t| format!("{t:?}")),
+            exploration.as_ref().map(|t| format!("{t:?}")),
         ),
         ("privacy", file.privacy.as_ref().map(|t| format!("{t:?}"))),
         (
@@ -205,6 +213,20 @@ fn changed_table(
 }
 
 mod old {
+    use fedbo_federated::dp_fts_de::{DpFtsDeTable, ExplorationTable};
+    use fedbo_federated::fts::FtsTable;
+    use serde::Deserialize;
+
+    /// The algorithms' tables of which old records hold texts.
+    #[derive(Default, Deserialize)]
+    pub(super) struct Tables {
+        #[serde(default)]
+        pub(super) fts: FtsTable,
+        #[serde(rename = "dp-fts-de")]
+        pub(super) dp_fts_de: Option<DpFtsDeTable>,
+        pub(super) exploration: Option<ExplorationTable>,
+    }
+
     /// The declaration of a parameter in the texts of old records: without steps, and with texts alone as choices.
     #[derive(Debug)]
     #[expect(dead_code, reason = "its text is compared")]
@@ -242,8 +264,6 @@ mod old {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_config::TomlFile;
-
     use super::*;
 
     /// The text is what version 0.1 wrote.
@@ -251,20 +271,21 @@ mod tests {
     fn the_space_of_an_old_record_is_still_the_same() {
         let text = "[space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 9\n[space.m]\ntype = \"categorical\"\nchoices = [\"a\", \"b\"]\n";
         let file = TomlFile::from_text(Path::new("f.toml"), text);
-        let file: FederationFile = file.parse().unwrap();
+        let source = file;
+        let file: FederationFile = source.parse().unwrap();
         let written = "{\"m\": ParameterSpec { kind: \"categorical\", low: None, high: None, log: None, choices: Some([\"a\", \"b\"]) }, \
                        \"x\": ParameterSpec { kind: \"float\", low: Some(0.0), high: Some(9.0), log: None, choices: None }}";
         let mut old = BTreeMap::from([("space".to_owned(), written.to_owned())]);
         let tables = ["federation", "features", "surrogate", "fts", "ts", "agents"];
         // The other tables are not what is asked here.
-        while let Some(table) = changed_table(&old, &file, false) {
+        while let Some(table) = changed_table(&old, &source, &file, false) {
             assert!(tables.contains(&table.as_str()), "{table}");
             let head = fedbo_federation::FederationTable::default();
             let text = match table.as_str() {
                 "federation" => format!("{head:?}"),
                 "features" => format!("{:?}", file.features),
                 "surrogate" => format!("{:?}", file.surrogate),
-                "fts" => format!("{:?}", file.fts),
+                "fts" => format!("{:?}", fedbo_federated::fts::FtsTable::default()),
                 "ts" => format!("{:?}", file.ts),
                 _ => "[]".to_owned(),
             };

@@ -81,7 +81,7 @@ impl Desk {
             hash: [0; 32],
         };
         let play = match &federation.collaboration {
-            Collaboration::Fts(_) => {
+            Collaboration::Relayed(_) => {
                 let participants = (0..n_agents).collect();
                 let (n_features, hash) = (map.n_features(), map.hash());
                 Play::Relay(Relay::new(
@@ -94,7 +94,7 @@ impl Desk {
                 ))
             }
             Collaboration::Neighbours(_) => panic!("it has no coordinator"),
-            Collaboration::Distributed(distributed) => match &distributed.releases.protection {
+            Collaboration::Released(releases) => match &releases.releases.protection {
                 Protection::Charged(plan) => {
                     head = plan.charter.genesis();
                     Play::Aggregator(aggregator(&federation, SecureNoise::new()))
@@ -395,20 +395,19 @@ fn aggregator<S: NoiseSource + 'static>(
     federation: &Federation,
     source: S,
 ) -> Box<dyn Coordinator<Handout = AggregateHandout>> {
-    let Collaboration::Distributed(distributed) = &federation.collaboration else {
+    let Collaboration::Released(releases) = &federation.collaboration else {
         panic!("a federation without releases")
     };
-    let schedule = distributed.schedule();
+    let schedule = releases.schedule();
     let map = federation.feature_map().unwrap().hash();
-    match distributed.mechanism(federation.own_arm()) {
+    match releases.mechanism(federation.own_arm()) {
         ReleaseMechanism::Lattice(mechanism) => {
             let rounds = LatticeRounds::new(mechanism, schedule, source)
-                .with_witnesses(distributed.releases.n_witnesses);
+                .with_witnesses(releases.releases.n_witnesses);
             Box::new(Aggregator::new(rounds, schedule, map, None))
         }
         ReleaseMechanism::Paper(mechanism) => {
-            let exploration = distributed.exploration.clone();
-            let weights = move |round| exploration.agent_weights(round);
+            let weights = releases.agent_weights();
             let rounds = PaperRounds::new(mechanism, weights, source);
             Box::new(Aggregator::new(rounds, schedule, map, None))
         }

@@ -11,7 +11,7 @@ use fedbo_federation::{Collaboration, Federation, ReleaseMechanism};
 use fedbo_objective::Outcome;
 use fedbo_privacy::mechanism::SimNoise;
 use fedbo_protocol::{Agent, Aggregator, LatticeRounds, Takes};
-use fedbo_runner::{Decoder, Forgetful, Member, Observer, TrialRecord, run_fts, run_session};
+use fedbo_runner::{Decoder, Forgetful, Member, Observer, TrialRecord, run_relayed, run_session};
 use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_streams::Seed;
@@ -43,24 +43,30 @@ fn in_one_process(federation: &Federation) -> Trials {
     let stop = AtomicBool::new(false);
     let arm = federation.own_arm();
     match &federation.collaboration {
-        Collaboration::Fts(settings) => {
+        Collaboration::Relayed(settings) => {
             let mut all = all(federation, |seed| {
-                federation.fts(settings, arm, &map, seed).unwrap()
+                federation
+                    .relayed_agent(settings.as_ref(), arm, &map, seed)
+                    .unwrap()
             });
             let (n_features, hash) = (map.n_features(), map.hash());
-            run_fts(&mut all, Vec::new(), n_features, hash, &mut scribe, &stop).unwrap();
+            run_relayed(&mut all, Vec::new(), n_features, hash, &mut scribe, &stop).unwrap();
         }
         Collaboration::Neighbours(_) => panic!("it has no coordinator"),
-        Collaboration::Distributed(distributed) => {
-            let strategy = |seed| federation.dp_fts_de(distributed, arm, &map, seed).unwrap();
+        Collaboration::Released(releases) => {
+            let strategy = |seed| {
+                federation
+                    .released_agent(releases, arm, &map, seed)
+                    .unwrap()
+            };
             let mut all = all(federation, strategy);
-            let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(arm) else {
+            let ReleaseMechanism::Lattice(mechanism) = releases.mechanism(arm) else {
                 panic!("another mechanism")
             };
-            let schedule = distributed.schedule();
+            let schedule = releases.schedule();
             let noise = SimNoise::new(federation.noise_seed());
             let rounds = LatticeRounds::new(mechanism, schedule, noise)
-                .with_witnesses(distributed.releases.n_witnesses);
+                .with_witnesses(releases.releases.n_witnesses);
             let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), None);
             let store = &mut Forgetful;
             run_session(

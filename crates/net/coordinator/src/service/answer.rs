@@ -29,7 +29,7 @@ impl Refusal {
 impl From<UpdateRejected> for Refusal {
     /// For reasons that the machine knows: public ones (INV-4, INV-5).
     fn from(rejected: UpdateRejected) -> Self {
-        use fedbo_algorithms::MessageRejected;
+        use fedbo_protocol::MessageRejected;
         let code = match &rejected {
             UpdateRejected::Message(MessageRejected::WrongLength { .. }) => {
                 ProblemCode::WrongLength

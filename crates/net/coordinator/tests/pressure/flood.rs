@@ -141,15 +141,15 @@ fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
 /// The releases of the accepted vectors, each taken once.
 fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec<u8>> {
     let federation = &pressed.study.federation;
-    let Collaboration::Distributed(distributed) = &federation.collaboration else {
+    let Collaboration::Released(releases) = &federation.collaboration else {
         panic!("a study with releases")
     };
-    let ReleaseMechanism::Lattice(mechanism) = distributed.mechanism(federation.own_arm()) else {
+    let ReleaseMechanism::Lattice(mechanism) = releases.mechanism(federation.own_arm()) else {
         panic!("sums on a lattice")
     };
     let mut source = SimNoise::new(federation.noise_seed());
     let mut release = |round| {
-        let shape = distributed.schedule().shape(round);
+        let shape = releases.schedule().shape(round);
         let mut collecting = mechanism.begin(round, shape);
         for (slot, accepted) in (0..).zip(accepted) {
             if !accepted[usize::try_from(round).unwrap()] {

@@ -1,10 +1,10 @@
 //! The arms, and the panels that show them.
 
-use fedbo_algorithms::dp_fts_de::{Emphasis, Memory, Trust};
 use fedbo_algorithms::{
     HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, MessageSettings,
     OwnSampler, Refit, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
+use fedbo_federated::dp_fts_de::{Emphasis, Memory, Trust};
 use fedbo_gp::{
     Family, FeatureSampling, FitCriterion, FitOptions, Hyperparameters, Kernel, LengthscaleLaw,
 };

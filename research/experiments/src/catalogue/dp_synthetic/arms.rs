@@ -1,7 +1,7 @@
 //! The arms of the experiment: which curves its panels show, and what they are compared with.
 
-use fedbo_algorithms::dp_fts_de::{Emphasis, EmphasisLaw, Memory, Trust};
 use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings};
+use fedbo_federated::dp_fts_de::{Emphasis, EmphasisLaw, Memory, Trust};
 use fedbo_gp::FeatureSampling;
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, Delta, Sampling, SamplingRate, smallest_multiplier,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use fedbo_algorithms::distributed_ts::{
+use fedbo_algorithms::{Domain, Repeats, ThompsonSettings};
+use fedbo_federated::distributed_ts::{
     DistributedTs, DistributedTsSettings, IndependentDraws, Query,
 };
-use fedbo_algorithms::{Domain, Repeats, ThompsonSettings};
 use fedbo_problems::{Function, Problem, TestFunction};
 use fedbo_protocol::{InitialSharing, Neighbourhood, Pace, Peer, PeerPlan, ReportContent};
 use fedbo_report::TeamRegret;
@@ -137,7 +137,7 @@ impl Team {
             let plan = self.plan(arm, id, &graph, &space, seed);
             let decoder = space.clone();
             members.push(PeerMember {
-                peer: Peer::new(strategy, plan, seed),
+                peer: Peer::new(Box::new(strategy), plan, seed),
                 objective: Arc::clone(&problem) as Arc<_>,
                 decoder: Arc::new(move |unit| decoder.decode(unit)),
                 direction: problem.direction(),

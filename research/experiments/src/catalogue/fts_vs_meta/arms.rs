@@ -6,9 +6,10 @@ use fedbo_algorithms::meta::{
     FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
 };
 use fedbo_algorithms::{
-    Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb, Maximizer, MessageContent,
-    MessageNoise, Observation, Points, Strategy, Surrogate, SurrogateSettings,
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, Observation,
+    Points, Strategy, Surrogate, SurrogateSettings,
 };
+use fedbo_federated::fts::{Fts, FtsSettings};
 use fedbo_gp::FeatureMap;
 use fedbo_optim::{Direct, MultiStart};
 use fedbo_protocol::AgentPlan;

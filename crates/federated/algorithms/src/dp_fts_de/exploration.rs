@@ -1,11 +1,31 @@
-//! `[exploration]`: which agents explore which region, and how much they count there.
+//! `[exploration]`: the regions of the space, the agents that explore each, and their weights there.
 
-use fedbo_algorithms::dp_fts_de::{Emphasis, EmphasisLaw, region_sizes};
 use fedbo_config::{Check, FileError, WordOrNumbers};
 use fedbo_space::{Partition, Space};
 use fedbo_streams::Stream;
+use serde::Deserialize;
 
-use crate::file::ExplorationTable;
+use super::{Emphasis, EmphasisLaw, region_sizes};
+use crate::PublicConfig;
+
+/// `[exploration]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExplorationTable {
+    /// P: regions of the space; agent n, counted from 0 in the file's order, is assigned to region n mod P. Default 1 for
+    /// fewer than 8 agents, else 4, or fewer where the space cannot be cut so often.
+    pub regions: Option<u32>,
+    /// The place of initial points: `region` (default), the agent's own, or `anywhere`.
+    pub start: Option<String>,
+    /// φ: how much more an agent counts in its own region: `softmax` (default), `linear`, `square` or `uniform`.
+    pub weights: Option<String>,
+    /// a_1 of the weights, at least 1; default 16.
+    pub weight_start: Option<f64>,
+    /// Rounds at that value, or `forever`; default 10.
+    pub weight_hold: Option<WordOrNumbers>,
+    /// Rounds over which it falls to 1, where all agents count the same; default 30.
+    pub weight_decay: Option<u64>,
+}
 
 /// Regions by default, where there are enough agents and the space can be cut so often.
 const N_REGIONS: u32 = 4;
@@ -16,18 +36,18 @@ const N_ROUNDS_MAX: u64 = 1_000_000;
 
 /// Distributed exploration (DP-FTS-DE section 3.2): the space is cut into P regions, agent n is assigned to region n mod P.
 #[derive(Clone, Debug)]
-pub struct Exploration {
-    pub(crate) partition: Partition,
+pub(super) struct Exploration {
+    pub(super) partition: Partition,
     /// True if initial points lie in the agent's region; false if anywhere.
-    pub(crate) starts_in_region: bool,
+    pub(super) starts_in_region: bool,
     /// φ_n^(i).
-    pub(crate) emphasis: Emphasis,
+    pub(super) emphasis: Emphasis,
     n_agents: usize,
 }
 
 impl Exploration {
     /// Checks the table.
-    pub(crate) fn of(
+    pub(super) fn of(
         given: &ExplorationTable,
         check: Check<'_>,
         space: &Space,
@@ -44,30 +64,29 @@ impl Exploration {
     }
 
     /// P.
-    pub(crate) fn n_regions(&self) -> usize {
+    pub(super) fn n_regions(&self) -> usize {
         self.partition.n_regions()
     }
 
     /// The region of an agent: from its index alone (INV-11).
-    pub(crate) fn region_of_agent(&self, agent: usize) -> usize {
+    pub(super) fn region_of_agent(&self, agent: usize) -> usize {
         agent % self.n_regions()
     }
 
     /// Agents assigned to each region (P).
-    pub(crate) fn region_sizes(&self) -> Vec<usize> {
+    pub(super) fn region_sizes(&self) -> Vec<usize> {
         region_sizes(self.n_agents, self.n_regions())
     }
 
     /// φ_n^(i) in a round, P rows of N with sum 1.
-    #[must_use]
-    pub fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
+    pub(super) fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
         let n_regions = self.n_regions();
         self.emphasis.agent_weights(round, self.n_agents, n_regions)
     }
 
     /// A random point of the space, in unit-cube coordinates, for an agent to begin with; `None` if no point of its region was
     /// found, which is all but impossible: every region holds points.
-    pub(crate) fn start(
+    pub(super) fn start(
         &self,
         agent: usize,
         space: &Space,
@@ -87,6 +106,38 @@ impl Exploration {
             }
         }
         None
+    }
+
+    /// Adds the regions and weights to the public configuration.
+    pub(super) fn describe(&self, config: &mut PublicConfig) {
+        config.json("cuts", &self.partition.cuts());
+        config.line(
+            "start",
+            match self.starts_in_region {
+                true => "region",
+                false => "anywhere",
+            },
+        );
+        let Emphasis {
+            law,
+            start,
+            hold,
+            decay,
+        } = self.emphasis;
+        config.line(
+            "weights",
+            match law {
+                EmphasisLaw::Softmax => "softmax",
+                EmphasisLaw::Linear => "linear",
+                EmphasisLaw::Square => "square",
+            },
+        );
+        config.number("weight_start", start);
+        match hold {
+            Some(hold) => config.count("weight_hold", hold),
+            None => config.line("weight_hold", "forever"),
+        }
+        config.count("weight_decay", decay);
     }
 }
 

@@ -1,17 +1,13 @@
-//! A federation of neighbours on a graph: `[distributed-ts]`, and what its arms differ in.
+//! `[distributed-ts]`: the options of an agent.
 
-use fedbo_algorithms::distributed_ts::{
-    DistributedTs, DistributedTsSettings, IndependentDraws, Query,
-};
-use fedbo_algorithms::{Domain, StrategyError, ThompsonSettings, UcbMultiplier};
-use fedbo_config::{Check, FileError};
-use fedbo_protocol::{InitialSharing, Neighbourhood, Pace, PeerPlan, ReportContent};
-use fedbo_space::Space;
-use fedbo_streams::Seed;
+use std::sync::Arc;
+
+use fedbo_config::{Check, FileError, UcbEntry};
+use fedbo_protocol::{InitialSharing, Pace};
 use serde::Deserialize;
 
-use crate::checked::Arm;
-use crate::topology::Topology;
+use super::{DistributedTsSettings, Federated, IndependentDraws, Query};
+use crate::{NeighbourSettings, Read, Reading, Settings, VirtualNetwork};
 
 /// `[distributed-ts]`: how an agent works with its neighbours' observations.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -26,7 +22,7 @@ pub struct DistributedTsTable {
     /// The initial points that are shared: `all` (default), `best` (as in the authors' code) or `none`.
     pub share_initial: Option<String>,
     /// β_t: a number (default 1), or the bound of FTS's theorem 1.
-    pub ucb_multiplier: Option<fedbo_config::UcbEntry>,
+    pub ucb_multiplier: Option<UcbEntry>,
     /// The method that finds a query: `sample` (default), the maximizer of a function drawn from the posterior;
     /// `independent`, as in the authors' code: the largest of draws that are independent from candidate to candidate.
     pub query: Option<String>,
@@ -43,30 +39,6 @@ pub struct DistributedTsTable {
     pub loss: Option<f64>,
 }
 
-/// The times that trials and reports take in one process, in units of a usual trial's time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct VirtualNetwork {
-    /// A trial takes from 1 − spread to 1 + spread.
-    pub spread: f64,
-    /// A report takes up to twice this.
-    pub delay: f64,
-    /// Probability that a report is lost, and sent again after the time of a trial.
-    pub loss: f64,
-}
-
-/// The collaboration of neighbours.
-#[derive(Clone, Debug)]
-pub struct Neighbours {
-    /// The graph of neighbours.
-    pub topology: Topology,
-    /// The condition on which rounds begin.
-    pub pace: Pace,
-    /// The times that trials and reports take in one process.
-    pub network: VirtualNetwork,
-    initial_sharing: InitialSharing,
-    settings: DistributedTsSettings,
-}
-
 /// Points of a grid in each dimension by default: that of the paper's figure.
 const GRID: usize = 100;
 /// Points of a grid in each dimension at most.
@@ -76,75 +48,47 @@ const PATIENCE_S_MAX: f64 = 2_678_400.0;
 /// Times of a trial that a report may take.
 const DELAY_MAX: f64 = 1000.0;
 
-impl Neighbours {
-    /// Checks `[distributed-ts]`.
-    pub(crate) fn of(
-        table: &DistributedTsTable,
-        check: Check<'_>,
-        topology: Topology,
-        own: ThompsonSettings,
-    ) -> Result<Self, FileError> {
-        let words = [("synchronous", false), ("asynchronous", true)];
-        let asynchronous = check.word(&at("pace"), table.pace.as_deref(), &words)?;
-        let asynchronous = asynchronous.unwrap_or(false);
-        let words = [
-            ("all", InitialSharing::All),
-            ("best", InitialSharing::Best),
-            ("none", InitialSharing::Nothing),
-        ];
-        let path = at("share_initial");
-        let initial_sharing = check.word(&path, table.share_initial.as_deref(), &words)?;
-        Ok(Self {
-            topology,
-            pace: pace(table, check, asynchronous)?,
-            network: network(table, check, asynchronous)?,
+/// The tables of a file that are read here.
+#[derive(Deserialize)]
+struct Tables {
+    #[serde(default, rename = "distributed-ts")]
+    distributed_ts: DistributedTsTable,
+}
+
+/// Reads `[distributed-ts]`.
+pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
+    let Reading { check, .. } = *reading;
+    let Tables {
+        distributed_ts: table,
+    } = check.file.parse()?;
+    let ucb_multiplier = check.ucb_multiplier(&at("ucb_multiplier"), table.ucb_multiplier)?;
+    let words = [("synchronous", false), ("asynchronous", true)];
+    let asynchronous = check.word(&at("pace"), table.pace.as_deref(), &words)?;
+    let asynchronous = asynchronous.unwrap_or(false);
+    let words = [
+        ("all", InitialSharing::All),
+        ("best", InitialSharing::Best),
+        ("none", InitialSharing::Nothing),
+    ];
+    let path = at("share_initial");
+    let initial_sharing = check.word(&path, table.share_initial.as_deref(), &words)?;
+    let mut own = reading.own.clone();
+    own.ucb_multiplier = ucb_multiplier;
+    let settings = Federated {
+        exchange: NeighbourSettings {
+            pace: pace(&table, check, asynchronous)?,
+            network: network(&table, check, asynchronous)?,
             initial_sharing: initial_sharing.unwrap_or_default(),
-            settings: DistributedTsSettings {
-                own,
-                query: query(table, check)?,
-            },
-        })
-    }
-
-    /// The strategy of an agent in an arm. Fits of equal data are equal: `seed` is the federation's.
-    pub(crate) fn strategy(
-        &self,
-        arm: Arm,
-        ts_ucb_multiplier: UcbMultiplier,
-        space: &Space,
-        seed: Seed,
-    ) -> Result<DistributedTs, StrategyError> {
-        let mut settings = self.settings.clone();
-        if arm == Arm::Ts {
-            settings.own.ucb_multiplier = ts_ucb_multiplier;
-        }
-        DistributedTs::new(Domain::Space(space.clone()), settings, seed)
-    }
-
-    /// The plan of an agent in an arm. In the arm `ts`, its graph has no edges: it works alone.
-    pub(crate) fn plan(
-        &self,
-        arm: Arm,
-        id: u32,
-        initial: Vec<Vec<f64>>,
-        n_rounds: u64,
-    ) -> PeerPlan {
-        PeerPlan {
-            id,
-            initial,
-            n_rounds,
-            neighbourhood: match arm {
-                Arm::Ts => Neighbourhood::fixed([]),
-                _ => self.topology.neighbourhood(id),
-            },
-            pace: self.pace,
-            initial_sharing: self.initial_sharing,
-            content: match arm {
-                Arm::Placebo => ReportContent::Placebo,
-                _ => ReportContent::Observed,
-            },
-        }
-    }
+        },
+        settings: DistributedTsSettings {
+            own,
+            query: query(&table, check)?,
+        },
+    };
+    Ok(Read {
+        settings: Settings::Neighbours(Arc::new(settings)),
+        ucb_multiplier,
+    })
 }
 
 fn at(key: &str) -> [&str; 2] {

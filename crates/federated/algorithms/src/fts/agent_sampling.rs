@@ -1,10 +1,9 @@
-//! P_N: whose message is used.
+//! The distribution P_N from which the agent is drawn whose message is used.
 
+use fedbo_algorithms::{StrategyError, Surrogate, in_range};
 use fedbo_gp::{FeatureMap, GpError, WeightSpaceSample};
 use fedbo_optim::Function;
-
-use super::{Inbox, in_range};
-use crate::{StrategyError, Surrogate};
+use fedbo_protocol::Inbox;
 
 /// The distribution over the other agents, restricted to those whose message is at hand and renormalised.
 #[derive(Clone, Debug, PartialEq)]

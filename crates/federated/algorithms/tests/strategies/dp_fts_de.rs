@@ -1,18 +1,18 @@
 //! DP-FTS-DE's agent: regions, weights, belief and the maximum of a function with jumps.
 
-use fedbo_algorithms::dp_fts_de::{
-    Aggregate, AggregateContent, DpFtsDe, DpFtsDeSettings, Emphasis, EmphasisLaw, Memory, Trust,
-};
 use fedbo_algorithms::{
     Domain, LocalProb, MessageContent, MessageSettings, Observation, Points, Source, Strategy,
 };
+use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, EmphasisLaw, Memory, Trust};
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::Function;
+use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_space::{ParameterSpec, Partition, Space};
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 
-use super::common::{MESSAGE, SEED, line, map, own, unit_box};
+use crate::agents::{MESSAGE, map};
+use crate::common::{SEED, line, own, unit_box};
 
 const N_FEATURES: usize = 24;
 

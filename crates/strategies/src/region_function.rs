@@ -1,4 +1,6 @@
-//! f̃(x) = φ(x)·ω^(i) for x in region i, and where it is largest.
+//! The function f̃(x) = φ(x)·ω^(i) for x in region i, and the search for its maxima.
+
+use std::borrow::Cow;
 
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::{Function, Points};
@@ -6,23 +8,22 @@ use fedbo_space::{Partition, Space};
 use fedbo_streams::Stream;
 
 use crate::domain::Candidates;
-use crate::fts::in_range;
 use crate::{Domain, Maximizer, StrategyError};
 
 /// The function that P vectors of weights stand for (DP-FTS-DE Algorithm 2 line 8, Fig. 1c): smooth within a region, with
 /// jumps at the borders. A border belongs to one region alone: see [`Partition`].
-pub(super) struct Reconstruction<'a> {
+pub struct RegionFunction<'a> {
     partition: &'a Partition,
     /// One function a region.
     pieces: Vec<WeightSpaceSample<'a>>,
 }
 
-impl<'a> Reconstruction<'a> {
+impl<'a> RegionFunction<'a> {
     /// From P×M weights.
     ///
     /// # Errors
     /// If there are not M weights in a row.
-    pub(super) fn new(
+    pub fn new(
         map: &'a FeatureMap,
         partition: &'a Partition,
         weights: &[Vec<f64>],
@@ -39,7 +40,7 @@ impl<'a> Reconstruction<'a> {
     }
 
     /// f̃ at many points, each by the function of the region that holds it.
-    pub(super) fn values(&self, points: &Points) -> Vec<f64> {
+    pub fn values(&self, points: &Points) -> Vec<f64> {
         let mut values = vec![0.0; points.len()];
         let regions: Vec<usize> = points
             .rows()
@@ -68,7 +69,7 @@ impl<'a> Reconstruction<'a> {
     ///
     /// # Errors
     /// If f̃ is finite nowhere.
-    pub(super) fn candidates(
+    pub fn candidates(
         &self,
         domain: &Domain,
         maximizer: &Maximizer,
@@ -153,4 +154,15 @@ impl Function for Piece<'_> {
             .for_each(|(g, w)| *g *= w);
         value
     }
+}
+
+/// The weights, divided by the largest if it is so large or small that φ(x)·ω could leave the floating-point range:
+/// neither a maximizer nor an order of values depends on the scale, and no message can stop its receiver.
+#[must_use]
+pub fn in_range(weights: &[f64]) -> Cow<'_, [f64]> {
+    let largest = weights.iter().fold(0.0_f64, |m, w| m.max(w.abs()));
+    if largest <= 0.0 || (1e-100..=1e100).contains(&largest) {
+        return Cow::Borrowed(weights);
+    }
+    Cow::Owned(weights.iter().map(|w| w / largest).collect())
 }

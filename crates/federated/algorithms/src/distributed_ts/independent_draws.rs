@@ -1,11 +1,8 @@
 //! The query of the authors' code, which draws no function.
 
+use fedbo_algorithms::{Candidates, Domain, Points, StrategyError};
 use fedbo_gp::Posterior;
-use fedbo_optim::Points;
 use fedbo_streams::Stream;
-
-use crate::domain::Candidates;
-use crate::{Domain, StrategyError};
 
 /// A query as in the authors' code, for comparison with their figures: each candidate of a grid gets a value of its own, drawn
 /// from the posterior's marginal there, and the largest is queried.

@@ -1,6 +1,8 @@
 //! An agent's estimate from the releases so far: one vector of weights a region.
 
-use super::{Aggregate, AggregateContent, Emphasis};
+use fedbo_protocol::{Aggregate, AggregateContent};
+
+use super::Emphasis;
 
 /// The weighting of past releases. All of this is post-processing: it costs no privacy.
 #[derive(Clone, Copy, Debug, PartialEq)]

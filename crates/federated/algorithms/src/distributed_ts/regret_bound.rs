@@ -261,11 +261,11 @@ fn greedy_information(
 
 #[cfg(test)]
 mod tests {
+    use fedbo_algorithms::information_gain_bound;
     use fedbo_gp::Family;
     use fedbo_gp::linalg::SpdFactor;
 
     use super::*;
-    use crate::information_gain_bound;
 
     fn line(n: u32) -> Points {
         Points::from_flat(1, (0..n).map(|i| f64::from(i) / f64::from(n)).collect())

@@ -8,10 +8,9 @@ use fedbo_space::{Partition, Space};
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
-use super::DpFtsDe;
-use super::reconstruction::Reconstruction;
 use crate::{
-    Domain, LocalProb, Maximizer, Observation, Proposal, Source, Strategy, StrategyError, Surrogate,
+    Domain, LocalProb, Maximizer, Observation, Proposal, RegionFunction, Source, Strategy,
+    StrategyError, Surrogate,
 };
 
 /// The function that a federation's releases stand for: φ(x)·ω^(i) for x in region i. It is computed from releases alone, so
@@ -31,21 +30,6 @@ pub struct ReleasedFunction {
     pub weights: Vec<Vec<f64>>,
     /// The share of ω that is not noise, in `[0, 1]`.
     pub signal_share: f64,
-}
-
-impl ReleasedFunction {
-    /// The function that an agent has estimated from all the releases that it has received; `None` before the first.
-    pub fn of(agent: &DpFtsDe, features: FeatureDescription, seed: u64) -> Option<Self> {
-        let weights = agent.region_weights()?;
-        Some(Self {
-            features,
-            seed,
-            map: agent.map.hash().to_string(),
-            n_regions: u32::try_from(weights.len()).ok()?,
-            weights,
-            signal_share: agent.signal_share(),
-        })
-    }
 }
 
 /// A study that begins where a federation ended: with probability (1 − p_t) s the next query is the maximizer of the released
@@ -158,7 +142,7 @@ impl Strategy for FromArchive {
         if !stream.bernoulli(share) || self.weights.iter().flatten().all(|w| *w == 0.0) {
             return self.then.ask(pending, stream);
         }
-        let function = Reconstruction::new(&self.map, &self.partition, &self.weights)?;
+        let function = RegionFunction::new(&self.map, &self.partition, &self.weights)?;
         let candidates = function.candidates(&self.domain, &self.maximizer, stream)?;
         let is_beside = |unit: &[f64], other: &[f64]| {
             let distances = unit.iter().zip(other).map(|(a, b)| (a - b).abs());

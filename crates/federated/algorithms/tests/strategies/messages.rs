@@ -1,16 +1,18 @@
 //! The messages of an agent: posterior draws and placebos.
 
 use fedbo_algorithms::{
-    AgentSampling, Collaborator, Fts, HyperparameterPolicy, LocalProb, MessageContent,
-    MessageNoise, MessageSettings, Source, Strategy, StrategyError,
+    Collaborator, HyperparameterPolicy, LocalProb, MessageContent, MessageNoise, MessageSettings,
+    Source, Strategy, StrategyError,
 };
+use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_testkit::dense::{Matrix, weight_posterior};
 use fedbo_testkit::statistics::{
     check_gaussian_law, check_mean_and_covariance, check_standard_normal,
 };
 use fedbo_testkit::test_stream;
 
-use crate::common::{MESSAGE, fts_with, map, observed, own, unit_box};
+use crate::agents::{MESSAGE, fts_with, map};
+use crate::common::{observed, own, unit_box};
 
 const XS: [f64; 6] = [0.05, 0.2, 0.4, 0.55, 0.8, 0.9];
 const YS: [f64; 6] = [310.0, 290.0, 355.0, 400.0, 330.0, 300.0];

@@ -3,47 +3,49 @@
 //!
 //! Its words are fixed, since a ledger keeps them: another word for the same setting would make it another study.
 
-use fedbo_algorithms::dp_fts_de::{Emphasis, EmphasisLaw, Memory, Trust};
 use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings};
-use fedbo_gp::FeatureDescription;
 use fedbo_space::{Direction, Kind, Space};
 use serde::Serialize;
 
-use crate::exploration::Exploration;
-
 /// Lines of `key = value`, in a fixed order. Numbers have as few digits as read back to the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PublicConfig(String);
+pub struct PublicConfig(String);
 
 impl PublicConfig {
     /// Version of these words.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self("fedbo federation, version 1\n".to_owned())
     }
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// Returns the text in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
         self.0.clone().into_bytes()
     }
 
-    fn line(&mut self, key: &str, value: &str) {
+    /// Adds a line of text.
+    pub fn line(&mut self, key: &str, value: &str) {
         self.0.push_str(&format!("{key} = {value}\n"));
     }
 
-    pub(crate) fn number(&mut self, key: &str, value: f64) {
+    /// Adds a number.
+    pub fn number(&mut self, key: &str, value: f64) {
         self.line(key, &format!("{value:?}"));
     }
 
-    pub(crate) fn count(&mut self, key: &str, value: u64) {
+    /// Adds a whole number.
+    pub fn count(&mut self, key: &str, value: u64) {
         self.line(key, &value.to_string());
     }
 
-    fn json(&mut self, key: &str, value: &impl Serialize) {
+    /// Adds a value as JSON.
+    pub fn json(&mut self, key: &str, value: &impl Serialize) {
         // Texts, numbers and lists of them always have a form in JSON.
         self.line(key, &serde_json::to_string(value).unwrap_or_default());
     }
 
     /// Adds the federation's name and settings, the roster in its order, and the space.
-    pub(crate) fn federation(
+    pub fn federation(
         &mut self,
         name: &str,
         seed: u64,
@@ -86,48 +88,8 @@ impl PublicConfig {
         }
     }
 
-    pub(crate) fn features(&mut self, features: &FeatureDescription) {
-        self.json("features", features);
-    }
-
-    pub(crate) fn exploration(&mut self, exploration: &Exploration) {
-        self.json("cuts", &exploration.partition.cuts());
-        self.line(
-            "start",
-            match exploration.starts_in_region {
-                true => "region",
-                false => "anywhere",
-            },
-        );
-        let Emphasis {
-            law,
-            start,
-            hold,
-            decay,
-        } = exploration.emphasis;
-        self.line(
-            "weights",
-            match law {
-                EmphasisLaw::Softmax => "softmax",
-                EmphasisLaw::Linear => "linear",
-                EmphasisLaw::Square => "square",
-            },
-        );
-        self.number("weight_start", start);
-        match hold {
-            Some(hold) => self.count("weight_hold", hold),
-            None => self.line("weight_hold", "forever"),
-        }
-        self.count("weight_decay", decay);
-    }
-
-    pub(crate) fn strategy(
-        &mut self,
-        local_prob: &LocalProb,
-        trust: Trust,
-        message: &MessageSettings,
-        memory: Memory,
-    ) {
+    /// Adds p_t.
+    pub fn local_prob(&mut self, local_prob: &LocalProb) {
         let schedule = match local_prob {
             LocalProb::InverseSqrt => "1-1/sqrt(max(t,2))".to_owned(),
             LocalProb::InverseSquare => "1-1/max(t,2)^2".to_owned(),
@@ -136,13 +98,10 @@ impl PublicConfig {
             LocalProb::List(list) => serde_json::to_string(list).unwrap_or_default(),
         };
         self.line("local_prob", &schedule);
-        self.line(
-            "trust",
-            match trust {
-                Trust::Schedule => "schedule",
-                Trust::Signal => "signal",
-            },
-        );
+    }
+
+    /// Adds the content of messages.
+    pub fn message(&mut self, message: &MessageSettings) {
         self.line(
             "message",
             match message.content {
@@ -162,9 +121,5 @@ impl PublicConfig {
             "standardize",
             if message.standardize { "true" } else { "false" },
         );
-        match memory {
-            Memory::Latest => self.line("memory", "latest"),
-            Memory::Mean { discount } => self.line("memory", &format!("mean {discount:?}")),
-        }
     }
 }

@@ -1,17 +1,14 @@
 //! FTS Algorithm 1 line by line: p_t, P_N, messages used and restored, stragglers, refusals.
 
-use fedbo_algorithms::{
-    AgentSampling, Collaborator, Fts, LocalProb, Maximizer, MessageRejected, Repeats, Source,
-    Strategy,
-};
+use fedbo_algorithms::{Collaborator, LocalProb, Maximizer, Repeats, Source, Strategy};
+use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_gp::{MapHash, WeightSpaceSample};
 use fedbo_optim::{Direct, Function, Points};
+use fedbo_protocol::MessageRejected;
 use fedbo_testkit::{statistics::check_chi_squared, test_stream};
 
-use crate::common::{
-    AskAlone, MESSAGE, count, fts_with, initial, line, map, observed, own, small_fts, unit_box,
-    with_messages,
-};
+use crate::agents::{MESSAGE, fts_with, map, small_fts, with_messages};
+use crate::common::{AskAlone, count, initial, line, observed, own, unit_box};
 
 const NEVER_OWN: LocalProb = LocalProb::Constant(0.0);
 

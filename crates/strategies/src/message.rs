@@ -73,7 +73,10 @@ impl MessageSettings {
     }
 
     /// Draws the weights to be sent, M numbers.
-    pub(crate) fn draw(
+    ///
+    /// # Errors
+    /// If the weight posterior cannot be built, or a weight would not be finite.
+    pub fn draw(
         &self,
         map: &FeatureMap,
         surrogate: &Surrogate,

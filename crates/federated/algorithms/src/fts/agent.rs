@@ -1,26 +1,16 @@
-//! Federated Thompson sampling (Dai, Low, Jaillet 2020, Algorithm 1).
+//! One agent of federated Thompson sampling (Algorithm 1).
 
-mod agent_sampling;
-mod inbox;
-mod local_prob;
-mod message;
-
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use fedbo_gp::{FeatureMap, WeightSpaceSample};
-use fedbo_optim::Points;
+use fedbo_algorithms::{
+    Collaborator, Domain, LocalProb, MessageSettings, Observation, Points, Proposal, Source,
+    Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings, in_range,
+};
+use fedbo_gp::{FeatureMap, MapHash, WeightSpaceSample};
+use fedbo_protocol::{Broadcast, Inbox, MessageRejected, Takes, UpdateRejected};
 use fedbo_streams::{Seed, Stream};
 
-pub use agent_sampling::AgentSampling;
-pub use inbox::{Inbox, MessageRejected};
-pub use local_prob::LocalProb;
-pub use message::{MessageContent, MessageNoise, MessageSettings};
-
-use crate::{
-    Collaborator, Domain, Observation, Proposal, Source, Strategy, StrategyError, Surrogate,
-    ThompsonSampling, ThompsonSettings,
-};
+use super::AgentSampling;
 
 /// Settings of an [`Fts`] strategy.
 #[derive(Clone, Debug)]
@@ -90,7 +80,7 @@ impl Fts {
     pub fn receive(
         &mut self,
         sender: u32,
-        map: fedbo_gp::MapHash,
+        map: MapHash,
         weights: &[f64],
     ) -> Result<(), MessageRejected> {
         self.inbox.receive(sender, map, weights)
@@ -171,12 +161,22 @@ impl Strategy for Fts {
     }
 }
 
-/// The weights, divided by the largest if it is so large or small that φ(x)·ω could leave the floating-point range:
-/// neither a maximizer nor an order of values depends on the scale, and no message can stop its receiver.
-pub(crate) fn in_range(weights: &[f64]) -> Cow<'_, [f64]> {
-    let largest = weights.iter().fold(0.0_f64, |m, w| m.max(w.abs()));
-    if largest <= 0.0 || (1e-100..=1e100).contains(&largest) {
-        return Cow::Borrowed(weights);
+impl Takes for Fts {
+    type Handout = Broadcast;
+
+    fn take(&mut self, broadcast: Broadcast, own_id: u32) -> Vec<UpdateRejected> {
+        for straggler in broadcast.stragglers {
+            self.forget(straggler);
+        }
+        broadcast
+            .messages
+            .iter()
+            .filter(|message| message.sender != own_id)
+            .filter_map(|message| {
+                self.receive(message.sender, message.map, &message.weights)
+                    .err()
+            })
+            .map(UpdateRejected::from)
+            .collect()
     }
-    Cow::Owned(weights.iter().map(|w| w / largest).collect())
 }

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use fedbo_algorithms::{
-    AgentSampling, Collaborator, Domain, Fts, FtsSettings, HyperparameterPolicy, LocalProb,
-    Maximizer, MessageSettings, OwnSampler, Repeats, Source, Strategy, StrategyError,
-    SurrogateSettings, UcbMultiplier,
+    Collaborator, Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler,
+    Repeats, Source, Strategy, StrategyError, SurrogateSettings, UcbMultiplier,
 };
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{Family, FitCriterion, FitOptions, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{Direct, Points};
 use fedbo_space::{ParameterSpec, Space, SpaceError};
 use fedbo_streams::Seed;
 use fedbo_testkit::test_stream;
 
-use crate::common::{AskAlone, SEED, float, line, map, observed, own, unit_box, with_messages};
+use crate::agents::{map, with_messages};
+use crate::common::{AskAlone, SEED, float, line, observed, own, unit_box};
 
 /// Told before asking: inputs and values.
 type Data = Vec<(Vec<f64>, Option<f64>)>;

@@ -1,6 +1,6 @@
-//! φ_n^(i): how much more an agent counts in the region that it explored at the beginning.
+//! The weights φ_n^(i), by which an agent counts more in the region that it explored at the beginning.
 
-use crate::StrategyError;
+use fedbo_algorithms::StrategyError;
 
 /// The law of the weights: φ_n^(i) ∝ r_t if agent n is assigned to region i, and ∝ 1 otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]

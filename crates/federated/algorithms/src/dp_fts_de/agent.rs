@@ -1,31 +1,19 @@
-//! Differentially private federated Thompson sampling with distributed exploration (Dai, Low, Jaillet 2021), the agent's
-//! side (Algorithm 2). How releases are made and what they cost is not decided here.
-
-mod aggregate;
-mod archive;
-mod belief;
-mod emphasis;
-mod reconstruction;
+//! One agent of DP-FTS-DE (Algorithm 2).
 
 use std::fmt;
 use std::sync::Arc;
 
+use fedbo_algorithms::{
+    Collaborator, Domain, LocalProb, Maximizer, MessageSettings, Observation, Points, Proposal,
+    RegionFunction, Source, Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
+};
 use fedbo_gp::FeatureMap;
-use fedbo_optim::Points;
+use fedbo_protocol::{Aggregate, AggregateHandout, Takes, UpdateRejected};
 use fedbo_space::Partition;
 use fedbo_streams::{Seed, Stream};
 
-pub use aggregate::{Aggregate, AggregateContent};
-pub use archive::{FromArchive, ReleasedFunction};
-pub use belief::Memory;
-pub use emphasis::{Emphasis, EmphasisLaw, region_sizes};
-
-use crate::{
-    Collaborator, Domain, LocalProb, Maximizer, MessageSettings, Observation, Proposal, Source,
-    Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
-};
-use belief::Belief;
-use reconstruction::Reconstruction;
+use super::belief::Belief;
+use super::{Emphasis, Memory};
 
 /// The frequency with which the aggregate is used, given p_t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +56,7 @@ pub struct DpFtsDeSettings {
 ///
 /// Deviations: weights and normalisers are applied here, on region sums, which carry √P less noise than the paper's P
 /// weighted copies and the same information (each agent is assigned to exactly one region); a coordinator in the paper's
-/// mode sends [`AggregateContent::Weighted`].
+/// mode sends [`Weighted`](fedbo_protocol::AggregateContent::Weighted).
 #[derive(Clone)]
 pub struct DpFtsDe {
     own: ThompsonSampling,
@@ -213,7 +201,7 @@ impl Strategy for DpFtsDe {
         if let Some(weights) = weights
             && weights.iter().flatten().any(|w| *w != 0.0)
         {
-            let function = Reconstruction::new(&self.map, &self.partition, &weights)?;
+            let function = RegionFunction::new(&self.map, &self.partition, &weights)?;
             let domain = self.own.domain();
             let candidates = function.candidates(domain, &self.maximizer, stream)?;
             let mut proposal = self.own.propose_among(
@@ -241,5 +229,23 @@ impl Strategy for DpFtsDe {
             .filter(|each| each.source != Source::Initial);
         self.n_steps += queries.count() as u64;
         Ok(())
+    }
+}
+
+impl Takes for DpFtsDe {
+    type Handout = AggregateHandout;
+
+    /// Every release counts, also those of rounds that the agent missed.
+    fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
+        let mut refused = Vec::new();
+        for release in &handout.releases {
+            if !self.receive(&release.aggregate) {
+                refused.push(UpdateRejected::Unfit {
+                    agent: own_id,
+                    round: release.aggregate.round,
+                });
+            }
+        }
+        refused
     }
 }

@@ -1,20 +1,13 @@
-//! Distributed Thompson sampling: agents on a graph share what they observe with their neighbours (Zerefa et al.).
-//!
-//! Raw observations are shared, so nothing here is private. How reports travel between agents is `protocol`'s concern; here is
-//! what one agent does with what has arrived.
+//! One agent of distributed Thompson sampling (Algorithm 1).
 
-mod independent_draws;
-pub mod regret_bound;
-
-pub use independent_draws::IndependentDraws;
-
-use fedbo_optim::Points;
+use fedbo_algorithms::{
+    Domain, Observation, Points, Proposal, Source, Strategy, StrategyError, Surrogate,
+    ThompsonSampling, ThompsonSettings,
+};
+use fedbo_protocol::Neighbour;
 use fedbo_streams::{Seed, Stream};
 
-use crate::{
-    Domain, Observation, Proposal, Source, Strategy, StrategyError, Surrogate, ThompsonSampling,
-    ThompsonSettings,
-};
+use super::IndependentDraws;
 
 /// The method by which an agent's query is found from its posterior.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,29 +61,19 @@ impl DistributedTs {
             place: None,
         })
     }
+}
 
-    /// Its model.
-    #[must_use]
-    pub fn own(&self) -> &Surrogate {
-        self.own.surrogate()
-    }
-
-    /// The domain of its queries.
-    #[must_use]
-    pub fn domain(&self) -> &Domain {
+impl Neighbour for DistributedTs {
+    fn domain(&self) -> &Domain {
         self.own.domain()
     }
 
-    /// Adds what the agent itself observed and what its neighbours reported (Algorithm 1 line 15), each observation once. One
-    /// posterior update is made for all: O(n² m) for m new ones among n, without a refit.
-    ///
-    /// # Errors
-    /// If the surrogate cannot be conditioned; nothing is added then.
-    pub fn tell_all(
-        &mut self,
-        own: &[Observation],
-        all: &[Observation],
-    ) -> Result<(), StrategyError> {
+    fn own(&self) -> &Surrogate {
+        self.own.surrogate()
+    }
+
+    /// Algorithm 1 line 15. One posterior update is made for all: O(n² m) for m new ones among n, without a refit.
+    fn tell_all(&mut self, own: &[Observation], all: &[Observation]) -> Result<(), StrategyError> {
         self.own.tell(all)?;
         if let Some(last) = own.last() {
             self.place = Some(last.unit.clone());
@@ -124,12 +107,12 @@ impl Strategy for DistributedTs {
 
 #[cfg(test)]
 mod tests {
+    use fedbo_algorithms::HyperparameterPolicy;
     use fedbo_gp::{Family, Hyperparameters, Kernel};
     use fedbo_space::{ParameterSpec, Space};
     use fedbo_streams::Purpose;
 
     use super::*;
-    use crate::HyperparameterPolicy;
 
     fn agent() -> DistributedTs {
         let spec = ParameterSpec::float(0.0, 1.0);

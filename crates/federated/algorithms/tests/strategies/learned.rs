@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{AgentSampling, Fts, LocalProb, Source, Strategy};
+use fedbo_algorithms::{LocalProb, Source, Strategy};
+use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::{Function, Points};
 use fedbo_testkit::{statistics::check_chi_squared, test_stream};
 
-use crate::common::{AskAlone, MESSAGE, fts_with, line, map, observed, own, with_messages};
+use crate::agents::{MESSAGE, fts_with, map, with_messages};
+use crate::common::{AskAlone, line, observed, own};
 
 const SHARPNESS: f64 = 2.0;
 const TARGET: u32 = 0;

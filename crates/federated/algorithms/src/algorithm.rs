@@ -1,0 +1,217 @@
+//! The contract between a federated algorithm and those that run it: files, sessions in one process, networks.
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{
+    MessageContent, ReleasedFunction, StrategyError, ThompsonSettings, UcbMultiplier,
+};
+use fedbo_config::{Check, FileError};
+use fedbo_gp::{FeatureDescription, FeatureMap};
+use fedbo_protocol::{
+    Aggregate, AggregateHandout, Broadcast, InitialSharing, Neighbour, Pace, Takes,
+};
+use fedbo_space::Space;
+use fedbo_streams::{Seed, Stream};
+
+use crate::{Arm, PublicConfig, Role};
+
+/// The way in which agents exchange what they know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// Messages that a coordinator passes on to everybody.
+    Relayed,
+    /// Releases of sums that a coordinator makes, with or without noise.
+    Released,
+    /// Observations that neighbours on a graph send each other.
+    Neighbours,
+}
+
+/// An entry of the registry: a name, and how settings are read from a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Algorithm {
+    /// The word of `federation.algorithm`.
+    pub name: &'static str,
+    /// Its use in a few words, for those who have to choose.
+    pub summary: &'static str,
+    /// The way in which its agents exchange what they know.
+    pub exchange: Exchange,
+    /// [`Role::Alone`] where its own arm exchanges nothing, else [`Role::Own`].
+    pub role: Role,
+    /// The name of its own arm where releases have no noise, if that is another than its name.
+    pub name_without_noise: Option<&'static str>,
+    /// The tables of a file that it alone reads.
+    pub tables: &'static [&'static str],
+    /// The name of the arm that an algorithm whose agents work alone is compared with.
+    pub compared_with: Option<&'static str>,
+    /// Reads its tables.
+    pub read: fn(&Reading<'_>) -> Result<Read, FileError>,
+}
+
+impl Algorithm {
+    /// The arm that a file with this algorithm asks for.
+    #[must_use]
+    pub fn own_arm(&self, has_noise: bool) -> Arm {
+        match (self.role, self.name_without_noise) {
+            (Role::Alone, _) => Arm::ALONE,
+            (_, Some(name)) if !has_noise => Arm::own(name),
+            _ => Arm::own(self.name),
+        }
+    }
+}
+
+/// The facts about a federation that are known when an algorithm reads its tables.
+pub struct Reading<'a> {
+    /// The file, and checks of its values.
+    pub check: Check<'a>,
+    /// The parameters.
+    pub space: &'a Space,
+    /// N.
+    pub n_agents: usize,
+    /// M.
+    pub n_features: usize,
+    /// The agents' own Thompson sampling, with β = 1.
+    pub own: ThompsonSettings,
+    /// True if the paper's choices hold where the file makes none: in the modes `paper` and `off` of releases.
+    pub papers: bool,
+    /// True if all agents run in one process, whose memory they share.
+    pub in_one_process: bool,
+}
+
+/// The settings that a file gives an algorithm.
+pub struct Read {
+    /// The settings.
+    pub settings: Settings,
+    /// β_t, which also holds for agents alone unless the file says otherwise.
+    pub ucb_multiplier: UcbMultiplier,
+}
+
+/// Settings of an algorithm, by the way in which its agents exchange what they know.
+#[derive(Clone)]
+pub enum Settings {
+    /// See [`Exchange::Relayed`].
+    Relayed(Arc<dyn Relayed>),
+    /// See [`Exchange::Released`].
+    Released(Arc<dyn Released>),
+    /// See [`Exchange::Neighbours`].
+    Neighbours(Arc<dyn Neighbours>),
+}
+
+/// What an agent is made from, beside its algorithm's settings.
+pub struct AgentSetup<'a> {
+    /// Its part in the comparison.
+    pub role: Role,
+    /// β_t of agents alone.
+    pub alone_ucb_multiplier: UcbMultiplier,
+    /// The parameters.
+    pub space: &'a Space,
+    /// The features that all agents share.
+    pub map: &'a Arc<FeatureMap>,
+    /// Root of its draws.
+    pub seed: Seed,
+}
+
+/// Settings of an algorithm whose agents send messages that everybody gets.
+pub trait Relayed: Send + Sync {
+    /// An agent without observations. Alone, it uses no message; as a placebo, its own hold no information.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    fn agent(
+        &self,
+        setup: &AgentSetup<'_>,
+    ) -> Result<Box<dyn Takes<Handout = Broadcast>>, StrategyError>;
+}
+
+/// The shape of releases, which the mechanism follows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReleaseShape {
+    /// P: sums in a release.
+    pub n_regions: u32,
+    /// The first release in which all agents count the same everywhere, so that one sum is enough; `None` if there is none.
+    pub uniform_from: Option<u64>,
+    /// The content of the vectors, on which the default of their largest norm depends.
+    pub content: MessageContent,
+}
+
+/// Settings of an algorithm whose agents learn from released sums of their vectors.
+pub trait Released: Send + Sync {
+    /// The shape of releases.
+    fn shape(&self) -> ReleaseShape;
+
+    /// An agent without observations; sums are divided by `sampling_rate` (q). Alone, it uses no release and its vectors are zero,
+    /// so that nothing of anybody is released. As a placebo its vectors hold no information: zeros where releases have noise,
+    /// else draws of the prior.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    fn agent(
+        &self,
+        setup: &AgentSetup<'_>,
+        sampling_rate: f64,
+        has_noise: bool,
+    ) -> Result<Box<dyn Takes<Handout = AggregateHandout>>, StrategyError>;
+
+    /// A random point of the space, in unit-cube coordinates, for the agent of this index to begin with; `None` if none was found.
+    fn start(&self, agent: usize, space: &Space, stream: &mut Stream) -> Option<Vec<f64>>;
+
+    /// Weights of agents in a round, P rows of N with sum 1, for the paper's mechanism, which weighs before it sums.
+    fn agent_weights(&self, round: u64) -> Vec<Vec<f64>>;
+
+    /// Adds the settings to the public configuration, in words that never change: ledgers keep them.
+    fn describe(&self, config: &mut PublicConfig);
+
+    /// One function of all releases, for parties that come after the last round; `None` before the first. `setup` is that
+    /// of any agent.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    fn released_function(
+        &self,
+        releases: &[Aggregate],
+        setup: &AgentSetup<'_>,
+        sampling_rate: f64,
+        features: FeatureDescription,
+        seed: u64,
+    ) -> Result<Option<ReleasedFunction>, StrategyError>;
+}
+
+/// The times that trials and reports take in one process, in units of a usual trial's time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VirtualNetwork {
+    /// A trial takes from 1 − spread to 1 + spread.
+    pub spread: f64,
+    /// A report takes up to twice this.
+    pub delay: f64,
+    /// Probability that a report is lost, and sent again after the time of a trial.
+    pub loss: f64,
+}
+
+/// The rules by which neighbours exchange observations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NeighbourSettings {
+    /// The condition on which rounds begin.
+    pub pace: Pace,
+    /// The initial points that are shared.
+    pub initial_sharing: InitialSharing,
+    /// The times that trials and reports take in one process.
+    pub network: VirtualNetwork,
+}
+
+/// Settings of an algorithm whose agents share observations with neighbours.
+pub trait Neighbours: Send + Sync {
+    /// The rules of the exchange.
+    fn exchange(&self) -> NeighbourSettings;
+
+    /// An agent without observations. That it has no neighbours where it works alone, and what a placebo reports, is its driver's
+    /// concern. `setup.seed` is the federation's: fits of equal data are equal.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    fn agent(
+        &self,
+        role: Role,
+        alone_ucb_multiplier: UcbMultiplier,
+        space: &Space,
+        seed: Seed,
+    ) -> Result<Box<dyn Neighbour>, StrategyError>;
+}

@@ -1,0 +1,94 @@
+//! Arms: ways to run the agents of one federation on the same seeds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ALGORITHMS;
+
+/// The part of an arm in a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The algorithm itself.
+    Own,
+    /// Each agent by Thompson sampling alone.
+    Alone,
+    /// The algorithm with messages that hold no information: draws of the prior, zeros where releases are noisy, values at
+    /// random points where observations are shared.
+    Placebo,
+}
+
+/// One way to run the agents of a federation, on the same seeds as every other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arm {
+    /// Its part in the comparison.
+    pub role: Role,
+    name: &'static str,
+}
+
+impl Arm {
+    /// Each agent alone.
+    pub const ALONE: Self = Self {
+        role: Role::Alone,
+        name: "ts",
+    };
+    /// The control whose messages hold no information.
+    pub const PLACEBO: Self = Self {
+        role: Role::Placebo,
+        name: "placebo",
+    };
+
+    /// An algorithm itself, by the name that results give it.
+    #[must_use]
+    pub const fn own(name: &'static str) -> Self {
+        Self {
+            role: Role::Own,
+            name,
+        }
+    }
+
+    /// Its name in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Returns true if agents use each other's messages in this arm.
+    #[must_use]
+    pub fn exchanges(self) -> bool {
+        self.role != Role::Alone
+    }
+
+    /// The arms of all algorithms of the registry.
+    fn all() -> Vec<Self> {
+        let own = ALGORITHMS
+            .iter()
+            .filter(|algorithm| algorithm.role == Role::Own)
+            .flat_map(|algorithm| [Some(algorithm.name), algorithm.name_without_noise])
+            .flatten()
+            .map(Self::own);
+        own.chain([Self::ALONE, Self::PLACEBO]).collect()
+    }
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl FromStr for Arm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = Self::all();
+        let found = all.iter().find(|arm| arm.name == text).copied();
+        found.ok_or_else(|| format!("unknown arm {text:?}; known are {}", names(&all)))
+    }
+}
+
+/// Names of arms, with commas between.
+#[must_use]
+pub fn names(arms: &[Arm]) -> String {
+    let names: Vec<&str> = arms.iter().map(|arm| arm.name).collect();
+    names.join(", ")
+}

@@ -1,0 +1,153 @@
+//! Differentially private federated Thompson sampling with distributed exploration (Dai, Low, Jaillet 2021): agents send
+//! vectors of which sums are released, a sum a region of the space.
+//!
+//! The agent's side (Algorithm 2). How releases are made and what they cost is not decided here.
+
+mod agent;
+mod belief;
+mod emphasis;
+mod exploration;
+mod options;
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{
+    Domain, LocalProb, MessageContent, MessageSettings, ReleasedFunction, StrategyError,
+    ThompsonSettings,
+};
+use fedbo_gp::FeatureDescription;
+use fedbo_protocol::{Aggregate, AggregateHandout, Takes};
+use fedbo_space::Space;
+use fedbo_streams::Stream;
+
+pub use agent::{DpFtsDe, DpFtsDeSettings, Trust};
+pub use belief::Memory;
+pub use emphasis::{Emphasis, EmphasisLaw, region_sizes};
+pub use exploration::ExplorationTable;
+pub use options::DpFtsDeTable;
+
+use crate::{AgentSetup, Algorithm, Exchange, PublicConfig, ReleaseShape, Released, Role};
+use exploration::Exploration;
+
+/// The registry's entry.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "dp-fts-de",
+    summary: "the same with differential privacy",
+    exchange: Exchange::Released,
+    role: Role::Own,
+    name_without_noise: Some("fts-de"),
+    tables: &["dp-fts-de", "exploration"],
+    compared_with: None,
+    read: options::read,
+};
+
+/// The settings of all agents of a federation.
+#[derive(Clone, Debug)]
+struct Federated {
+    own: ThompsonSettings,
+    local_prob: LocalProb,
+    trust: Trust,
+    message: MessageSettings,
+    memory: Memory,
+    exploration: Exploration,
+}
+
+impl Federated {
+    fn dp_fts_de(
+        &self,
+        setup: &AgentSetup<'_>,
+        sampling_rate: f64,
+        has_noise: bool,
+    ) -> Result<DpFtsDe, StrategyError> {
+        let mut settings = DpFtsDeSettings {
+            own: self.own.clone(),
+            local_prob: self.local_prob.clone(),
+            trust: self.trust,
+            message: self.message,
+            partition: self.exploration.partition.clone(),
+            region_sizes: self.exploration.region_sizes(),
+            emphasis: self.exploration.emphasis,
+            sampling_rate,
+            memory: self.memory,
+        };
+        match setup.role {
+            Role::Own => {}
+            Role::Alone => {
+                settings.local_prob = LocalProb::Constant(1.0);
+                settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
+                settings.message.content = MessageContent::Zero;
+            }
+            Role::Placebo if has_noise => settings.message.content = MessageContent::Zero,
+            Role::Placebo => settings.message.content = MessageContent::Placebo,
+        }
+        let domain = Domain::Space(setup.space.clone());
+        DpFtsDe::new(domain, settings, Arc::clone(setup.map), setup.seed)
+    }
+}
+
+impl Released for Federated {
+    fn shape(&self) -> ReleaseShape {
+        ReleaseShape {
+            n_regions: u32::try_from(self.exploration.n_regions()).unwrap_or(u32::MAX), // regions are counted in 32 bits
+            uniform_from: self.exploration.emphasis.uniform_from(),
+            content: self.message.content,
+        }
+    }
+
+    fn agent(
+        &self,
+        setup: &AgentSetup<'_>,
+        sampling_rate: f64,
+        has_noise: bool,
+    ) -> Result<Box<dyn Takes<Handout = AggregateHandout>>, StrategyError> {
+        Ok(Box::new(self.dp_fts_de(setup, sampling_rate, has_noise)?))
+    }
+
+    fn start(&self, agent: usize, space: &Space, stream: &mut Stream) -> Option<Vec<f64>> {
+        self.exploration.start(agent, space, stream)
+    }
+
+    fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
+        self.exploration.agent_weights(round)
+    }
+
+    fn describe(&self, config: &mut PublicConfig) {
+        self.exploration.describe(config);
+        config.local_prob(&self.local_prob);
+        let trust = match self.trust {
+            Trust::Schedule => "schedule",
+            Trust::Signal => "signal",
+        };
+        config.line("trust", trust);
+        config.message(&self.message);
+        match self.memory {
+            Memory::Latest => config.line("memory", "latest"),
+            Memory::Mean { discount } => config.line("memory", &format!("mean {discount:?}")),
+        }
+    }
+
+    fn released_function(
+        &self,
+        releases: &[Aggregate],
+        setup: &AgentSetup<'_>,
+        sampling_rate: f64,
+        features: FeatureDescription,
+        seed: u64,
+    ) -> Result<Option<ReleasedFunction>, StrategyError> {
+        let mut agent = self.dp_fts_de(setup, sampling_rate, true)?;
+        for release in releases {
+            agent.receive(release);
+        }
+        let Some(weights) = agent.region_weights() else {
+            return Ok(None);
+        };
+        Ok(Some(ReleasedFunction {
+            features,
+            seed,
+            map: setup.map.hash().to_string(),
+            n_regions: u32::try_from(weights.len()).unwrap_or(u32::MAX), // regions are counted in 32 bits
+            weights,
+            signal_share: agent.signal_share(),
+        }))
+    }
+}

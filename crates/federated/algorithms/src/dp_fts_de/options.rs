@@ -1,0 +1,174 @@
+//! `[dp-fts-de]`: the options of an agent.
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings};
+use fedbo_config::{Check, FileError, UcbEntry, WordOrNumbers};
+use serde::Deserialize;
+
+use super::exploration::{Exploration, ExplorationTable};
+use super::{Federated, Memory, Trust};
+use crate::{Read, Reading, Settings};
+
+/// `[dp-fts-de]`: how an agent uses releases and what it sends.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DpFtsDeTable {
+    /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), a number, or a list.
+    pub local_prob: Option<WordOrNumbers>,
+    /// `schedule` (default): the releases are used with probability 1 − p_t; `signal`: less often the more of them is noise.
+    pub trust: Option<String>,
+    /// `mean` (default): the posterior's mean is sent; `sample` (default in modes `paper` and `off`): a draw from it.
+    pub message: Option<String>,
+    /// `mean` (default): all releases count; `latest` (default in modes `paper` and `off`): the latest alone.
+    pub memory: Option<String>,
+    /// The factor on the weight of a release for each round of its age under `memory = "mean"`, in `(0, 1]`; default 1.
+    pub discount: Option<f64>,
+    /// β_t: a number (default 1), or the bound of FTS's theorem 1.
+    pub ucb_multiplier: Option<UcbEntry>,
+    /// True if each agent standardizes the outputs that its vectors are made of; default true.
+    pub standardize: Option<bool>,
+    /// σ² in vectors; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
+    pub message_noise: Option<f64>,
+}
+
+/// The tables of a file that are read here.
+#[derive(Deserialize)]
+struct Tables {
+    #[serde(default, rename = "dp-fts-de")]
+    dp_fts_de: DpFtsDeTable,
+    #[serde(default)]
+    exploration: ExplorationTable,
+}
+
+/// Reads `[dp-fts-de]` and `[exploration]`.
+pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
+    let Reading {
+        check,
+        papers,
+        n_agents,
+        ..
+    } = *reading;
+    let Tables {
+        dp_fts_de: table,
+        exploration,
+    } = check.file.parse()?;
+    let path = ["dp-fts-de", "ucb_multiplier"];
+    let ucb_multiplier = check.ucb_multiplier(&path, table.ucb_multiplier)?;
+    let exploration = Exploration::of(&exploration, check, reading.space, n_agents)?;
+    memory_suffices(&exploration, reading)?;
+    let local_prob = local_prob(&table, check, papers)?;
+    let message = message(&table, check, papers)?;
+    let memory = memory(&table, check, papers)?;
+    let words = [("schedule", Trust::Schedule), ("signal", Trust::Signal)];
+    let trust = check.word(&["dp-fts-de", "trust"], table.trust.as_deref(), &words)?;
+    let mut own = reading.own.clone();
+    own.ucb_multiplier = ucb_multiplier;
+    let settings = Federated {
+        own,
+        local_prob,
+        trust: trust.unwrap_or(Trust::Schedule),
+        message,
+        memory,
+        exploration,
+    };
+    Ok(Read {
+        settings: Settings::Released(Arc::new(settings)),
+        ucb_multiplier,
+    })
+}
+
+/// Every agent of a process keeps a sum a region: refuses what cannot fit.
+fn memory_suffices(exploration: &Exploration, reading: &Reading<'_>) -> Result<(), FileError> {
+    const BYTES_MAX: f64 = 4.0e9;
+    let (n_agents, n_regions) = (reading.n_agents, exploration.n_regions());
+    // The sums, and as much while a release is being taken in.
+    let bytes = 2.0 * 8.0 * n_agents as f64 * n_regions as f64 * reading.n_features as f64;
+    if !reading.in_one_process || bytes <= BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "{n_agents} agents that keep {} numbers for each of {n_regions} regions would need about {:.0} GB of memory in one process, \
+         which stops at {:.0}; lower exploration.regions or features.count",
+        reading.n_features,
+        bytes / 1e9,
+        BYTES_MAX / 1e9
+    );
+    Err(reading
+        .check
+        .file
+        .error(&["exploration", "regions"], message))
+}
+
+fn local_prob(
+    table: &DpFtsDeTable,
+    check: Check<'_>,
+    papers: bool,
+) -> Result<LocalProb, FileError> {
+    let path = ["dp-fts-de", "local_prob"];
+    let schedule = match &table.local_prob {
+        None if papers => LocalProb::Power(0.5),
+        None => LocalProb::Power(1.0),
+        Some(WordOrNumbers::Number(p)) => LocalProb::Constant(*p),
+        Some(WordOrNumbers::List(list)) => LocalProb::List(list.clone()),
+        Some(WordOrNumbers::Word(word)) => {
+            let word: String = word.chars().filter(|c| !c.is_whitespace()).collect();
+            match word.as_str() {
+                "1-1/t" => LocalProb::Power(1.0),
+                "1-1/sqrt(t)" => LocalProb::Power(0.5),
+                _ => {
+                    let expected =
+                        "\"1-1/t\", \"1-1/sqrt(t)\", a probability, or a list of probabilities";
+                    return Err(check.file.value_error(&path, expected));
+                }
+            }
+        }
+    };
+    check.setting(&path, schedule.validate())
+}
+
+fn message(
+    table: &DpFtsDeTable,
+    check: Check<'_>,
+    papers: bool,
+) -> Result<MessageSettings, FileError> {
+    let standard = MessageSettings::default();
+    let words = [
+        ("mean", MessageContent::Mean),
+        ("sample", MessageContent::Posterior),
+    ];
+    let content = check.word(&["dp-fts-de", "message"], table.message.as_deref(), &words)?;
+    let settings = MessageSettings {
+        content: content.unwrap_or(match papers {
+            true => MessageContent::Posterior,
+            false => MessageContent::Mean,
+        }),
+        noise_variance: table
+            .message_noise
+            .map_or(standard.noise_variance, MessageNoise::Given),
+        standardize: table.standardize.unwrap_or(standard.standardize),
+    };
+    check.setting(&["dp-fts-de", "message_noise"], settings.validate())
+}
+
+fn memory(table: &DpFtsDeTable, check: Check<'_>, papers: bool) -> Result<Memory, FileError> {
+    let words = [("mean", false), ("latest", true)];
+    let latest = check.word(&["dp-fts-de", "memory"], table.memory.as_deref(), &words)?;
+    let path = ["dp-fts-de", "discount"];
+    match (latest.unwrap_or(papers), table.discount) {
+        (true, None) => Ok(Memory::Latest),
+        (true, Some(_)) => {
+            let message = "dp-fts-de.discount has no effect unless memory = \"mean\"; remove it, or set memory";
+            Err(check.file.error(&path, message))
+        }
+        (false, discount) => {
+            let discount = discount.unwrap_or(1.0);
+            if discount > 0.0 && discount <= 1.0 {
+                return Ok(Memory::Mean { discount });
+            }
+            Err(check
+                .file
+                .value_error(&path, "a number above 0 and at most 1"))
+        }
+    }
+}

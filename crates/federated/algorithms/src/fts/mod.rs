@@ -1,0 +1,58 @@
+//! Federated Thompson sampling (Dai, Low, Jaillet 2020): agents send functions drawn from their posteriors, as weights of
+//! shared features, and query where one of them is largest.
+
+mod agent;
+mod agent_sampling;
+mod options;
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{Domain, LocalProb, MessageContent, StrategyError};
+use fedbo_protocol::{Broadcast, Takes};
+
+pub use agent::{Fts, FtsSettings};
+pub use agent_sampling::AgentSampling;
+pub use options::FtsTable;
+
+use crate::{AgentSetup, Algorithm, Exchange, Relayed, Role};
+
+/// The registry's entry.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "fts",
+    summary: "agents learn from each other",
+    exchange: Exchange::Relayed,
+    role: Role::Own,
+    name_without_noise: None,
+    tables: &["fts"],
+    compared_with: None,
+    read: options::read,
+};
+
+/// The same with p_t = 1: Thompson sampling, each agent alone.
+pub const ALONE: Algorithm = Algorithm {
+    name: "ts",
+    summary: "each alone",
+    role: Role::Alone,
+    compared_with: Some(ALGORITHM.name),
+    ..ALGORITHM
+};
+
+impl Relayed for FtsSettings {
+    fn agent(
+        &self,
+        setup: &AgentSetup<'_>,
+    ) -> Result<Box<dyn Takes<Handout = Broadcast>>, StrategyError> {
+        let mut settings = self.clone();
+        match setup.role {
+            Role::Own => {}
+            Role::Alone => {
+                settings.local_prob = LocalProb::Constant(1.0);
+                settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
+            }
+            Role::Placebo => settings.message.content = MessageContent::Placebo,
+        }
+        let domain = Domain::Space(setup.space.clone());
+        let agent = Fts::new(domain, settings, Arc::clone(setup.map), setup.seed)?;
+        Ok(Box::new(agent))
+    }
+}

@@ -1,0 +1,145 @@
+//! `[fts]`: the options of federated Thompson sampling.
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{LocalProb, MessageNoise, MessageSettings};
+use fedbo_config::{Check, FileError, UcbEntry, WordOrNumbers};
+use serde::Deserialize;
+
+use super::{AgentSampling, FtsSettings};
+use crate::{Read, Reading, Settings};
+
+/// `[fts]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FtsTable {
+    /// p_t: `1-1/sqrt(t)` (default), `1-1/t^2`, a number, or a list.
+    pub local_prob: Option<WordOrNumbers>,
+    /// P_N: `learned` (default), `uniform`, or a list with a weight for each agent.
+    pub agent_sampling: Option<WordOrNumbers>,
+    /// c of `learned`: 0 is uniform; default 2.
+    pub sharpness: Option<f64>,
+    /// β_t: a number (default 1), or the bound of the paper's theorem 1.
+    pub ucb_multiplier: Option<UcbEntry>,
+    /// True if each agent standardizes the outputs that its messages are made of; default true.
+    pub standardize: Option<bool>,
+    /// σ² in messages; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
+    pub message_noise: Option<f64>,
+}
+
+/// The tables of a file that are read here.
+#[derive(Deserialize)]
+struct Tables {
+    #[serde(default)]
+    fts: FtsTable,
+}
+
+/// Reads `[fts]`.
+pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
+    let Reading {
+        check, n_agents, ..
+    } = *reading;
+    let Tables { fts: table } = check.file.parse()?;
+    let ucb_multiplier = check.ucb_multiplier(&["fts", "ucb_multiplier"], table.ucb_multiplier)?;
+    memory_suffices(reading)?;
+    let mut own = reading.own.clone();
+    own.ucb_multiplier = ucb_multiplier;
+    let settings = FtsSettings {
+        own,
+        local_prob: table.local_prob(check)?,
+        agent_sampling: table.agent_sampling(check, n_agents)?,
+        message: table.message(check)?,
+    };
+    Ok(Read {
+        settings: Settings::Relayed(Arc::new(settings)),
+        ucb_multiplier,
+    })
+}
+
+/// Every agent of a process keeps the latest message of every other: refuses what cannot fit.
+fn memory_suffices(reading: &Reading<'_>) -> Result<(), FileError> {
+    const BYTES_MAX: f64 = 4.0e9;
+    let (n_agents, n_features) = (reading.n_agents, reading.n_features);
+    // Measured: the broadcast being taken in adds about half of what the inboxes hold.
+    let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * n_features as f64 + 80.0);
+    if !reading.in_one_process || bytes <= BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "{n_agents} agents that keep {n_features} numbers of each other would need about {:.0} GB of memory in one \
+         process, which stops at {:.0}; name fewer agents, or lower features.count",
+        bytes / 1e9,
+        BYTES_MAX / 1e9
+    );
+    Err(reading.check.file.error(&["agents", "0"], message))
+}
+
+impl FtsTable {
+    fn local_prob(&self, check: Check<'_>) -> Result<LocalProb, FileError> {
+        let path = ["fts", "local_prob"];
+        let schedule = match &self.local_prob {
+            None => LocalProb::InverseSqrt,
+            Some(WordOrNumbers::Number(p)) => LocalProb::Constant(*p),
+            Some(WordOrNumbers::List(list)) => LocalProb::List(list.clone()),
+            Some(WordOrNumbers::Word(word)) => {
+                let word: String = word.chars().filter(|c| !c.is_whitespace()).collect();
+                let known = [
+                    ("1-1/sqrt(t)", LocalProb::InverseSqrt),
+                    ("1-1/t^2", LocalProb::InverseSquare),
+                ];
+                let found = known.into_iter().find(|(name, _)| *name == word);
+                let expected =
+                    "\"1-1/sqrt(t)\", \"1-1/t^2\", a probability, or a list of probabilities";
+                found
+                    .ok_or_else(|| check.file.value_error(&path, expected))?
+                    .1
+            }
+        };
+        check.setting(&path, schedule.validate())
+    }
+
+    fn agent_sampling(
+        &self,
+        check: Check<'_>,
+        n_agents: usize,
+    ) -> Result<AgentSampling, FileError> {
+        let path = ["fts", "agent_sampling"];
+        let expected = format!(
+            "\"learned\", \"uniform\", or a list of {n_agents} weights, one an agent in the file's order"
+        );
+        let sampling = match &self.agent_sampling {
+            None => AgentSampling::Learned {
+                sharpness: self.sharpness.unwrap_or(2.0),
+            },
+            Some(WordOrNumbers::Word(word)) if word == "learned" => AgentSampling::Learned {
+                sharpness: self.sharpness.unwrap_or(2.0),
+            },
+            Some(WordOrNumbers::Word(word)) if word == "uniform" => AgentSampling::Uniform,
+            Some(WordOrNumbers::List(list)) if list.len() == n_agents => {
+                AgentSampling::Given(list.clone())
+            }
+            Some(_) => return Err(check.file.value_error(&path, expected)),
+        };
+        let learned = matches!(sampling, AgentSampling::Learned { .. });
+        if self.sharpness.is_some() && !learned {
+            let message =
+                "fts.sharpness has no effect unless agent_sampling = \"learned\"; remove it";
+            return Err(check.file.error(&["fts", "sharpness"], message));
+        }
+        let path = if learned { ["fts", "sharpness"] } else { path };
+        check.setting(&path, sampling.validate())
+    }
+
+    fn message(&self, check: Check<'_>) -> Result<MessageSettings, FileError> {
+        let standard = MessageSettings::default();
+        let noise_variance = self
+            .message_noise
+            .map_or(standard.noise_variance, MessageNoise::Given);
+        let settings = MessageSettings {
+            noise_variance,
+            standardize: self.standardize.unwrap_or(standard.standardize),
+            ..standard
+        };
+        check.setting(&["fts", "message_noise"], settings.validate())
+    }
+}

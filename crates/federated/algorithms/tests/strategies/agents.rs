@@ -1,0 +1,79 @@
+//! Small agents that the tests share.
+
+use std::sync::Arc;
+
+use fedbo_algorithms::{
+    Collaborator, Domain, LocalProb, MessageContent, MessageNoise, MessageSettings,
+    ThompsonSettings,
+};
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
+use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
+use fedbo_streams::{Purpose, Seed};
+use fedbo_testkit::test_stream;
+
+use crate::common::{AskAlone, SEED, line, own};
+
+/// A map of `m` features with length scale 0.2.
+pub(crate) fn map(dim: usize, m: usize) -> Arc<FeatureMap> {
+    let description = FeatureDescription {
+        n_features: m,
+        dim,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::Fixed(0.2),
+        sampling: FeatureSampling::Random,
+    };
+    let mut stream = Seed::new(SEED).stream(Purpose::SharedFeatures, 0, 0);
+    Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
+}
+
+pub(crate) const MESSAGE: MessageSettings = MessageSettings {
+    content: MessageContent::Posterior,
+    noise_variance: MessageNoise::Given(1e-2),
+    standardize: true,
+};
+
+pub(crate) fn fts_with(
+    domain: Domain,
+    own: ThompsonSettings,
+    local_prob: LocalProb,
+    agent_sampling: AgentSampling,
+    message: MessageSettings,
+    map: Arc<FeatureMap>,
+) -> Fts {
+    let settings = FtsSettings {
+        own,
+        local_prob,
+        agent_sampling,
+        message,
+    };
+    Fts::new(domain, settings, map, Seed::new(SEED)).unwrap()
+}
+
+/// An agent on 16 points of a line with 16 shared features: an `ask` takes microseconds.
+pub(crate) fn small_fts(local_prob: LocalProb, agent_sampling: AgentSampling) -> Fts {
+    fts_with(
+        line(16),
+        own(1),
+        local_prob,
+        agent_sampling,
+        MESSAGE,
+        map(1, 16),
+    )
+}
+
+/// Messages of prior draws from these senders.
+pub(crate) fn with_messages(mut fts: Fts, senders: impl IntoIterator<Item = u32>) -> Fts {
+    for sender in senders {
+        let m = fts.map().n_features();
+        let weights = test_stream(1000 + u64::from(sender)).normals(m);
+        let hash = fts.map().hash();
+        fts.receive(sender, hash, &weights).unwrap();
+    }
+    fts
+}
+
+impl AskAlone for Fts {
+    fn dim(&self) -> usize {
+        self.domain().dim()
+    }
+}

@@ -1,0 +1,16 @@
+//! Agents of federated algorithms, by their contracts.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is a failure"
+)]
+
+mod adversarial;
+mod agents;
+#[path = "../../../../strategies/tests/strategies/common.rs"]
+#[allow(dead_code, reason = "helpers that the tests of two crates share")]
+mod common;
+mod dp_fts_de;
+mod fts;
+mod learned;
+mod messages;

@@ -1,0 +1,55 @@
+//! A federation of neighbours on a graph: its algorithm, and who is whose neighbour.
+
+use std::sync::Arc;
+
+use fedbo_federated::{NeighbourSettings, Neighbours, Role};
+use fedbo_protocol::{Neighbourhood, PeerPlan, ReportContent};
+
+use crate::topology::Topology;
+
+/// The collaboration of neighbours.
+#[derive(Clone)]
+pub struct NeighbourPlan {
+    /// The graph of neighbours.
+    pub topology: Topology,
+    /// The algorithm's settings.
+    pub algorithm: Arc<dyn Neighbours>,
+}
+
+impl NeighbourPlan {
+    /// The rules of the exchange.
+    #[must_use]
+    pub fn exchange(&self) -> NeighbourSettings {
+        self.algorithm.exchange()
+    }
+
+    /// The plan of an agent. Where it works alone, its graph has no edges.
+    pub(crate) fn plan(
+        &self,
+        role: Role,
+        id: u32,
+        initial: Vec<Vec<f64>>,
+        n_rounds: u64,
+    ) -> PeerPlan {
+        let NeighbourSettings {
+            pace,
+            initial_sharing,
+            ..
+        } = self.exchange();
+        PeerPlan {
+            id,
+            initial,
+            n_rounds,
+            neighbourhood: match role {
+                Role::Alone => Neighbourhood::fixed([]),
+                Role::Own | Role::Placebo => self.topology.neighbourhood(id),
+            },
+            pace,
+            initial_sharing,
+            content: match role {
+                Role::Placebo => ReportContent::Placebo,
+                Role::Own | Role::Alone => ReportContent::Observed,
+            },
+        }
+    }
+}

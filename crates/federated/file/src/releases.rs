@@ -1,0 +1,72 @@
+//! A federation whose agents learn from released sums: its algorithm, and how its releases are made.
+
+use std::sync::Arc;
+
+use fedbo_algorithms::StrategyError;
+use fedbo_federated::{AgentSetup, Arm, Released, Role};
+use fedbo_privacy::mechanism::PaperMechanism;
+use fedbo_protocol::{AggregateHandout, ReleaseSchedule, Takes};
+
+use crate::privacy::{PrivacyPlan, Protection, Releases};
+use crate::release_mechanism::ReleaseMechanism;
+
+/// The collaboration of agents by releases of sums.
+#[derive(Clone)]
+pub struct ReleasePlan {
+    /// The algorithm's settings.
+    pub algorithm: Arc<dyn Released>,
+    /// The mechanism and the schedule of releases, and their protection.
+    pub releases: Releases,
+    /// Averages of all agents' vectors as they are, for arms without noise.
+    pub(crate) exact: PaperMechanism,
+}
+
+impl ReleasePlan {
+    /// The guarantee and the budget of the algorithm's own arm; `None` where nothing is promised.
+    pub(crate) fn privacy(&self) -> Option<&PrivacyPlan> {
+        match &self.releases.protection {
+            Protection::Charged(plan) => Some(plan),
+            Protection::Off | Protection::Simulated => None,
+        }
+    }
+
+    /// Returns true if the noise comes from the seed.
+    pub(crate) fn is_simulation(&self) -> bool {
+        matches!(self.releases.protection, Protection::Simulated)
+    }
+
+    pub(crate) fn has_noise(&self) -> bool {
+        !matches!(self.releases.protection, Protection::Off)
+    }
+
+    /// The mechanism that makes the releases of an arm. Where agents work alone, nothing is collected of what they know.
+    #[must_use]
+    pub fn mechanism(&self, arm: Arm) -> ReleaseMechanism {
+        match arm.role {
+            Role::Alone => ReleaseMechanism::Paper(self.exact.clone()),
+            Role::Own | Role::Placebo => self.releases.mechanism.clone(),
+        }
+    }
+
+    /// The schedule of releases.
+    #[must_use]
+    pub fn schedule(&self) -> ReleaseSchedule {
+        self.releases.schedule
+    }
+
+    /// Weights of agents in a round, for the paper's mechanism.
+    #[must_use]
+    pub fn agent_weights(&self) -> Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send> {
+        let algorithm = Arc::clone(&self.algorithm);
+        Box::new(move |round| algorithm.agent_weights(round))
+    }
+
+    pub(crate) fn agent(
+        &self,
+        setup: &AgentSetup<'_>,
+        arm: Arm,
+    ) -> Result<Box<dyn Takes<Handout = AggregateHandout>>, StrategyError> {
+        let sampling_rate = self.mechanism(arm).sampling_rate();
+        self.algorithm.agent(setup, sampling_rate, self.has_noise())
+    }
+}
