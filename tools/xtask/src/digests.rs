@@ -9,7 +9,7 @@ use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{available_parallelism, scope};
 use std::time::Instant;
 
@@ -24,6 +24,9 @@ use crate::verify::data_folder;
 const RECORD: &str = "tools/xtask/digests.txt";
 /// Examples of everything that travels, from the workspace's folder.
 const WIRE_VECTORS: &str = "docs/protocol-vectors.json";
+
+/// Ends the name of the only item of a step that failed.
+const FAILED: &str = "/failed";
 
 const HEAD: &str = "\
 # Digests of what fedbo computes: one line an item, SHA-256 of a file without times and real noise.
@@ -160,7 +163,7 @@ impl Digests {
                 target().join("release/fedbo")
             }
         };
-        let folder = target().join("digests");
+        let folder = root().join("target/digests"); // of this checkout, also where target folders are shared
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
@@ -179,7 +182,7 @@ impl Digests {
         let (steps, left_out): (Vec<Step>, Vec<Step>) =
             steps(&program)?.into_iter().partition(is_run);
         let left_out: Vec<String> = left_out.into_iter().map(|step| step.name).collect();
-        let mut items = run_all(steps, &folder, data.as_deref())?;
+        let mut items = run_all(steps, &folder, data.as_deref());
         let vectors = fs::read_to_string(root().join(WIRE_VECTORS))?;
         items.insert(WIRE_VECTORS.to_owned(), sha256(&vectors));
         let seconds = began.elapsed().as_secs_f64();
@@ -198,6 +201,9 @@ impl Digests {
         if let Some(name) = left_out.first() {
             bail!("{name} needs the published data; set FEDBO_DATA to their folder to record");
         }
+        if let Some(name) = items.keys().find(|name| name.ends_with(FAILED)) {
+            bail!("nothing is recorded: {name}");
+        }
         let commit = match &self.commit {
             Some(commit) => commit.clone(),
             None => last_line(
@@ -215,33 +221,32 @@ impl Digests {
     }
 }
 
-/// Runs steps, as many at once as there are cores.
-fn run_all(steps: Vec<Step>, folder: &Path, data: Option<&Path>) -> Result<Items> {
+/// Runs steps, as many at once as there are cores. One that fails has a single item, which says so.
+fn run_all(steps: Vec<Step>, folder: &Path, data: Option<&Path>) -> Items {
     let queue = Mutex::new(steps.into_iter());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || -> Result<Items> {
-        let mut items = Items::new();
-        while let Some(step) = next() {
+    let items = Mutex::new(Items::new());
+    let work = || {
+        while let Some(step) = lock(&queue).next() {
             let began = Instant::now();
-            items.extend(step.run(folder, data)?);
-            eprintln!(
-                "xtask: {} took {:.1} s",
-                step.name,
-                began.elapsed().as_secs_f64()
-            );
+            let found = step.run(folder, data).unwrap_or_else(|error| {
+                eprintln!("xtask: {}: {error:#}", step.name);
+                Items::from([(format!("{}{FAILED}", step.name), error.to_string())])
+            });
+            lock(&items).extend(found);
+            let seconds = began.elapsed().as_secs_f64();
+            eprintln!("xtask: {} took {seconds:.1} s", step.name);
         }
-        Ok(items)
     };
-    let n_workers = available_parallelism().map_or(1, NonZero::get);
-    let found: Vec<Result<Items>> = scope(|scope| {
-        let workers: Vec<_> = (0..n_workers).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .map(|worker| worker.join().expect("a worker does not panic"))
-            .collect()
+    scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(work);
+        }
     });
-    let found: Result<Vec<Items>> = found.into_iter().collect();
-    Ok(found?.into_iter().flatten().collect())
+    items.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Compares with the record, and names on standard output what differs.
@@ -295,7 +300,7 @@ fn differences(recorded: &Items, found: &Items, left_out: &[String]) -> Vec<Stri
             Some(format!("changed: {name}: recorded {old}, found {new}"))
         }
         (Some(_), None) if !is_left_out(name) => Some(format!("missing: {name}")),
-        (None, Some(_)) => Some(format!("new: {name}")),
+        (None, Some(new)) => Some(format!("new: {name}: {new}")),
         _ => None,
     };
     names.into_iter().filter_map(difference).collect()
@@ -359,7 +364,10 @@ impl Step {
             .status()?;
         if !status.success() {
             let errors = fs::read_to_string(errors)?;
-            bail!("{} failed ({status})\n{errors}", self.name);
+            bail!(
+                "{}",
+                format!("{status}: {}", errors.trim()).replace('\n', " | ")
+            );
         }
         let mut items = Items::new();
         for entry in fs::read_dir(&out)? {
@@ -488,7 +496,7 @@ mod test {
         let expected = [
             "changed: b/changed: recorded 2, found 4",
             "missing: c/gone",
-            "new: d/new",
+            "new: d/new: 5",
         ];
         assert_eq!(differences(&recorded, &found, &[]), expected);
         assert!(differences(&recorded, &recorded, &[]).is_empty());
