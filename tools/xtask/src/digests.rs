@@ -163,7 +163,8 @@ impl Digests {
                 target().join("release/fedbo")
             }
         };
-        let folder = root().join("target/digests"); // of this checkout, also where target folders are shared
+        // In this checkout, as others may share the target folder.
+        let folder = root().join("target/digests");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
@@ -171,7 +172,7 @@ impl Digests {
         std::os::unix::fs::symlink(&program, folder.join("bin/fedbo"))?;
 
         let began = Instant::now();
-        let data = data_folder();
+        let data = data_folder().map(std::path::absolute).transpose()?;
         let is_run = |step: &Step| {
             let is_meant = self
                 .only
