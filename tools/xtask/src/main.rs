@@ -1,4 +1,4 @@
-//! The project's longer tasks: `cargo xtask check`, `test`, `mutants`, `fuzz`, `bench` and `deny`.
+//! The project's longer tasks: `cargo xtask check`, `test`, `mutants`, `fuzz`, `bench`, `deny` and `digests`.
 //!
 //! Nothing needs to be installed first but Rust itself; CI runs the same verbs. Every command is shown before it runs.
 #![expect(
@@ -8,6 +8,7 @@
 
 mod bench;
 mod deny;
+mod digests;
 mod fuzz;
 #[cfg(test)]
 mod invariants;
@@ -53,6 +54,10 @@ enum Verb {
     Bench(bench::Bench),
     /// Licences, advisories, sources and duplicates of all dependencies
     Deny(deny::Deny),
+    /// Record what examples and experiments compute, or compare with the record after code was moved
+    ///
+    /// Runs the release build over every example and one run of every declared experiment, and writes tools/xtask/digests.txt.
+    Digests(digests::Digests),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Fuzz(fuzz) => fuzz.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Deny(deny) => deny.run(),
+        Verb::Digests(digests) => digests.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

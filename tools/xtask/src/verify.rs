@@ -173,7 +173,7 @@ fn component(name: &str, verb: &str) -> Result<()> {
 
 /// FEDBO_DATA, or ../shared/data where that exists. A folder that FEDBO_DATA names is taken to be there: a test that does not
 /// find its part fails.
-fn data_folder() -> Option<PathBuf> {
+pub(crate) fn data_folder() -> Option<PathBuf> {
     std::env::var_os("FEDBO_DATA")
         .map(PathBuf::from)
         .or_else(|| root().join("../shared/data").canonicalize().ok())

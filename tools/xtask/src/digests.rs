@@ -1,0 +1,549 @@
+//! `digests`: a record of what the program computes, which must stay equal while code is moved.
+//!
+//! Each step runs the program in a folder of its own below `target/digests` and leaves files in its folder `out`. Of these the parts that
+//! depend on a clock or on real noise are left out; the rest is hashed, one line an item, and kept below `target/digests/texts`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{available_parallelism, scope};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::process::{cargo, last_line, root, run, target};
+use crate::verify::data_folder;
+
+/// The record, from the workspace's folder.
+const RECORD: &str = "tools/xtask/digests.txt";
+/// Examples of everything that travels, from the workspace's folder.
+const WIRE_VECTORS: &str = "docs/protocol-vectors.json";
+
+/// Ends the name of the only item of a step that failed.
+const FAILED: &str = "/failed";
+
+const HEAD: &str = "\
+# Digests of what fedbo computes: one line an item, SHA-256 of a file without times and real noise.
+# Written by `cargo xtask digests`; `cargo xtask digests --check` compares and names what differs.
+#
+# On another kind of machine factorizations, and so queries after the initial points, agree to rounding only (docs/decisions/0002):
+# results.csv, summary.json, notes.txt, regret.csv and exported trials of model-based strategies may differ there. Settings, arms
+# with their rows, frozen studies, charges and wire vectors may not.
+";
+
+/// Examples: what each runs, in a copy of the folder `examples`.
+const EXAMPLES: [(&str, &str); 10] = [
+    (
+        "branin",
+        "fedbo run branin.toml --arms fts,ts,placebo --out out",
+    ),
+    (
+        "wine",
+        "fedbo run wine.toml --arms fts,ts,placebo --runs 2 --out out",
+    ),
+    (
+        "robots",
+        "fedbo run robots.toml --arms distributed-ts,ts,placebo --out out
+         fedbo topology show robots.toml --json --out out > out/topology.json",
+    ),
+    // Its noise is real: of the results only those without releases, and of the ledger what was released and charged.
+    (
+        "private",
+        "fedbo run private.toml --arms dp-fts-de,ts,placebo --out run
+         cp run/settings.json out
+         grep -E '^experiment,|,ts,' run/results.csv > out/results.csv
+         cut -d, -f1-5 run/results.csv > out/trials.csv
+         fedbo privacy verify run > /dev/null
+         fedbo privacy statement run --json > out/statement.json",
+    ),
+    (
+        "private-simulated",
+        "sed 's/^# simulate = false .*/simulate = true/' private.toml > simulated.toml
+         fedbo run simulated.toml --arms dp-fts-de,ts,placebo --out out",
+    ),
+    (
+        "train",
+        "fedbo tune train.toml
+         fedbo export train.toml > out/trials.csv
+         fedbo best train.toml --json > out/best.json",
+    ),
+    (
+        "early-stopping",
+        "fedbo tune early-stopping/study.toml
+         fedbo export early-stopping/study.toml > out/trials.csv
+         fedbo export early-stopping/study.toml --json > out/trials.json",
+    ),
+    (
+        "pricing",
+        "fedbo play pricing.toml --out out
+         fedbo game record pricing.toml --json > out/record.json",
+    ),
+    // Three processes, which tell each other what they measured.
+    (
+        "peers",
+        "for peer in north east south; do fedbo peer peers/$peer.toml & done
+         wait
+         for peer in north east south; do fedbo export sqlite:peers/home-$peer/trials.db > out/$peer.csv; done",
+    ),
+    // What is frozen when a study is created; the coordinator's key is drawn anew each time.
+    (
+        "network",
+        "fedbo coordinator study create network/federation.toml > /dev/null
+         fedbo coordinator study show tutorial --json | sed -E 's/[0-9a-f]{64}/KEY/' > out/study.json",
+    ),
+];
+
+/// Comes before each script: processes that it leaves behind are ended.
+const PRELUDE: &str = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT";
+
+/// Experiments that take long even with one run: of their results.csv only so many first rows are computed. Rows are written in the
+/// order of jobs, so they do not depend on when the program is stopped.
+const CAPPED: [(&str, usize); 12] = [
+    ("bos-curves", 1557),
+    ("bos-features", 20),
+    ("bos-logistic", 151),
+    ("bos-policy", 195),
+    ("dp-landmine", 560),
+    ("dts-connectivity", 50),
+    ("dts-star", 900),
+    ("dts-topologies", 200),
+    ("fts-landmine", 954),
+    ("fts-vs-meta", 636),
+    ("games-adversarial", 465),
+    ("games-predator-prey", 1085),
+];
+
+/// Options of `cargo xtask digests`.
+#[derive(clap::Args)]
+pub(crate) struct Digests {
+    /// Compare with the record instead of writing it; exit status 1 if anything differs
+    #[arg(long)]
+    check: bool,
+    /// The program to run [default: the release build, which is brought up to date]
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    /// The commit that the program was built from, for the record's head [default: HEAD]
+    #[arg(long, value_name = "COMMIT", conflicts_with = "check")]
+    commit: Option<String>,
+    /// With --check: only steps whose name contains this, for instance experiment/fts
+    #[arg(long, value_name = "TEXT", requires = "check")]
+    only: Option<String>,
+}
+
+/// A run of the program, in a folder of its own.
+struct Step {
+    /// The first part of the names of its items.
+    name: String,
+    script: String,
+    needs_data: bool,
+}
+
+#[derive(Deserialize)]
+struct Experiment {
+    name: String,
+    needs_data: bool,
+}
+
+type Items = BTreeMap<String, String>;
+
+impl Digests {
+    pub(crate) fn run(&self) -> Result<()> {
+        let program = match &self.program {
+            Some(path) => path
+                .canonicalize()
+                .with_context(|| path.display().to_string())?,
+            None => {
+                run(&mut cargo(["build", "--release", "--package", "fedbo-cli"]))?;
+                target().join("release/fedbo")
+            }
+        };
+        // In this checkout, as others may share the target folder.
+        let folder = root().join("target/digests");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(folder.join("bin"))?;
+        std::os::unix::fs::symlink(&program, folder.join("bin/fedbo"))?;
+
+        let began = Instant::now();
+        let data = data_folder().map(std::path::absolute).transpose()?;
+        let is_run = |step: &Step| {
+            let is_meant = self
+                .only
+                .as_ref()
+                .is_none_or(|only| step.name.contains(only));
+            is_meant && (!step.needs_data || data.is_some())
+        };
+        let (steps, left_out): (Vec<Step>, Vec<Step>) =
+            steps(&program)?.into_iter().partition(is_run);
+        let left_out: Vec<String> = left_out.into_iter().map(|step| step.name).collect();
+        let mut items = run_all(steps, &folder, data.as_deref());
+        let vectors = fs::read_to_string(root().join(WIRE_VECTORS))?;
+        items.insert(WIRE_VECTORS.to_owned(), sha256(&vectors));
+        let seconds = began.elapsed().as_secs_f64();
+        eprintln!(
+            "xtask: {} items in {seconds:.0} s; their texts are in {}",
+            items.len(),
+            folder.join("texts").display()
+        );
+        match self.check {
+            true => check(&items, &left_out),
+            false => self.write(&items, &left_out),
+        }
+    }
+
+    fn write(&self, items: &Items, left_out: &[String]) -> Result<()> {
+        if let Some(name) = left_out.first() {
+            bail!("{name} needs the published data; set FEDBO_DATA to their folder to record");
+        }
+        if let Some(name) = items.keys().find(|name| name.ends_with(FAILED)) {
+            bail!("nothing is recorded: {name}");
+        }
+        let commit = match &self.commit {
+            Some(commit) => commit.clone(),
+            None => last_line(
+                Command::new("git")
+                    .args(["rev-parse", "--short", "HEAD"])
+                    .current_dir(root()),
+            )?,
+        };
+        let mut text = format!("{HEAD}# commit: {commit}\n# machine: {}\n", machine());
+        let width = items.keys().map(String::len).max().unwrap_or(0);
+        for (name, value) in items {
+            writeln!(text, "{name:width$}  {value}")?;
+        }
+        fs::write(root().join(RECORD), text).context(RECORD)
+    }
+}
+
+/// Runs steps, as many at once as there are cores. One that fails has a single item, which says so.
+fn run_all(steps: Vec<Step>, folder: &Path, data: Option<&Path>) -> Items {
+    let queue = Mutex::new(steps.into_iter());
+    let items = Mutex::new(Items::new());
+    let work = || {
+        while let Some(step) = lock(&queue).next() {
+            let began = Instant::now();
+            let found = step.run(folder, data).unwrap_or_else(|error| {
+                eprintln!("xtask: {}: {error:#}", step.name);
+                Items::from([(format!("{}{FAILED}", step.name), error.to_string())])
+            });
+            lock(&items).extend(found);
+            let seconds = began.elapsed().as_secs_f64();
+            eprintln!("xtask: {} took {seconds:.1} s", step.name);
+        }
+    };
+    scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(work);
+        }
+    });
+    items.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Compares with the record, and names on standard output what differs.
+fn check(items: &Items, left_out: &[String]) -> Result<()> {
+    let text = fs::read_to_string(root().join(RECORD)).context(RECORD)?;
+    let machine = machine();
+    if !text.contains(&format!("# machine: {machine}\n")) {
+        eprintln!(
+            "xtask: {RECORD} is of another kind of machine than this one ({machine}); its head says what may differ"
+        );
+    }
+    for name in left_out {
+        eprintln!("xtask: {name} was not run and is not compared");
+    }
+    let differences = differences(&parse(&text)?, items, left_out);
+    for difference in &differences {
+        println!("{difference}");
+    }
+    if !differences.is_empty() {
+        bail!(
+            "{} of what must not change differ from {RECORD}",
+            differences.len()
+        );
+    }
+    eprintln!("xtask: all {} items are as recorded", items.len());
+    Ok(())
+}
+
+/// The items of a record.
+fn parse(text: &str) -> Result<Items> {
+    let item = |line: &str| {
+        let (name, value) = line
+            .split_once(' ')
+            .with_context(|| format!("{RECORD}: no item: {line}"))?;
+        Ok((name.to_owned(), value.trim().to_owned()))
+    };
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(item)
+        .collect()
+}
+
+/// One line for each item that is not as recorded, but for recorded items of steps that were left out.
+fn differences(recorded: &Items, found: &Items, left_out: &[String]) -> Vec<String> {
+    let is_left_out = |name: &str| left_out.iter().any(|step| is_of(name, step));
+    let mut names: Vec<&String> = recorded.keys().chain(found.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let difference = |name: &String| match (recorded.get(name), found.get(name)) {
+        (Some(old), Some(new)) if old != new => {
+            Some(format!("changed: {name}: recorded {old}, found {new}"))
+        }
+        (Some(_), None) if !is_left_out(name) => Some(format!("missing: {name}")),
+        (None, Some(new)) => Some(format!("new: {name}: {new}")),
+        _ => None,
+    };
+    names.into_iter().filter_map(difference).collect()
+}
+
+/// Returns true if an item is one of a step's.
+fn is_of(item: &str, step: &str) -> bool {
+    item.strip_prefix(step)
+        .is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// All steps: the examples, and each experiment that the program declares.
+fn steps(program: &Path) -> Result<Vec<Step>> {
+    let listed = Command::new(program)
+        .args(["experiment", "list", "--json"])
+        .output()?;
+    let experiments: Vec<Experiment> = serde_json::from_slice(&listed.stdout)?;
+    let examples = EXAMPLES.map(|(name, script)| Step {
+        name: format!("example/{name}"),
+        script: format!("cp -R \"$EXAMPLES\"/. .\n{script}"),
+        needs_data: false,
+    });
+    let experiments = experiments.into_iter().map(|Experiment { name, needs_data }| {
+        let data = if needs_data { " --data \"$FEDBO_DATA\"" } else { "" };
+        let line = format!("fedbo experiment run {name} --runs 1 --json --quiet{data}");
+        let script = match CAPPED.iter().find(|(capped, _)| *capped == name) {
+            None => format!("{line} --out out 2> out/notes.txt"),
+            // One thread computes the first rows alone; several begin in the middle too.
+            Some((_, rows)) => format!(
+                "RAYON_NUM_THREADS=${{RAYON_NUM_THREADS:-1}} {line} --out run &
+                 until [ -e run/results.csv ] && [ \"$(wc -l < run/results.csv)\" -gt {rows} ]; do kill -0 $!; sleep 0.1; done
+                 kill -KILL $!
+                 wait $! || true
+                 head -n $(({rows} + 1)) run/results.csv > out/results.csv"
+            ),
+        };
+        Step { name: format!("experiment/{name}"), script, needs_data }
+    });
+    Ok(examples.into_iter().chain(experiments).collect())
+}
+
+impl Step {
+    /// Runs it and returns its items.
+    fn run(&self, folder: &Path, data: Option<&Path>) -> Result<Items> {
+        let own = folder.join(&self.name);
+        let out = own.join("out");
+        fs::create_dir_all(&out)?;
+        let path = std::env::var("PATH")?;
+        let errors = own.join("stderr");
+        let script = format!("{PRELUDE}\n{}", self.script);
+        let status = Command::new("sh")
+            .args(["-e", "-c", &script])
+            .current_dir(&own)
+            .env("PATH", format!("{}:{path}", folder.join("bin").display()))
+            .env("EXAMPLES", root().join("examples"))
+            .env("FEDBO_DATA", data.unwrap_or(folder))
+            .env_remove("FEDBO_COORDINATOR")
+            .stdin(Stdio::null())
+            .stdout(fs::File::create(own.join("stdout"))?)
+            .stderr(fs::File::create(&errors)?)
+            .status()?;
+        if !status.success() {
+            let errors = fs::read_to_string(errors)?;
+            bail!(
+                "{}",
+                format!("{status}: {}", errors.trim()).replace('\n', " | ")
+            );
+        }
+        let mut items = Items::new();
+        for entry in fs::read_dir(&out)? {
+            let path = entry?.path();
+            let file = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let text = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("csv") => without_times_csv(&fs::read(&path)?)?,
+                Some("json" | "txt") => without_times(&fs::read_to_string(&path)?),
+                _ => continue,
+            };
+            let item = format!("{}/{file}", self.name);
+            let kept = folder.join("texts").join(&item);
+            fs::create_dir_all(kept.parent().unwrap_or(folder))?;
+            fs::write(kept, &text)?;
+            if file == "results.csv"
+                && let Some(arms) = arms(&text)?
+            {
+                items.insert(format!("{}/arms", self.name), arms);
+            }
+            items.insert(item, sha256(&text));
+        }
+        Ok(items)
+    }
+}
+
+/// Returns true for the names of columns and fields that hold times, or heads of ledgers, in which noise is.
+fn varies(name: &str) -> bool {
+    name.contains("seconds") || name.ends_with("_at") || name == "head" || name == "ledger_head"
+}
+
+/// A table without its columns that vary.
+fn without_times_csv(bytes: &[u8]) -> Result<String> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_reader(bytes);
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut kept = Vec::new();
+    for record in reader.records() {
+        let record = record?;
+        if kept.is_empty() {
+            kept = record.iter().map(|name| !varies(name)).collect();
+        }
+        writer.write_record(
+            record
+                .iter()
+                .zip(&kept)
+                .filter(|(_, kept)| **kept)
+                .map(|(cell, _)| cell),
+        )?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+/// A text, maybe of JSON with one field a line, without lines of fields that vary and without notes of how long proposals took.
+fn without_times(text: &str) -> String {
+    let name = |line: &str| -> Option<String> {
+        Some(
+            line.trim()
+                .strip_prefix('"')?
+                .split_once("\":")?
+                .0
+                .to_owned(),
+        )
+    };
+    let is_note = |line: &str| line.starts_with("Mean milliseconds a proposal:");
+    let lines = text
+        .lines()
+        .filter(|line| !is_note(line) && !name(line).is_some_and(|name| varies(&name)));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// The arms of results in the order of their first rows, and the number of rows; none for a table without arms.
+fn arms(text: &str) -> Result<Option<String>> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let Some(column) = reader.headers()?.iter().position(|name| name == "arm") else {
+        return Ok(None);
+    };
+    let (mut rows, mut arms) = (0, Vec::new());
+    for record in reader.records() {
+        let arm = record?.get(column).unwrap_or_default().replace(' ', "_");
+        rows += 1;
+        if !arms.contains(&arm) {
+            arms.push(arm);
+        }
+    }
+    Ok(Some(format!("{rows} rows of {}", arms.join(","))))
+}
+
+fn sha256(text: &str) -> String {
+    Sha256::digest(text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The kind of this machine, as far as linear algebra depends on it.
+fn machine() -> String {
+    #[cfg(target_arch = "x86_64")]
+    let units = match () {
+        () if is_x86_feature_detected!("avx512f") => ", AVX-512",
+        () if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") => ", AVX2",
+        () => "",
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let units = "";
+    format!("{} {}{units}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn items(of: &[(&str, &str)]) -> Items {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        of.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn what_is_changed_missing_or_new_is_named() {
+        let recorded = items(&[("a/same", "1"), ("b/changed", "2"), ("c/gone", "3")]);
+        let found = items(&[("a/same", "1"), ("b/changed", "4"), ("d/new", "5")]);
+        let expected = [
+            "changed: b/changed: recorded 2, found 4",
+            "missing: c/gone",
+            "new: d/new: 5",
+        ];
+        assert_eq!(differences(&recorded, &found, &[]), expected);
+        assert!(differences(&recorded, &recorded, &[]).is_empty());
+    }
+
+    #[test]
+    fn only_steps_that_were_left_out_may_be_missing() {
+        let recorded = items(&[
+            ("experiment/fts/arms", "1"),
+            ("experiment/fts-wine/arms", "2"),
+        ]);
+        let left_out = ["experiment/fts".to_owned()];
+        assert_eq!(
+            differences(&recorded, &Items::new(), &left_out),
+            ["missing: experiment/fts-wine/arms"]
+        );
+    }
+
+    #[test]
+    fn a_record_reads_back() {
+        let text = "# head: of a record\na/results.csv  0f\na/arms         12 rows of ts,fts\n";
+        let expected = items(&[("a/results.csv", "0f"), ("a/arms", "12 rows of ts,fts")]);
+        assert_eq!(parse(text).unwrap(), expected);
+        assert!(parse("a/results.csv\n").is_err());
+    }
+
+    #[test]
+    fn times_are_left_out_and_values_are_not() {
+        let table = |seconds, value| {
+            format!("arm,value,ask_seconds,told_at\n\"a,b\",{value},{seconds},now\n")
+        };
+        let of = |seconds, value| without_times_csv(table(seconds, value).as_bytes()).unwrap();
+        assert_eq!(of("0.1", "3.0"), "arm,value\n\"a,b\",3.0\n");
+        assert_eq!(of("0.1", "3.0"), of("0.2", "3.0"));
+        assert_ne!(of("0.1", "3.0"), of("0.1", "3.1"));
+        let json = "{\n  \"wall_seconds\": 1.0,\n  \"head\": \"5:1f\",\n  \"at\": [],\n  \"mean\": 2.0\n}\n";
+        assert_eq!(
+            without_times(json),
+            "{\n  \"at\": [],\n  \"mean\": 2.0\n}\n"
+        );
+    }
+
+    #[test]
+    fn arms_are_listed_in_their_order() {
+        let table = "experiment,arm,value\ne,ts,1\ne,fts M = 50,2\ne,ts,3\n";
+        assert_eq!(arms(table).unwrap().unwrap(), "3 rows of ts,fts_M_=_50");
+        assert_eq!(arms("player,value\na,1\n").unwrap(), None);
+    }
+}
