@@ -4,14 +4,15 @@
 //! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`], [`Tradeoff`] and [`closing_table`]. The pictures of a study of
 //! one party stand apart, in [`study`]; that of a graph of agents is a [`GraphPicture`].
 
+mod chart;
 mod curves;
 mod early_stopping;
 mod error;
+mod figure;
 mod folder;
 mod game;
 mod graph;
 mod metric;
-mod plot;
 mod row;
 mod student;
 pub mod study;
@@ -22,6 +23,7 @@ mod team_regret;
 mod trace;
 mod tradeoff;
 
+pub use chart::Scale;
 pub use curves::{Curve, CurvePoint, curves};
 pub use early_stopping::{
     CurveEnd, DecisionRegionsPicture, FINALS_FILES, FinalPoint, FinalsPicture,
@@ -29,11 +31,12 @@ pub use early_stopping::{
     decision_regions_files,
 };
 pub use error::ReportError;
+pub use figure::{Figure, FigureSpec, Panel, PanelBy, Reference};
 pub use folder::{FolderLock, write_whole};
 pub use game::{GAME_ACTION_FILES, GAME_PAYOFF_FILES, GamePicture, ParameterCourse, PlayerCourse};
 pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};
 pub use metric::Metric;
-pub use plot::{Figure, FigureSpec, Panel, PanelBy, Reference, Scale};
+
 pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
 pub use student::{Interval, LEVEL};
 pub use summary::{

@@ -4,10 +4,12 @@ use fedbo_space::cell::escaped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::chart::Scale;
 use super::curves::{Curve, CurvePoint};
 use super::error::ReportError;
+use super::figure::{Figure, Panel};
 use super::folder::write_whole;
-use super::plot::{Figure, Panel, Scale};
+
 use super::summary::Estimate;
 
 /// The files of task weights in their results folder.
