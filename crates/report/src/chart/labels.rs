@@ -3,10 +3,11 @@
 use std::f64::consts::TAU;
 
 /// The cost of a name's place: by unit of length of a line that it hides, by unit of area that it shares with a disc, an error
-/// bar or another name or that lies beyond the panel, by unit of length that the tie between a name and its point lies on
+/// bar (`COVERED`) or another name or that lies beyond the panel, by unit of length that the tie between a name and its point lies on
 /// another name, by unit that it is too near to another agent's disc, and by unit of distance from its own.
 const HIDDEN: f64 = 1.0;
 const COVERED: f64 = 1.0;
+const ON_NAME: f64 = 4.0;
 const BEYOND: f64 = 3.0;
 const TIED: f64 = 16.0;
 const NEAR: f64 = 2.5;
@@ -168,10 +169,7 @@ impl Ground {
         };
         let square = (self.radius, self.radius);
         let discs = self.discs.iter().map(|disc| spot.shared(*disc, square));
-        let names = self
-            .names
-            .iter()
-            .map(|name| spot.shared(name.middle, name.half));
+        let names = self.names.iter().map(|name| ON_NAME * spot.overlap(*name));
         let solid = self.solid.iter().map(|other| spot.overlap(*other));
         let covered: f64 = discs.chain(names).chain(solid).sum();
         let beyond = self.within.map_or(0.0, |panel| {
@@ -227,7 +225,7 @@ impl Ground {
             let (dx, dy) = (TAU * f64::from(index) / f64::from(N_DIRECTIONS)).sin_cos();
             let unusual = match prefer {
                 Side::Below => 0.8 - 0.6 * dy - 0.2 * dx,
-                Side::Right => 0.8 - 0.6 * dx + 0.2 * dy,
+                Side::Right => 0.8 - 0.6 * dx.abs() - 0.2 * dx + 0.1 * dy,
             };
             for farther in FARTHER {
                 let spot = Spot::beside(agent, [dx, dy], distance + farther, half);

@@ -855,3 +855,281 @@ fn thinned(mut names: Vec<String>, row: f64, font: Font) -> Vec<String> {
     }
     names
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::style::BLUE;
+    use super::super::{Label, Rule, Strip, at, in_strip};
+    use super::*;
+
+    /// More names than this beside points and lines of a panel need not all have room.
+    const N_CROWD: usize = 20;
+
+    /// From the upper left to the lower right corner of a shape.
+    fn extent(shape: &Shape) -> (Point, Point) {
+        let around = |points: &[Point]| {
+            let fold = |pick: fn(f64, f64) -> f64, start| {
+                points
+                    .iter()
+                    .fold((start, start), |(x, y), at| (pick(x, at.0), pick(y, at.1)))
+            };
+            (
+                fold(f64::min, f64::INFINITY),
+                fold(f64::max, f64::NEG_INFINITY),
+            )
+        };
+        match shape {
+            Shape::Rectangle { from, to, .. } => (*from, *to),
+            Shape::Disc {
+                at: (x, y),
+                radius: r,
+                ..
+            } => ((x - r, y - r), (x + r, y + r)),
+            Shape::Polygon { corners, .. } => around(corners),
+            Shape::Line { points, .. } => around(points),
+            Shape::Text {
+                text,
+                at: (x, y),
+                anchor,
+                font,
+                upwards,
+            } => {
+                let width = font.width(text);
+                let before = match anchor {
+                    Anchor::Start => 0.0,
+                    Anchor::Middle => width / 2.0,
+                    Anchor::End => width,
+                };
+                let (up, down) = (font.cap_height(), 0.2 * font.em);
+                if *upwards {
+                    ((x - up, y + before - width), (x + down, y + before))
+                } else {
+                    ((x - before, y - up), (x - before + width, y + down))
+                }
+            }
+        }
+    }
+
+    /// Asserts that everything is inside the canvas, and that no two texts overlap.
+    pub(in super::super) fn assert_readable(chart: &Chart, scene: &Scene) {
+        let (width, height) = (f64::from(scene.size.0), f64::from(scene.size.1));
+        let mut texts: Vec<(&str, Point, Point)> = Vec::new();
+        for shape in &scene.shapes {
+            let (from, to) = extent(shape);
+            let is_empty = matches!(shape, Shape::Line { points, .. } if points.len() < 2);
+            let inside = from.0 >= 0.0 && from.1 >= 0.0 && to.0 <= width && to.1 <= height;
+            assert!(is_empty || inside, "{shape:?} leaves {:?}", scene.size);
+            if let Shape::Text { text, .. } = shape {
+                texts.push((text, from, to));
+            }
+        }
+        if chart
+            .panels
+            .iter()
+            .any(|panel| panel.labels.len() + panel.rules.len() > N_CROWD)
+        {
+            return;
+        }
+        texts.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        for (index, (text, from, to)) in texts.iter().enumerate() {
+            let below = texts[index + 1..]
+                .iter()
+                .take_while(|other| other.1.1 < to.1 - 0.1);
+            for (other, other_from, other_to) in below {
+                let apart = other_from.0 >= to.0 - 0.1 || from.0 >= other_to.0 - 0.1;
+                assert!(
+                    apart,
+                    "{text:?} and {other:?} overlap: {from:?} {to:?} {other_from:?}"
+                );
+            }
+        }
+    }
+
+    /// A panel that has everything.
+    fn panel(cell: (usize, usize), n_names: usize, above: bool) -> Panel {
+        let names = |stem: &str| -> Vec<String> {
+            (0..n_names)
+                .map(|index| format!("{stem} {index} of several categories"))
+                .collect()
+        };
+        let mut panel = Panel {
+            title: format!("a panel with a title that does not fit above it: {cell:?}"),
+            cell,
+            x_label: "a cost that has a long name, in its own unit".to_owned(),
+            y_label: "a value".to_owned(),
+            strip: Some(Strip {
+                above,
+                height: 20.0,
+                label: "failed",
+            }),
+            ..Panel::new(
+                grid(4).1,
+                Axis::columns(names("column")),
+                Axis::rows(names("row")),
+            )
+        };
+        if cell.1 == 1 {
+            (panel.x, panel.y) = (Axis::log(-5.0, 7.0, 8), Axis::linear(-1e7, 2e7, 6));
+        }
+        let n = n_names.max(1) as f64;
+        let place = |i: i32| match cell.1 {
+            1 => at(10_f64.powi(3 * i - 4), 5e6),
+            _ => at(n * (0.2 + 0.2 * f64::from(i)), 0.5 * n),
+        };
+        let places: Vec<At> = (0..4).map(place).collect();
+        panel.line(places.clone(), Stroke::solid(BLUE, 1.0));
+        panel.points(places.clone(), Glyph::disc(BLUE).ringed(), 4.0);
+        panel.points(vec![in_strip(1.0, 0.5)], Glyph::failed(INK), 4.0);
+        panel.labels = places
+            .iter()
+            .map(|place| Label {
+                at: *place,
+                text: "beside a point".to_owned(),
+                font: LABEL,
+                distance: 12.0,
+                outward: None,
+                below: above,
+            })
+            .collect();
+        panel.rules = (0..5)
+            .map(|index| Rule {
+                y: 1.0 + 1e-3 * f64::from(index),
+                stroke: Stroke::of_reference(0),
+                name: format!("rule {index}, whose name does not fit beside it"),
+                ends: Some((0.9, 1.1)),
+            })
+            .collect();
+        panel
+    }
+
+    fn chart(panels: Vec<Panel>) -> Chart {
+        let glyph = Glyph::disc(BLUE);
+        let stroke = Stroke::solid(BLUE, 1.0);
+        let signs = [
+            Sign::Point(glyph),
+            Sign::Line {
+                stroke,
+                glyph: Some(glyph),
+                band: true,
+            },
+            Sign::Ending(stroke, glyph),
+            Sign::Fill(BLUE),
+            Sign::Boxed(WHITE),
+            Sign::Order,
+        ];
+        let key = |(index, sign)| Key {
+            sign,
+            text: "long text ".repeat(1 + 7 * index),
+        };
+        Chart {
+            title: "a title ".repeat(90),
+            facts: "some facts ".repeat(90),
+            keys: signs.into_iter().enumerate().map(key).collect(),
+            panels,
+            x_label: "the horizontal axis ".repeat(90),
+            y_label: "the vertical axis ".repeat(90),
+            footnote: "a footnote ".repeat(90),
+        }
+    }
+
+    #[test]
+    fn texts_are_apart_and_everything_is_inside_whatever_the_panels() {
+        for n_names in [0, 1, 3, 40, 300] {
+            for above in [true, false] {
+                let cells = [(1, 0), (1, 1), (2, 0), (2, 1)];
+                let mut panels: Vec<Panel> = cells
+                    .into_iter()
+                    .map(|cell| panel(cell, n_names, above))
+                    .collect();
+                // The chart names the vertical axis, or each row does.
+                panels.iter_mut().for_each(|panel| panel.y_label.clear());
+                let wide = Panel {
+                    wide: true,
+                    cell: (0, 0),
+                    labels: Vec::new(),
+                    rules: Vec::new(),
+                    ..panels[1].clone()
+                };
+                panels.push(wide);
+                let chart = chart(panels);
+                assert_readable(&chart, &place(&chart));
+                let rows = Chart {
+                    y_label: String::new(),
+                    panels: cells[..2]
+                        .iter()
+                        .map(|cell| panel(*cell, n_names, above))
+                        .collect(),
+                    ..chart
+                };
+                assert_readable(&rows, &place(&rows));
+            }
+        }
+        let nothing = chart(Vec::new());
+        assert_readable(&nothing, &place(&nothing));
+    }
+
+    #[test]
+    #[should_panic(expected = "overlap")]
+    fn texts_that_overlap_are_noticed() {
+        let mut panel = panel((0, 0), 0, true);
+        for shift in [0.0, 3.0] {
+            let at = at(0.5, 0.5).shifted(shift, 0.0);
+            let (text, anchor) = ("here".to_owned(), Anchor::Middle);
+            panel.marks.push(Mark::Text {
+                at,
+                text,
+                anchor,
+                font: LABEL,
+            });
+        }
+        let chart = chart(vec![panel]);
+        assert_readable(&chart, &place(&chart));
+    }
+
+    #[test]
+    #[should_panic(expected = "leaves")]
+    fn what_is_not_inside_is_noticed() {
+        let mut panel = panel((0, 0), 0, true);
+        panel.points(vec![at(0.5, 0.5).shifted(1e4, 0.0)], Glyph::disc(BLUE), 4.0);
+        let chart = chart(vec![panel]);
+        assert_readable(&chart, &place(&chart));
+    }
+
+    /// The first column is as wide as its widest panel and its labels; panels of a row have the same upper edge.
+    #[test]
+    fn panels_stand_in_rows_and_columns() {
+        let cells = [(0, 0), (0, 1), (1, 0), (1, 1)];
+        let panels = cells.map(|cell| Panel {
+            cell,
+            framed: false,
+            marks: vec![Mark::Cell {
+                from: at(0.0, 0.0),
+                to: at(1.0, 1.0),
+                color: BLUE,
+            }],
+            ..Panel::new((100.0, 50.0), Axis::bare(0.0, 1.0), Axis::bare(0.0, 1.0))
+        });
+        let chart = Chart {
+            panels: panels.to_vec(),
+            ..Chart::default()
+        };
+        let boxes = place(&chart)
+            .shapes
+            .into_iter()
+            .filter_map(|shape| match shape {
+                Shape::Rectangle { from, to, color } if color == BLUE.mix(1.0) => Some((from, to)),
+                _ => None,
+            });
+        let boxes: Vec<(Point, Point)> = boxes.collect();
+        let size = |(from, to): (Point, Point)| (to.0 - from.0, to.1 - from.1);
+        assert!(
+            boxes.iter().all(|each| size(*each) == (100.0, 50.0)),
+            "{boxes:?}"
+        );
+        let [a, b, c, d] = boxes[..] else {
+            panic!("four panels")
+        };
+        assert!(a.0.1 == b.0.1 && c.0.1 == d.0.1 && a.0.0 == c.0.0 && b.0.0 == d.0.0);
+        assert!(a.1.0 < b.0.0 && a.1.1 < c.0.1, "{boxes:?}");
+    }
+}

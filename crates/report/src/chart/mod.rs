@@ -18,6 +18,7 @@ use plotters::style::{RGBAColor, RGBColor};
 use serde::{Deserialize, Serialize};
 
 use self::axis::Axis;
+use self::layout::Scene;
 use self::style::{Anchor, Glyph, Stroke};
 use self::text::Font;
 use crate::error::ReportError;
@@ -267,19 +268,27 @@ pub(crate) struct Label {
 }
 
 impl Chart {
+    /// Everything at its place; tests make sure that it can be read there.
+    fn placed(&self) -> Scene {
+        let scene = layout::place(self);
+        #[cfg(test)]
+        layout::tests::assert_readable(self, &scene);
+        scene
+    }
+
     /// Writes the picture as SVG.
     pub(crate) fn write_svg(&self, path: &Path) -> Result<(), ReportError> {
-        render::write_svg(&layout::place(self), path)
+        render::write_svg(&self.placed(), path)
     }
 
     #[cfg(test)]
     pub(crate) fn svg(&self) -> String {
-        render::svg(&layout::place(self)).expect("a picture")
+        render::svg(&self.placed()).expect("a picture")
     }
 
     /// Writes the picture as PNG.
     pub(crate) fn write_png(&self, path: &Path) -> Result<(), ReportError> {
-        render::write_png(&layout::place(self), path)
+        render::write_png(&self.placed(), path)
     }
 }
 
@@ -291,7 +300,7 @@ pub(crate) fn write(
 ) -> Result<Vec<PathBuf>, ReportError> {
     let [svg, png] = files.map(|name| folder.join(name));
     let chart = chart.map_err(|message| render::draw_error(&svg, message))?;
-    let scene = layout::place(&chart);
+    let scene = chart.placed();
     render::write_svg(&scene, &svg)?;
     render::write_png(&scene, &png)?;
     Ok(vec![svg, png])

@@ -369,4 +369,21 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_faded_colour_lies_between_itself_and_white() {
+        let color = RGBColor(0, 158, 255);
+        assert_eq!(faded(color, 100), color);
+        assert_eq!(faded(color, 0), WHITE);
+        assert_eq!(faded(color, 50), RGBColor(127, 206, 255));
+        assert_eq!(faded(color, 900), color);
+    }
+
+    #[test]
+    fn many_trials_have_smaller_marks() {
+        let size = |n| size_for(n, 40.0, (1.5, 4.0));
+        assert!((size(0) - 4.0).abs() < 1e-12 && (size(40) - 4.0).abs() < 1e-12);
+        assert!(size(300) < 2.5 && size(300) > 1.5);
+        assert!((size(1_000_000) - 1.5).abs() < 1e-12);
+    }
 }
