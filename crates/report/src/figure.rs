@@ -233,25 +233,18 @@ impl Figure {
         });
         let curve = |(index, text): (usize, &String)| {
             let (stroke, glyph) = (Stroke::of_arm(index), Some(Glyph::of_arm(index)));
-            Key {
-                sign: Sign::Line {
+            Key::new(
+                Sign::Line {
                     stroke,
                     glyph,
                     band: true,
                 },
-                text: text.clone(),
-            }
+                text.clone(),
+            )
         };
         let reference = |(index, text): (usize, &String)| {
             let stroke = Stroke::of_reference(index);
-            Key {
-                sign: Sign::Line {
-                    stroke,
-                    glyph: None,
-                    band: false,
-                },
-                text: text.clone(),
-            }
+            Key::new(Sign::line(stroke), text.clone())
         };
         let curves = arms.iter().enumerate().map(curve);
         Chart {

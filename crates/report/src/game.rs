@@ -254,10 +254,7 @@ impl GamePicture {
     /// The key of the band; none if there was no random round.
     fn band_key(&self) -> Option<Key> {
         let text = counted(self.n_random(), "random round", "random rounds");
-        (self.n_random() > 0).then_some(Key {
-            sign: Sign::Fill(BAND),
-            text,
-        })
+        (self.n_random() > 0).then_some(Key::new(Sign::Fill(BAND), text))
     }
 
     /// The dot of one round; without a rim where rounds are many.

@@ -135,15 +135,8 @@ impl GraphPicture {
                 .iter()
                 .any(|agent| agent.highlighted == highlighted)
             {
-                let sign = Sign::Line {
-                    stroke,
-                    glyph: Some(Glyph::disc(color).bare()),
-                    band: false,
-                };
-                keys.push(Key {
-                    sign,
-                    text: text.clone(),
-                });
+                let sign = Sign::curve(stroke, Glyph::disc(color).bare());
+                keys.push(Key::new(sign, text.clone()));
             }
         }
         let labels = names.into_iter().zip(&self.agents).zip(&places);
@@ -311,6 +304,36 @@ mod tests {
             assert!(!svg.contains("NaN") && !svg.contains("2147483647"), "{svg}");
             let names = svg.lines().filter(|line| *line == "x").count();
             assert_eq!(names, n_names, "{svg}");
+        }
+    }
+
+    /// The picture's own test of places is that names do not overlap.
+    #[test]
+    fn names_around_a_middle_stand_outside() {
+        let around = |n: u32| {
+            let agents = (0..n).map(|i| {
+                let (y, x) = (std::f64::consts::TAU * f64::from(i) / f64::from(n)).sin_cos();
+                GraphAgent {
+                    outward: Some([x, y]),
+                    ..agent(&format!("agent-number-{i}"), [x, y])
+                }
+            });
+            GraphPicture {
+                agents: agents.collect(),
+                edges: (0..n as usize)
+                    .map(|i| (i, (i * 7 + 3) % n as usize))
+                    .collect(),
+                ..triangle()
+            }
+        };
+        for n in [1, 2, 5, 12, 30] {
+            let (svg, _) = written(&around(n));
+            let discs = crate::chart::svg::discs(&svg, "#0072B2");
+            let right = discs.iter().map(|at| at.0).fold(0.0, f64::max);
+            assert!(
+                crate::chart::svg::at_of(&svg, "agent-number-0").0 > right,
+                "{n}"
+            );
         }
     }
 

@@ -246,10 +246,7 @@ impl StudyPlot {
         ];
         let shown = signs.into_iter().filter(|(is_shown, ..)| *is_shown);
         shown
-            .map(|(_, glyph, text)| Key {
-                sign: Sign::Point(glyph),
-                text: text.to_owned(),
-            })
+            .map(|(_, glyph, text)| Key::new(Sign::Point(glyph), text))
             .collect()
     }
 

@@ -56,6 +56,13 @@ pub(crate) struct Key {
     pub(crate) text: String,
 }
 
+impl Key {
+    pub(crate) fn new(sign: Sign, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { sign, text }
+    }
+}
+
 /// The sign before a text of the legend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sign {
@@ -73,6 +80,25 @@ pub(crate) enum Sign {
     Boxed(RGBColor),
     /// The colours of trials from the first to the last.
     Order,
+}
+
+impl Sign {
+    pub(crate) fn line(stroke: Stroke) -> Self {
+        Self::Line {
+            stroke,
+            glyph: None,
+            band: false,
+        }
+    }
+
+    /// A line with a marker in its middle.
+    pub(crate) fn curve(stroke: Stroke, glyph: Glyph) -> Self {
+        Self::Line {
+            stroke,
+            glyph: Some(glyph),
+            band: false,
+        }
+    }
 }
 
 /// A system of axes.

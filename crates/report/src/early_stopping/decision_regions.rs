@@ -333,10 +333,7 @@ fn y_axis(picture: &DecisionRegionsPicture) -> Axis {
 fn keys(picture: &DecisionRegionsPicture) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut fills = |color: RGBColor, text: &str| {
-        keys.push(Key {
-            sign: Sign::Boxed(color),
-            text: text.to_owned(),
-        });
+        keys.push(Key::new(Sign::Boxed(color), text));
     };
     if !picture.epochs.is_empty() {
         fills(CONTINUE, "train one more epoch");
@@ -350,10 +347,7 @@ fn keys(picture: &DecisionRegionsPicture) -> Vec<Key> {
     }
     if !picture.path.is_empty() {
         let (glyph, text) = picture.end();
-        keys.push(Key {
-            sign: Sign::Ending(WAY, glyph),
-            text: text.to_owned(),
-        });
+        keys.push(Key::new(Sign::Ending(WAY, glyph), text));
     }
     keys
 }

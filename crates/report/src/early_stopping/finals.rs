@@ -140,22 +140,12 @@ impl FinalsPicture {
                 "stopped wrongly: better than the best so far",
             ),
         ] {
-            let key = || Key {
-                sign: Sign::Point(kind.glyph()),
-                text: words.to_owned(),
-            };
+            let key = || Key::new(Sign::Point(kind.glyph()), words);
             keys.extend(of_kind(kind).next().map(|_| key()));
         }
         if points.iter().any(|point| point.incumbent.is_some()) {
-            let sign = Sign::Line {
-                stroke: INCUMBENT,
-                glyph: None,
-                band: false,
-            };
-            keys.push(Key {
-                sign,
-                text: "best so far".to_owned(),
-            });
+            let sign = Sign::line(INCUMBENT);
+            keys.push(Key::new(sign, "best so far"));
         }
         if points.is_empty() {
             panel.nothing = "no trial has ended".to_owned();

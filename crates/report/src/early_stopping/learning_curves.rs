@@ -322,9 +322,11 @@ impl LearningCurvesPicture {
     fn keys(&self, rest: Stroke) -> Vec<Key> {
         let best = self.best();
         let mut keys: Vec<Key> = best
-            .map(|index| Key {
-                sign: Sign::Ending(BEST, Glyph::best(INK)),
-                text: format!("best: trial {}", self.lines[index].trial),
+            .map(|index| {
+                Key::new(
+                    Sign::Ending(BEST, Glyph::best(INK)),
+                    format!("best: trial {}", self.lines[index].trial),
+                )
             })
             .into_iter()
             .collect();
@@ -337,22 +339,12 @@ impl LearningCurvesPicture {
             let n = self.count(ended);
             if n > usize::from(ended == CurveEnd::Complete && best.is_some()) {
                 let sign = Sign::Ending(ended.stroke(1), ended.glyph());
-                keys.push(Key {
-                    sign,
-                    text: format!("{words} ({n})"),
-                });
+                keys.push(Key::new(sign, format!("{words} ({n})")));
             }
         }
         if self.lines.iter().any(|line| !line.rest.is_empty()) {
-            let sign = Sign::Line {
-                stroke: rest,
-                glyph: None,
-                band: false,
-            };
-            keys.push(Key {
-                sign,
-                text: "had it gone on".to_owned(),
-            });
+            let sign = Sign::line(rest);
+            keys.push(Key::new(sign, "had it gone on"));
         }
         keys
     }

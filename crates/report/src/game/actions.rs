@@ -192,19 +192,13 @@ fn keys(game: &GamePicture, panels: &[(usize, &ParameterCourse)]) -> Vec<Key> {
     let texts = game.key_texts().into_iter().enumerate();
     let mut keys: Vec<Key> = texts
         .filter(|(index, _)| is_shown(*index))
-        .map(|(index, text)| Key {
-            sign: Sign::Fill(color_of_arm(index)),
-            text,
-        })
+        .map(|(index, text)| Key::new(Sign::Fill(color_of_arm(index)), text))
         .collect();
     keys.extend(game.band_key());
     let mut players = game.players.iter().enumerate();
     if players.any(|(index, player)| is_shown(index) && player.substituted.contains(&true)) {
         let text = "another action stood in for a failed one".to_owned();
-        keys.push(Key {
-            sign: Sign::Point(Glyph::failed(INK)),
-            text,
-        });
+        keys.push(Key::new(Sign::Point(Glyph::failed(INK)), text));
     }
     keys
 }

@@ -74,24 +74,16 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
         }
     } else {
         keys.extend(texts.into_iter().enumerate().map(|(index, text)| {
-            let (stroke, glyph) = (Stroke::of_arm(index), Some(Glyph::of_arm(index)));
-            Key {
-                sign: Sign::Line {
-                    stroke,
-                    glyph,
-                    band: false,
-                },
+            Key::new(
+                Sign::curve(Stroke::of_arm(index), Glyph::of_arm(index)),
                 text,
-            }
+            )
         }));
     }
     keys.extend(game.band_key());
     if !losers.is_empty() {
         let sign = Sign::Point(Glyph::failed(INK));
-        keys.push(Key {
-            sign,
-            text: "payoff lost".to_owned(),
-        });
+        keys.push(Key::new(sign, "payoff lost"));
     }
 
     // Dots of a round after each other, so that no player lies above all others.

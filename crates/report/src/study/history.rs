@@ -53,22 +53,12 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
         (shown(true), initial, "initial trial"),
         (shown(false), trial, "trial"),
     ] {
-        keys.extend(is_shown.then(|| Key {
-            sign: Sign::Point(glyph),
-            text: text.to_owned(),
-        }));
+        keys.extend(is_shown.then(|| Key::new(Sign::Point(glyph), text)));
     }
     if best.is_some() {
         let stroke = Stroke::solid(VERMILION, LINE_WIDTH);
-        let sign = Sign::Line {
-            stroke,
-            glyph: Some(Glyph::best(VERMILION)),
-            band: false,
-        };
-        keys.push(Key {
-            sign,
-            text: "best so far".to_owned(),
-        });
+        let sign = Sign::curve(stroke, Glyph::best(VERMILION));
+        keys.push(Key::new(sign, "best so far"));
     }
     keys.extend(study.keys_of_borders(&values));
     Chart {

@@ -51,10 +51,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
             (BLUE, "variance of the posterior mean"),
             (ORANGE, "relevance by length scale (ARD)"),
         ] {
-            chart.keys.push(Key {
-                sign: Sign::Fill(color),
-                text: text.to_owned(),
-            });
+            chart.keys.push(Key::new(Sign::Fill(color), text));
         }
     }
     let font = Font {

@@ -26,15 +26,9 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     let parameters = study.parameters.iter().zip(names).enumerate();
     let mut keys = Vec::new();
     if study.best().is_some() {
-        keys.push(Key {
-            sign: Sign::Order,
-            text: "first to last trial".to_owned(),
-        });
+        keys.push(Key::new(Sign::Order, "first to last trial"));
         let sign = Sign::Point(Glyph::best(VERMILION));
-        keys.push(Key {
-            sign,
-            text: "best".to_owned(),
-        });
+        keys.push(Key::new(sign, "best"));
     }
     keys.extend(study.keys_of_borders(&values));
     Chart {

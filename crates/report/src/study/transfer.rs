@@ -47,15 +47,8 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
             (false, Some(weight)) => format!(": {:.0} %", 100.0 * weight),
             (false, None) => String::new(),
         };
-        let sign = Sign::Line {
-            stroke,
-            glyph: Some(glyph),
-            band: false,
-        };
-        keys.push(Key {
-            sign,
-            text: name + &what,
-        });
+        let sign = Sign::curve(stroke, glyph);
+        keys.push(Key::new(sign, name + &what));
     }
     let mut lower = panel(1, LOWER * size.1, "share of all");
     lower.line(corners(&transfer.shares), Stroke::solid(INK, LINE_WIDTH));

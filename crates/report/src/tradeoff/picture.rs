@@ -23,10 +23,8 @@ pub(super) fn chart(tradeoff: &Tradeoff) -> Chart {
             y_label: tradeoff.y_label.clone(),
             ..drawn(panel, &names, size)
         });
-    let key = |(index, text): (usize, &String)| Key {
-        sign: Sign::Point(Glyph::of_arm(index)),
-        text: text.clone(),
-    };
+    let key =
+        |(index, text): (usize, &String)| Key::new(Sign::Point(Glyph::of_arm(index)), text.clone());
     Chart {
         title: tradeoff.title.clone(),
         keys: names.iter().enumerate().map(key).collect(),
