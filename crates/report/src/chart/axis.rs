@@ -284,7 +284,8 @@ impl Axis {
         }
     }
 
-    pub(crate) fn is_log(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_log(&self) -> bool {
         self.scale == Scale::Log
     }
 

@@ -56,11 +56,6 @@ impl Spot {
         ((x - width, y - height), (x + width, y + height))
     }
 
-    /// Around a point.
-    pub(super) fn around(middle: (f64, f64), half: (f64, f64)) -> Self {
-        Self { middle, half }
-    }
-
     /// Between two corners.
     pub(super) fn between((left, top): (f64, f64), (right, bottom): (f64, f64)) -> Self {
         let middle = (f64::midpoint(left, right), f64::midpoint(top, bottom));
@@ -403,7 +398,10 @@ mod tests {
         let panel = ground.within.expect("a panel");
         for (index, spot) in placed.iter().enumerate() {
             assert!((spot.overlap(panel) - 480.0).abs() < 1e-9, "{spot:?}");
-            let markers = ground.discs.iter().map(|at| Spot::around(*at, (5.0, 5.0)));
+            let markers = ground.discs.iter().map(|at| Spot {
+                middle: *at,
+                half: (5.0, 5.0),
+            });
             for other in placed[..index].iter().copied().chain(markers) {
                 assert!(spot.overlap(other) < 1e-9, "{spot:?} on {other:?}");
             }
@@ -436,7 +434,13 @@ mod tests {
     #[test]
     fn a_lone_name_stands_to_the_right_of_its_marker() {
         let (placed, _, _) = beside_markers(&[(150.0, 150.0, 30.0)], &[]);
-        assert_eq!(placed, [Spot::around((173.0, 150.0), (15.0, 6.0))]);
+        assert_eq!(
+            placed,
+            [Spot {
+                middle: (173.0, 150.0),
+                half: (15.0, 6.0)
+            }]
+        );
         // A line through it is better avoided.
         let (placed, _, _) = beside_markers(&[(150.0, 150.0, 30.0)], &[150.0]);
         assert!(

@@ -1129,7 +1129,9 @@ pub(super) mod tests {
         let [a, b, c, d] = boxes[..] else {
             panic!("four panels")
         };
-        assert!(a.0.1 == b.0.1 && c.0.1 == d.0.1 && a.0.0 == c.0.0 && b.0.0 == d.0.0);
+        let same = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(same(a.0.1, b.0.1) && same(c.0.1, d.0.1), "{boxes:?}");
+        assert!(same(a.0.0, c.0.0) && same(b.0.0, d.0.0), "{boxes:?}");
         assert!(a.1.0 < b.0.0 && a.1.1 < c.0.1, "{boxes:?}");
     }
 }

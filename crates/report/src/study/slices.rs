@@ -125,7 +125,7 @@ impl PlottedValue {
                 number.is_finite().then(|| within_magnitude(number) + shift)
             }
             (Self::Choice(index), Kind::Categorical { choices }) => {
-                (index < choices.len()).then(|| index as f64 + 0.5 + choice)
+                (index < choices.len()).then_some(index as f64 + 0.5 + choice)
             }
             (Self::Choice(_), _) => None,
         }
