@@ -160,9 +160,9 @@ pub(super) fn place(chart: &Chart) -> Scene {
         color: WHITE.mix(1.0),
     };
     scene.shapes.insert(0, background);
-    for view in &views {
-        view.draw(&mut scene);
-    }
+    views.iter().for_each(|view| view.draw(&mut scene));
+    let is_empty = |shape: &Shape| matches!(shape, Shape::Text { text, .. } if text.is_empty());
+    scene.shapes.retain(|shape| !is_empty(shape));
     scene
 }
 
@@ -178,27 +178,25 @@ fn whole_length(length: f64) -> u32 {
 
 impl Scene {
     fn text(&mut self, text: String, at: Point, anchor: Anchor, font: Font) {
-        if !text.is_empty() {
-            self.shapes.push(Shape::Text {
-                text,
-                at,
-                anchor,
-                font,
-                upwards: false,
-            });
-        }
+        let upwards = false;
+        self.shapes.push(Shape::Text {
+            text,
+            at,
+            anchor,
+            font,
+            upwards,
+        });
     }
 
     fn text_upwards(&mut self, text: String, at: Point, anchor: Anchor, font: Font) {
-        if !text.is_empty() {
-            self.shapes.push(Shape::Text {
-                text,
-                at,
-                anchor,
-                font,
-                upwards: true,
-            });
-        }
+        let upwards = true;
+        self.shapes.push(Shape::Text {
+            text,
+            at,
+            anchor,
+            font,
+            upwards,
+        });
     }
 
     fn line(&mut self, points: Vec<Point>, stroke: Stroke) {
@@ -419,11 +417,7 @@ impl<'a> View<'a> {
 
     /// From the end of the rules to the end of their names.
     fn right_room(&self) -> f64 {
-        let width = self
-            .rule_names
-            .iter()
-            .map(|name| LABEL.room(name))
-            .fold(0.0, f64::max);
+        let width = LABEL.widest(&self.rule_names);
         match self.rule_names.len() {
             0 => 0.0,
             n => FIRST_BAR + NEXT_BAR * (n - 1) as f64 + NAME_GAP + width,
@@ -446,10 +440,7 @@ impl<'a> View<'a> {
         }
         TICK + 4.0
             + match &self.x_names {
-                (names, true) => names
-                    .iter()
-                    .map(|name| self.small.room(name))
-                    .fold(0.0, f64::max),
+                (names, true) => self.small.widest(names),
                 _ => self.small.cap_height() + 2.0,
             }
     }

@@ -64,6 +64,14 @@ impl Font {
         WIDER * self.width(text)
     }
 
+    /// The room of the widest of some texts.
+    pub(crate) fn widest<'a>(self, texts: impl IntoIterator<Item = &'a String>) -> f64 {
+        texts
+            .into_iter()
+            .map(|text| self.room(text))
+            .fold(0.0, f64::max)
+    }
+
     /// The same font, smaller where the text would need more room than this.
     pub(crate) fn fitted(self, text: &str, room: f64) -> Self {
         let factor = (room / self.room(text).max(1.0)).clamp(0.4, 1.0);
