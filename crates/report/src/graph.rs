@@ -81,7 +81,7 @@ impl GraphPicture {
             .map(|agent| font.cut(&agent.name, NAME_MAX));
         let names: Vec<String> = names.collect();
         let radius = (60.0 / (n_agents as f64).sqrt()).clamp(3.0, 10.0);
-        let widest = names.iter().map(|name| font.room(name)).fold(0.0, f64::max);
+        let widest = font.widest(&names);
         let (places, height) = self.places(radius + widest + 20.0, radius + 24.0);
 
         let mut panel = Panel {
