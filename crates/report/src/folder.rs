@@ -3,6 +3,8 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
+use fedbo_space::cell::escaped;
+
 use super::error::ReportError;
 
 /// Name of the file that a run holds a lock on.
@@ -56,6 +58,18 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
             cause,
         }
     })
+}
+
+/// A table as comma-separated values, whose texts no spreadsheet takes for formulas.
+pub(crate) fn table_bytes<const N: usize>(
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> std::io::Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in std::iter::once(head.map(str::to_owned)).chain(rows) {
+        writer.write_record(row.iter().map(|cell| escaped(cell).into_owned()))?;
+    }
+    writer.into_inner().map_err(csv::IntoInnerError::into_error)
 }
 
 #[cfg(test)]

@@ -6,20 +6,19 @@
 mod actions;
 mod dots;
 mod payoffs;
-mod sheet;
 
 use std::path::Path;
 
 use fedbo_space::Kind;
 
-use self::actions::Actions;
-use self::payoffs::Payoffs;
+use plotters::style::RGBColor;
+
+use crate::chart::axis::Axis;
+use crate::chart::style::{GREY, Glyph, NAME, Stroke};
+use crate::chart::text::Font;
+use crate::chart::{Chart, Key, Mark, Panel, Sign, at, counted, write};
 use crate::error::ReportError;
-use crate::plot::canvas::{Font, register_fonts};
-use crate::plot::render::{Picture, draw_error, write_png, write_svg};
-use crate::plot::style::NAME;
 use crate::study::PlottedValue;
-use crate::study::head::WIDER;
 
 /// Names of the files of the payoffs.
 pub const GAME_PAYOFF_FILES: [&str; 2] = ["payoffs.svg", "payoffs.png"];
@@ -27,8 +26,11 @@ pub const GAME_PAYOFF_FILES: [&str; 2] = ["payoffs.svg", "payoffs.png"];
 /// Names of the files of the actions.
 pub const GAME_ACTION_FILES: [&str; 2] = ["actions.svg", "actions.png"];
 
-/// Magnitude beyond which a number is drawn like the limit: so far an axis can be measured.
-const LARGEST: f64 = 1e300;
+/// The band of the random rounds, and its least width.
+const BAND: RGBColor = RGBColor(226, 228, 238);
+const BAND_MIN: f64 = 3.0;
+/// Marks of more rounds than this have no white rim.
+const N_RIMMED: usize = 200;
 /// Most room for a player's name in the legend, and for its label.
 const NAME_ROOM: f64 = 230.0;
 const LABEL_ROOM: f64 = 190.0;
@@ -86,7 +88,7 @@ impl GamePicture {
         let payoffs = self.players.iter().flat_map(|player| &player.payoffs);
         let values = payoffs.flatten().copied();
         self.write_both(folder, GAME_PAYOFF_FILES, ("payoff", values), || {
-            Payoffs::of(self)
+            Ok(payoffs::chart(self))
         })
     }
 
@@ -106,33 +108,25 @@ impl GamePicture {
             PlottedValue::Choice(_) => None,
         });
         self.write_both(folder, GAME_ACTION_FILES, ("action", numbers), || {
-            self.check_values()?;
-            Actions::of(self)
+            self.check_values().map(|()| actions::chart(self))
         })
     }
 
-    fn write_both<P: Picture>(
+    fn write_both(
         &self,
         folder: &Path,
         files: [&str; 2],
-        (column, numbers): (&'static str, impl Iterator<Item = f64>),
-        picture: impl FnOnce() -> Result<P, String>,
+        (column, mut numbers): (&'static str, impl Iterator<Item = f64>),
+        chart: impl FnOnce() -> Result<Chart, String>,
     ) -> Result<(), ReportError> {
-        let [svg, png] = files.map(|name| folder.join(name));
-        let mut numbers = numbers;
         if let Some(value) = numbers.find(|number| !number.is_finite()) {
             return Err(ReportError::NotFinite {
-                path: svg,
+                path: folder.join(files[0]),
                 column,
                 value,
             });
         }
-        let picture = register_fonts()
-            .and_then(|()| self.check_lengths())
-            .and_then(|()| picture())
-            .map_err(|message| draw_error(&svg, message))?;
-        write_svg(&picture, &svg)?;
-        write_png(&picture, &png)
+        write(self.check_lengths().and_then(|()| chart()), folder, files).map(|_| ())
     }
 
     /// Returns the number of rounds that were played.
@@ -193,22 +187,84 @@ impl GamePicture {
     }
 
     /// Returns the text of each player in the legend.
-    fn key_texts(&self) -> Result<Vec<String>, String> {
-        let names = self.short_names(NAME, NAME_ROOM)?;
-        let labelled = |(player, name): (&PlayerCourse, String)| {
-            let label = NAME.shortened(&player.label, LABEL_ROOM / WIDER)?;
-            Ok(match label.as_str() {
-                "" => name,
-                label => format!("{name}: {label}"),
-            })
+    fn key_texts(&self) -> Vec<String> {
+        let names = self.short_names(NAME, NAME_ROOM);
+        let labelled = |(player, name): (&PlayerCourse, String)| match NAME
+            .cut(&player.label, LABEL_ROOM)
+            .as_str()
+        {
+            "" => name,
+            label => format!("{name}: {label}"),
         };
         self.players.iter().zip(names).map(labelled).collect()
     }
 
-    /// The players' names, none wider than this in any browser.
-    fn short_names(&self, font: Font, width: f64) -> Result<Vec<String>, String> {
+    /// The players' names as they fit into this room.
+    fn short_names(&self, font: Font, room: f64) -> Vec<String> {
         let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
-        font.shortened_apart(&names, width / WIDER)
+        font.cut_apart(&names, room)
+    }
+
+    /// Returns the number of played rounds that were random.
+    fn n_random(&self) -> usize {
+        self.n_initial.min(self.n_rounds())
+    }
+
+    /// The axis of the rounds.
+    fn x_axis(&self, n_columns: usize) -> Axis {
+        Axis::whole(
+            1.0,
+            self.n_rounds().max(1) as f64,
+            if n_columns == 1 { 8 } else { 5 },
+        )
+    }
+
+    /// Lays the band of the random rounds.
+    fn lay_band(&self, panel: &mut Panel) {
+        if self.n_random() == 0 {
+            return;
+        }
+        let end = self.n_random() as f64 + 0.5;
+        let (lowest, highest) = (f64::NEG_INFINITY, f64::INFINITY);
+        let width = (panel.x.place(end) - panel.x.place(0.5)) * panel.size.0;
+        // Of few rounds among very many a little is seen too, in the margin.
+        let from = if width < BAND_MIN {
+            at(end, highest).shifted(-BAND_MIN, 0.0)
+        } else {
+            at(0.5, highest)
+        };
+        let lower = match panel.strip {
+            Some(_) => crate::chart::in_strip(end, 0.0),
+            None => at(end, lowest),
+        };
+        panel.backdrop.push(Mark::Cell {
+            from,
+            to: lower,
+            color: BAND,
+        });
+        if end <= self.n_rounds() as f64 {
+            let stroke = Stroke {
+                dash: &[3.0, 2.5],
+                ..Stroke::solid(GREY, 0.75)
+            };
+            panel.line(vec![at(end, highest), lower], stroke);
+        }
+    }
+
+    /// The key of the band; none if there was no random round.
+    fn band_key(&self) -> Option<Key> {
+        let text = counted(self.n_random(), "random round", "random rounds");
+        (self.n_random() > 0).then_some(Key::new(Sign::Fill(BAND), text))
+    }
+
+    /// The dot of one round; without a rim where rounds are many.
+    fn dot(&self, color: RGBColor) -> Glyph {
+        let dot = Glyph::disc(color);
+        if self.n_rounds() <= N_RIMMED {
+            dot
+        } else {
+            dot.bare()
+        }
     }
 }
 
@@ -221,26 +277,13 @@ impl PlayerCourse {
 impl ParameterCourse {
     /// Returns true if a value is of the parameter's kind.
     fn fits(&self, value: PlottedValue) -> bool {
-        match (value, &self.range) {
-            (PlottedValue::Choice(index), Kind::Categorical { choices }) => index < choices.len(),
-            (PlottedValue::Choice(_), _) | (_, Kind::Categorical { .. }) => false,
-            (PlottedValue::Number(_), _) => true,
-        }
+        value.place(&self.range, (0.0, 0.0), 0.0).is_some()
     }
 }
 
 /// The number of a round, from 1, as its axis has it.
 fn round_number(round_idx: usize) -> f64 {
     round_idx as f64 + 1.0
-}
-
-fn within_magnitude(value: f64) -> f64 {
-    value.clamp(-LARGEST, LARGEST)
-}
-
-/// A count with its noun.
-fn counted(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 #[cfg(test)]

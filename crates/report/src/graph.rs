@@ -3,15 +3,29 @@
 //! Decides how places, names and edges become a picture. Knows nothing of graphs: where agents stand and which ones stand out is
 //! the caller's choice. Start at [`GraphPicture`].
 
-mod drawing;
-mod names;
-
 use std::path::{Path, PathBuf};
 
-use self::drawing::Drawing;
+use plotters::style::RGBColor;
+
+use crate::chart::axis::Axis;
+use crate::chart::style::{BLUE, Glyph, NAME, Stroke, VERMILION};
+use crate::chart::text::Font;
+use crate::chart::{At, Chart, Key, Label, Panel, Sign, at, write};
 use crate::error::ReportError;
-use crate::plot::canvas::register_fonts;
-use crate::plot::render::{draw_error, write_png, write_svg};
+
+/// Agents up to which each has its name beside it.
+const N_NAMES_MAX: usize = 60;
+/// Width of the picture, and most height for agents.
+const WIDTH: f64 = 740.0;
+const HEIGHT_MAX: f64 = 620.0;
+/// Most room for a name.
+const NAME_MAX: f64 = 160.0;
+/// From an agent's disc to its name.
+const NAME_GAP: f64 = 6.0;
+/// Edges between agents that do not stand out.
+const PLAIN_EDGE: RGBColor = RGBColor(172, 178, 184);
+/// Names where agents do not stand around a middle.
+const SMALL_NAME: Font = Font { em: 11.5, ..NAME };
 
 /// Names of the picture's files.
 pub const GRAPH_FILES: [&str; 2] = ["topology.svg", "topology.png"];
@@ -54,14 +68,121 @@ impl GraphPicture {
     /// [`ReportError::Draw`] when an edge joins an agent that is not there, or a place is not finite; [`ReportError::Write`] when a
     /// file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        let [svg, png] = GRAPH_FILES.map(|name| folder.join(name));
-        let drawing = register_fonts()
-            .and_then(|()| self.check())
-            .and_then(|()| Drawing::of(self))
-            .map_err(|message| draw_error(&svg, message))?;
-        write_svg(&drawing, &svg)?;
-        write_png(&drawing, &png)?;
-        Ok(vec![svg, png])
+        write(self.check().map(|()| self.chart()), folder, GRAPH_FILES)
+    }
+
+    fn chart(&self) -> Chart {
+        let n_agents = self.agents.len();
+        let around = self.agents.iter().any(|agent| agent.outward.is_some());
+        let font = if around { NAME } else { SMALL_NAME };
+        let n_names = if n_agents <= N_NAMES_MAX { n_agents } else { 0 };
+        let names = self.agents[..n_names]
+            .iter()
+            .map(|agent| font.cut(&agent.name, NAME_MAX));
+        let names: Vec<String> = names.collect();
+        let radius = (60.0 / (n_agents as f64).sqrt()).clamp(3.0, 10.0);
+        let widest = font.widest(&names);
+        let (places, height) = self.places(radius + widest + 20.0, radius + 24.0);
+
+        let mut panel = Panel {
+            framed: false,
+            ..Panel::new(
+                (WIDTH, height),
+                Axis::bare(0.0, WIDTH),
+                Axis::bare(height, 0.0),
+            )
+        };
+        let stands_out =
+            |(a, b): &&(usize, usize)| self.agents[*a].highlighted && self.agents[*b].highlighted;
+        // Many lines are thin ones, so that the agents stand out.
+        let thin = (1.5 * (80.0 / self.edges.len().max(1) as f64).powf(0.35)).clamp(0.5, 1.5);
+        let plain = Stroke::solid(PLAIN_EDGE, thin);
+        let thick = Stroke::solid(VERMILION, 1.5 * thin + 0.75);
+        for (highlighted, stroke) in [(false, plain), (true, thick)] {
+            let edges = self
+                .edges
+                .iter()
+                .filter(|edge| stands_out(edge) == highlighted);
+            edges.for_each(|(a, b)| panel.line(vec![places[*a], places[*b]], stroke));
+        }
+        let mut keys = Vec::new();
+        for (highlighted, color) in [(false, BLUE), (true, VERMILION)] {
+            let of_kind = |(agent, _): &(&GraphAgent, &At)| agent.highlighted == highlighted;
+            let discs = self
+                .agents
+                .iter()
+                .zip(&places)
+                .filter(of_kind)
+                .map(|(_, place)| *place);
+            panel.points(discs.collect(), Glyph::disc(color), radius);
+        }
+        for (highlighted, color, stroke, text) in [
+            (
+                true,
+                VERMILION,
+                Stroke::solid(VERMILION, 3.0),
+                &self.highlighted_words,
+            ),
+            (
+                false,
+                BLUE,
+                Stroke::solid(PLAIN_EDGE, 1.5),
+                &self.other_words,
+            ),
+        ] {
+            if self
+                .agents
+                .iter()
+                .any(|agent| agent.highlighted == highlighted)
+            {
+                let sign = Sign::curve(stroke, Glyph::disc(color).bare());
+                keys.push(Key::new(sign, text.clone()));
+            }
+        }
+        let labels = names.into_iter().zip(&self.agents).zip(&places);
+        panel.labels = labels
+            .map(|((text, agent), place)| Label {
+                at: *place,
+                text,
+                font,
+                distance: radius + NAME_GAP,
+                outward: agent.outward,
+                below: true,
+            })
+            .collect();
+        Chart {
+            title: self.title.clone(),
+            facts: self.facts.clone(),
+            keys,
+            panels: vec![panel],
+            ..Chart::default()
+        }
+    }
+
+    /// The places of the agents, scaled so that they and their names fill the picture, and its height.
+    fn places(&self, beside: f64, above: f64) -> (Vec<At>, f64) {
+        // Halves, as the distance of two finite numbers may not be one.
+        let half = |axis: usize| {
+            let values = self.agents.iter().map(move |agent| agent.place[axis] / 2.0);
+            let low = values.clone().reduce(f64::min).unwrap_or(0.0);
+            (low, values.reduce(f64::max).unwrap_or(0.0) - low)
+        };
+        let ((left, width), (top, height)) = (half(0), half(1));
+        // The side that fills its room has the same scale as the other.
+        let share = (width / (WIDTH - 2.0 * beside)).max(height / HEIGHT_MAX);
+        let scaled = |length: f64| if share > 0.0 { length / share } else { 0.0 };
+        let first = (WIDTH - scaled(width)) / 2.0;
+        let place = |agent: &GraphAgent| {
+            let [x, y] = agent.place;
+            at(
+                first + scaled(x / 2.0 - left),
+                above + scaled(y / 2.0 - top),
+            )
+        };
+        (
+            self.agents.iter().map(place).collect(),
+            scaled(height) + 2.0 * above,
+        )
     }
 
     fn check(&self) -> Result<(), String> {
@@ -183,6 +304,36 @@ mod tests {
             assert!(!svg.contains("NaN") && !svg.contains("2147483647"), "{svg}");
             let names = svg.lines().filter(|line| *line == "x").count();
             assert_eq!(names, n_names, "{svg}");
+        }
+    }
+
+    /// The picture's own test of places is that names do not overlap.
+    #[test]
+    fn names_around_a_middle_stand_outside() {
+        let around = |n: u32| {
+            let agents = (0..n).map(|i| {
+                let (y, x) = (std::f64::consts::TAU * f64::from(i) / f64::from(n)).sin_cos();
+                GraphAgent {
+                    outward: Some([x, y]),
+                    ..agent(&format!("agent-number-{i}"), [x, y])
+                }
+            });
+            GraphPicture {
+                agents: agents.collect(),
+                edges: (0..n as usize)
+                    .map(|i| (i, (i * 7 + 3) % n as usize))
+                    .collect(),
+                ..triangle()
+            }
+        };
+        for n in [1, 2, 5, 12, 30] {
+            let (svg, _) = written(&around(n));
+            let discs = crate::chart::svg::discs(&svg, "#0072B2");
+            let right = discs.iter().map(|at| at.0).fold(0.0, f64::max);
+            assert!(
+                crate::chart::svg::at_of(&svg, "agent-number-0").0 > right,
+                "{n}"
+            );
         }
     }
 

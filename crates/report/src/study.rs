@@ -4,24 +4,19 @@
 //! Decides how trials become pictures. Knows nothing of how a study is stored or what proposes its trials: it takes plain
 //! data. Start at [`StudyPlot`].
 
-pub(crate) mod head;
 mod history;
 mod importance;
 mod slices;
 mod transfer;
-mod value_scale;
 
 use std::path::Path;
 
-use fedbo_space::Kind;
+use fedbo_space::{Direction, Kind};
 
-use self::history::History;
-use self::importance::Importance;
-use self::slices::Slices;
-use self::transfer::Transfer;
+use crate::chart::style::{BLUE, Glyph, INK, Marker};
+use crate::chart::values::{ValueAxis, labelled};
+use crate::chart::{Chart, Key, Panel, Sign, Strip, at, write};
 use crate::error::ReportError;
-use crate::plot::canvas::register_fonts;
-use crate::plot::render::{Picture, draw_error, write_png, write_svg};
 
 /// Names of the pictures, each with the endings `.svg` and `.png`.
 pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
@@ -29,6 +24,8 @@ pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
 /// Name of the further picture of a study that learns from old ones.
 pub const TRANSFER_PICTURE: &str = "transfer";
 
+/// The label of failed trials.
+const FAILED: &str = "failed";
 /// Magnitudes beyond which a value is drawn like the limit, and below which like 0.
 const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
 
@@ -135,15 +132,22 @@ impl StudyPlot {
     /// # Errors
     /// When a file cannot be written or drawn.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
-        let [history, slices, importance] = STUDY_PICTURES.map(|name| folder.join(name));
-        write_both(&history, || History::of(self))?;
-        write_both(&slices, || Slices::of(self))?;
-        write_both(&importance, || Importance::of(self))?;
-        let transfer = self.transfer.as_ref();
-        transfer.map_or(Ok(()), |transfer| {
-            let stem = folder.join(TRANSFER_PICTURE);
-            write_both(&stem, || Transfer::of(&self.title, transfer))
-        })
+        for name in self.pictures() {
+            let files = ["svg", "png"].map(|ending| format!("{name}.{ending}"));
+            write(Ok(self.chart(name)), folder, [&files[0], &files[1]])?;
+        }
+        Ok(())
+    }
+
+    /// The picture of this name.
+    fn chart(&self, name: &str) -> Chart {
+        match (name, &self.transfer) {
+            ("history", _) => history::chart(self),
+            ("slices", _) => slices::chart(self),
+            ("importance", _) => importance::chart(self),
+            (_, Some(transfer)) => transfer::chart(&self.title, transfer),
+            (_, None) => Chart::default(),
+        }
     }
 
     /// Index of the best trial, the first of several.
@@ -166,13 +170,84 @@ impl StudyPlot {
         }
     }
 
-    /// Name of the axis of values.
-    fn value_label(&self) -> &'static str {
+    fn direction(&self) -> Direction {
         if self.minimize {
-            "value (smaller is better)"
+            Direction::Minimize
         } else {
-            "value (larger is better)"
+            Direction::Maximize
         }
+    }
+
+    /// Name of the axis of values.
+    fn value_label(&self) -> String {
+        labelled("", self.direction())
+    }
+
+    fn value_axis(&self) -> ValueAxis {
+        let values = self.trials.iter().filter_map(PlottedTrial::drawn);
+        ValueAxis::of(values, self.direction(), None)
+            .expect("an axis that the values choose is theirs")
+    }
+
+    fn has_failed(&self) -> bool {
+        self.trials.iter().any(|trial| trial.drawn().is_none())
+    }
+
+    /// The strip of failed trials, at the worse end; none if there are none.
+    fn strip(&self, height: f64) -> Option<Strip> {
+        self.has_failed().then_some(Strip {
+            above: self.minimize,
+            height,
+            label: FAILED,
+        })
+    }
+
+    /// Says that there is nothing to see; empty where there is.
+    fn nothing(&self) -> String {
+        let text = match self.best() {
+            Some(_) => "",
+            None if self.trials.is_empty() => "no finished trial",
+            None => "no trial has a value",
+        };
+        text.to_owned()
+    }
+
+    /// The mark of a value beyond the end of the axis.
+    fn beyond_mark(&self) -> Glyph {
+        let marker = if self.minimize {
+            Marker::TriangleUp
+        } else {
+            Marker::TriangleDown
+        };
+        Glyph::new(marker, BLUE)
+    }
+
+    /// Marks a value beyond the end of the axis just inside it.
+    fn beyond(&self, panel: &mut Panel, x: f64, size: f64) {
+        let (end, inwards) = if self.minimize {
+            (f64::INFINITY, 1.6)
+        } else {
+            (f64::NEG_INFINITY, -1.6)
+        };
+        panel.points(
+            vec![at(x, end).shifted(0.0, inwards * size)],
+            self.beyond_mark(),
+            size,
+        );
+    }
+
+    /// The keys of what stands at the worse end.
+    fn keys_of_borders(&self, values: &ValueAxis) -> Vec<Key> {
+        let mut drawn = self.trials.iter().filter_map(PlottedTrial::drawn);
+        let is_beyond = drawn.any(|value| values.is_beyond(value));
+        let signs = [
+            (is_beyond, self.beyond_mark(), "worse, off the axis"),
+            (self.has_failed(), Glyph::failed(INK), FAILED),
+        ];
+        let shown = signs.into_iter().filter(|(is_shown, ..)| *is_shown);
+        shown
+            .map(|(_, glyph, text)| Key::new(Sign::Point(glyph), text))
+            .collect()
     }
 
     /// Returns the footnote: the number of trials, the number of those that are not shown, and the best trial.
@@ -216,16 +291,28 @@ fn within_magnitude(value: f64) -> f64 {
     }
 }
 
-fn write_both<P: Picture>(
-    stem: &Path,
-    picture: impl Fn() -> Result<P, String>,
-) -> Result<(), ReportError> {
-    let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));
-    let picture = register_fonts()
-        .and_then(|()| picture())
-        .map_err(|message| draw_error(&svg, message))?;
-    write_svg(&picture, &svg)?;
-    write_png(&picture, &png)
+/// Trials that were told in the order of their numbers are found by them; others by their place.
+fn order_label(study: &StudyPlot) -> (&'static str, Vec<f64>) {
+    let ordered = study
+        .trials
+        .windows(2)
+        .all(|pair| pair[0].number < pair[1].number);
+    if ordered {
+        (
+            "trial",
+            study
+                .trials
+                .iter()
+                .map(|trial| trial.number as f64)
+                .collect(),
+        )
+    } else {
+        let places = 1..=study.trials.len();
+        (
+            "trial, in the order told",
+            places.map(|place| place as f64).collect(),
+        )
+    }
 }
 
 /// Six digits that matter, at most.

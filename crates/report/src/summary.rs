@@ -7,9 +7,9 @@ use fedbo_space::Direction;
 use serde::{Deserialize, Serialize};
 
 use super::error::ReportError;
+use super::figure::FigureSpec;
 use super::folder::write_whole;
 use super::metric::Metric;
-use super::plot::FigureSpec;
 use super::row::Row;
 use super::student::{Interval, LEVEL, holm};
 use super::trace::{Trace, Unit, arm_names, traces};

@@ -1,13 +1,14 @@
 //! The weights of earlier tasks in strategies that learn from them, query by query: `weights.csv` and its picture.
 
-use fedbo_space::cell::escaped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::chart::Scale;
 use super::curves::{Curve, CurvePoint};
 use super::error::ReportError;
-use super::folder::write_whole;
-use super::plot::{Figure, Panel, Scale};
+use super::figure::{Figure, Panel};
+use super::folder::{table_bytes, write_whole};
+
 use super::summary::Estimate;
 
 /// The files of task weights in their results folder.
@@ -47,11 +48,6 @@ pub fn write_task_weights(
     rows: &[TaskWeightRow],
 ) -> Result<(), ReportError> {
     let [table, svg, png] = TASK_WEIGHT_FILES.map(|name| folder.join(name));
-    let refused = |cause: std::io::Error| ReportError::Write {
-        path: table.clone(),
-        cause,
-    };
-    let mut writer = csv::Writer::from_writer(Vec::new());
     let head = [
         "experiment",
         "arm",
@@ -62,13 +58,8 @@ pub fn write_task_weights(
         "gap_bound",
         "meta_share",
     ];
-    let mut record = |cells: &[String]| {
-        let written = writer.write_record(cells.iter().map(|cell| escaped(cell).into_owned()));
-        written.map_err(|error| refused(error.into()))
-    };
-    record(&head.map(str::to_owned))?;
-    for row in rows {
-        record(&[
+    let cells = |row: &TaskWeightRow| {
+        [
             row.experiment.clone(),
             row.arm.clone(),
             row.run.to_string(),
@@ -77,11 +68,13 @@ pub fn write_task_weights(
             row.weight.to_string(),
             row.gap_bound.map_or(String::new(), |gap| gap.to_string()),
             row.meta_share.to_string(),
-        ])?;
-    }
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| refused(error.into_error()))?;
+        ]
+    };
+    let bytes = table_bytes(head, rows.iter().map(cells));
+    let bytes = bytes.map_err(|cause| ReportError::Write {
+        path: table.clone(),
+        cause,
+    })?;
     write_whole(&table, &bytes)?;
     let figure = figure(title, rows);
     figure.write_svg(&svg)?;

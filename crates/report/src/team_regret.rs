@@ -1,11 +1,11 @@
 //! Regret of a team of agents that tune one function: the best, the worst and the average of them, round by round.
 
-use fedbo_space::cell::escaped;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
 use super::error::ReportError;
+use super::folder::table_bytes;
 
 /// Name of the file of a team's regret in its results folder.
 pub const TEAM_REGRET_FILE: &str = "regret.csv";
@@ -82,7 +82,6 @@ pub struct TeamRun {
 /// # Errors
 /// If the file cannot be written.
 pub fn write_team_regret(folder: &Path, runs: &[TeamRun]) -> Result<(), ReportError> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
     let head = [
         "experiment",
         "arm",
@@ -100,32 +99,24 @@ pub fn write_team_regret(folder: &Path, runs: &[TeamRun]) -> Result<(), ReportEr
         path: path.clone(),
         cause,
     };
-    let written = |written: csv::Result<()>| written.map_err(|error| refused(error.into()));
-    written(writer.write_record(head))?;
-    for run in runs {
+    let rows = runs.iter().flat_map(|run| {
         let (regret, sums) = (&run.regret, run.regret.cumulative());
-        for round in 0..regret.best.len() {
-            let numbers = [
-                regret.best[round],
-                regret.worst[round],
-                regret.average[round],
-                sums.best[round],
-                sums.worst[round],
-                sums.average[round],
-            ];
-            let labels = [
+        (0..regret.best.len()).map(move |round| {
+            [
                 run.experiment.clone(),
                 run.arm.clone(),
                 run.run.to_string(),
                 (round + 1).to_string(),
-            ];
-            let cells = labels.into_iter().chain(numbers.map(|n| n.to_string()));
-            written(writer.write_record(cells.map(|cell| escaped(&cell).into_owned())))?;
-        }
-    }
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| refused(error.into_error()))?;
+                regret.best[round].to_string(),
+                regret.worst[round].to_string(),
+                regret.average[round].to_string(),
+                sums.best[round].to_string(),
+                sums.worst[round].to_string(),
+                sums.average[round].to_string(),
+            ]
+        })
+    });
+    let bytes = table_bytes(head, rows).map_err(refused)?;
     let mut file = fs::File::create(&path).map_err(refused)?;
     file.write_all(&bytes)
         .and_then(|()| file.sync_all())

@@ -3,18 +3,14 @@
 //! Decides how a summary becomes this picture. Knows nothing of accountants: a cost is a number with a name. Start at
 //! [`TradeoffSpec`], then [`Tradeoff`].
 
-mod labels;
 mod picture;
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use self::picture::TradeoffPicture;
+use crate::chart::{Scale, write};
 use crate::error::ReportError;
-use crate::plot::Scale;
-use crate::plot::canvas::register_fonts;
-use crate::plot::render::{draw_error, write_png, write_svg};
 use crate::summary::{ArmSummary, Estimate, Summary};
 
 /// Names of the picture's files.
@@ -209,12 +205,7 @@ impl Tradeoff {
     /// # Errors
     /// When a file cannot be written or drawn.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
-        let [svg, png] = TRADEOFF_FILES.map(|name| folder.join(name));
-        let picture = register_fonts()
-            .and_then(|()| TradeoffPicture::of(self))
-            .map_err(|message| draw_error(&svg, message))?;
-        write_svg(&picture, &svg)?;
-        write_png(&picture, &png)
+        write(Ok(picture::chart(self)), folder, TRADEOFF_FILES).map(|_| ())
     }
 
     fn estimates(&self) -> impl Iterator<Item = &Estimate> {

@@ -3,18 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use plotters::backend::DrawingBackend;
-use plotters::style::{Color, RGBColor};
+use plotters::style::RGBColor;
 
-use super::marks::{LineStyle, MARK, Mark, RED, Sign, size_for};
-use super::panel::{Panel, Strip, Words};
-use super::{counted, write_both};
+use super::{GREEN, MARK, RED, STOPPED};
+use crate::chart::axis::Axis;
+use crate::chart::style::{BLUE, Glyph, INK, Marker, Stroke, WHITE, grid, size_for};
+use crate::chart::{At, Chart, Key, Mark, Panel, Sign, Strip, at, counted, in_strip, write};
 use crate::error::ReportError;
-use crate::plot::axis::Axis;
-use crate::plot::canvas::Canvas;
-use crate::plot::frame::Frame;
-use crate::plot::render::Picture;
-use crate::plot::style::{BLUE, INK, WHITE};
 
 /// Number of ticks of the vertical axis, about.
 const N_TICKS: u32 = 7;
@@ -106,10 +101,7 @@ impl DecisionRegionsPicture {
     /// after an epoch that its way does not have; [`ReportError::Write`] when a file cannot be written.
     pub fn write(&self, folder: &Path, trial: Option<u64>) -> Result<Vec<PathBuf>, ReportError> {
         let [svg, png] = decision_regions_files(trial);
-        write_both(folder, [&svg, &png], || {
-            self.check()?;
-            Drawing::of(self)
-        })
+        write(self.check().map(|()| self.chart()), folder, [&svg, &png])
     }
 
     fn check(&self) -> Result<(), String> {
@@ -143,15 +135,18 @@ impl DecisionRegionsPicture {
     }
 
     /// Returns the mark at the end of the trial's path, and its text in the legend.
-    fn end(&self) -> (Mark, &'static str) {
+    fn end(&self) -> (Glyph, &'static str) {
         let last_rule = self.epochs.last().map(|rules| rules.epoch);
         let last = self.path.last().map(|(epoch, _)| *epoch);
         if self.stopped_at.is_some() {
-            (Mark::Stopped, "this trial, stopped")
+            (STOPPED, "this trial, stopped")
         } else if last >= last_rule {
-            (Mark::Complete, "this trial, trained to the end")
+            (
+                Glyph::new(Marker::TriangleUp, GREEN),
+                "this trial, trained to the end",
+            )
         } else {
-            (Mark::Running, "this trial, so far")
+            (Glyph::disc(BLUE).hollow(), "this trial, so far")
         }
     }
 
@@ -171,6 +166,96 @@ impl DecisionRegionsPicture {
             n => format!("C2 forbids stopping after {n} of {n_epochs}"),
         });
         parts.join("; ")
+    }
+
+    fn chart(&self) -> Chart {
+        let of_rules = self.epochs.iter().map(|rules| rules.epoch as f64);
+        let epochs: Vec<f64> = of_rules.collect();
+        let of_path = self.path.iter().map(|(epoch, _)| *epoch as f64);
+        let all = epochs.iter().copied().chain(of_path);
+        let first = all.clone().reduce(f64::min).unwrap_or(1.0);
+        let last = all.reduce(f64::max).unwrap_or(1.0);
+        let mut panel = Panel {
+            strip: Some(Strip {
+                above: false,
+                height: STRIP,
+                label: "C2",
+            }),
+            ..Panel::new(grid(1).1, Axis::whole(first, last, 8), y_axis(self))
+        };
+        if self.epochs.is_empty() {
+            panel.nothing = "no rule".to_owned();
+        } else {
+            self.lay_regions(&edges(&epochs), &mut panel);
+        }
+        let way: Vec<At> = self
+            .path
+            .iter()
+            .map(|(epoch, error)| at(*epoch as f64, *error))
+            .collect();
+        panel.line(way.clone(), AROUND_WAY);
+        panel.line(way.clone(), WAY);
+        let size = size_for(way.len(), 40.0, (0.0, 2.6));
+        if size > 1.4 {
+            panel.points(way.clone(), Glyph::disc(BLUE).bare(), size);
+        }
+        let mut path = self.path.iter();
+        let stop = self
+            .stopped_at
+            .and_then(|stop| path.position(|(epoch, _)| *epoch == stop));
+        let end = stop.map_or(way.last(), |index| way.get(index));
+        // Red and yellow are behind: a black ring keeps the end apart.
+        panel.points(
+            end.copied().into_iter().collect(),
+            self.end().0.ringed(),
+            MARK,
+        );
+        Chart {
+            title: self.title.clone(),
+            keys: keys(self),
+            panels: vec![panel],
+            x_label: self.x_label.clone(),
+            y_label: self.y_label.clone(),
+            footnote: self.footnote(),
+            ..Chart::default()
+        }
+    }
+
+    /// Lays the cells of each epoch between two edges.
+    fn lay_regions(&self, edges: &[f64], panel: &mut Panel) {
+        let mut cell =
+            |from: At, to: At, color: RGBColor| panel.marks.push(Mark::Cell { from, to, color });
+        let (lowest, highest) = (f64::NEG_INFINITY, f64::INFINITY);
+        cell(in_strip(lowest, 0.0), at(highest, highest), NO_RULE);
+        let n_epochs = self.epochs.len();
+        for (index, (rules, pair)) in self.epochs.iter().zip(edges.windows(2)).enumerate() {
+            let (left, right) = (pair[0], pair[1]);
+            // Under the next column and the next region above, which are drawn later.
+            let under = if index + 1 < n_epochs { UNDER } else { 0.0 };
+            let runs = rules.runs();
+            // Below and above the cells nothing is reached either.
+            let first = runs.first().map_or(highest, |(_, low, _)| *low);
+            let below = (None, lowest, first);
+            let above = runs.last().map(|(_, _, high)| (None, *high, highest));
+            for (region, low, high) in [below].into_iter().chain(runs).chain(above) {
+                let to = at(right, high).shifted(under, if high < highest { -UNDER } else { 0.0 });
+                cell(at(left, low), to, fill(region));
+            }
+            let allowed = if rules.may_stop { ALLOWED } else { FORBIDDEN };
+            cell(
+                in_strip(left, 0.0),
+                in_strip(right, 1.0).shifted(under, 0.0),
+                allowed,
+            );
+        }
+        // The fills cover the axes.
+        for ends in [
+            [at(lowest, lowest), at(highest, lowest)],
+            [in_strip(lowest, 0.0), in_strip(highest, 0.0)],
+            [at(lowest, highest), in_strip(lowest, 0.0)],
+        ] {
+            panel.line(ends.to_vec(), Stroke::solid(INK, 1.0));
+        }
     }
 }
 
@@ -208,146 +293,8 @@ fn fill(region: Option<Region>) -> RGBColor {
 }
 
 /// The trial's way, and what is left white around it.
-const WAY: LineStyle = LineStyle {
-    color: BLUE,
-    width: 2.0,
-    dash: &[],
-};
-const AROUND_WAY: LineStyle = LineStyle {
-    color: WHITE,
-    width: 4.5,
-    dash: &[],
-};
-
-/// The picture with its measures.
-struct Drawing<'a> {
-    picture: &'a DecisionRegionsPicture,
-    /// Left edge of each epoch's column, and the right edge of the last.
-    edges: Vec<f64>,
-    panel: Panel,
-}
-
-impl<'a> Drawing<'a> {
-    fn of(picture: &'a DecisionRegionsPicture) -> Result<Self, String> {
-        let epochs: Vec<f64> = picture
-            .epochs
-            .iter()
-            .map(|rules| rules.epoch as f64)
-            .collect();
-        let of_path = picture.path.iter().map(|(epoch, _)| *epoch as f64);
-        let all = || epochs.iter().copied().chain(of_path.clone());
-        let first = all().reduce(f64::min).unwrap_or(1.0);
-        let last = all().reduce(f64::max).unwrap_or(1.0);
-        let words = Words {
-            title: picture.title.clone(),
-            x_label: picture.x_label.clone(),
-            y_label: picture.y_label.clone(),
-            footnote: picture.footnote(),
-        };
-        let strip = Strip {
-            above: 0.0,
-            below: STRIP,
-            label: "C2",
-        };
-        let y_axis = y_axis(picture);
-        Ok(Self {
-            picture,
-            edges: edges(&epochs),
-            panel: Panel::of(words, keys(picture), (first, last), y_axis, strip)?,
-        })
-    }
-
-    /// Left and right edges of the columns in the picture's lengths.
-    fn columns(&self, frame: &Frame<'_>) -> Vec<(f64, f64)> {
-        let x = |edge: f64| frame.x(frame.x_axis.place(edge));
-        let pairs = self.edges.windows(2);
-        pairs.map(|pair| (x(pair[0]), x(pair[1]))).collect()
-    }
-
-    fn draw_regions<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        let frame = self.panel.frame();
-        let columns = self.columns(&frame);
-        let (top, bottom) = (frame.y(1.0), frame.y(0.0));
-        let lowest = frame.at.1 + frame.size.1;
-        let Some((_, right)) = columns.last() else {
-            return Ok(());
-        };
-        let whole = ((frame.x(0.0), top), (frame.x(1.0), lowest));
-        canvas.rectangle(whole.0, whole.1, NO_RULE.mix(1.0))?;
-        for (rules, (from, to)) in self.picture.epochs.iter().zip(&columns) {
-            // Under the next column and the next region above, which are drawn later.
-            let to_under = (to + UNDER).min(*right);
-            let place = |value: f64| frame.y(frame.y_axis.place(value));
-            let runs = rules.runs();
-            // Below and above the cells nothing is reached either.
-            let first = runs.first().map_or(top, |(_, low, _)| place(*low));
-            let below = (None, bottom, first);
-            let above = runs.last().map(|(_, _, high)| (None, place(*high), top));
-            let cells = runs
-                .iter()
-                .map(|(region, low, high)| (*region, place(*low), place(*high)));
-            for (region, low, high) in [below].into_iter().chain(cells).chain(above) {
-                let upper = (high - UNDER).max(top);
-                let color = fill(region).mix(1.0);
-                canvas.rectangle((*from, upper), (to_under, low), color)?;
-            }
-            let allowed = if rules.may_stop { ALLOWED } else { FORBIDDEN };
-            canvas.rectangle((*from, bottom), (to_under, lowest), allowed.mix(1.0))?;
-        }
-        // The fills cover the axes.
-        let (axis, end) = (frame.x(0.0), frame.x(1.0));
-        canvas.line(&[(axis, bottom), (end, bottom)], INK, 1.0, &[])?;
-        canvas.line(&[(axis, lowest), (end, lowest)], INK, 1.0, &[])?;
-        canvas.line(&[(axis, top), (axis, lowest)], INK, 1.0, &[])
-    }
-
-    fn draw_way<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        let frame = self.panel.frame();
-        let points = self.picture.path.iter();
-        let way: Vec<(f64, f64)> = points
-            .map(|(epoch, error)| frame.point(*epoch as f64, *error))
-            .collect();
-        AROUND_WAY.draw(&way, canvas)?;
-        WAY.draw(&way, canvas)?;
-        let size = size_for(way.len(), 2.6, 0.0);
-        if size > 1.4 {
-            for at in &way {
-                canvas.disc(*at, size, BLUE)?;
-            }
-        }
-        let stopped = self.picture.stopped_at;
-        let mut path = self.picture.path.iter();
-        let end = stopped.and_then(|epoch| path.position(|(known, _)| *known == epoch));
-        let at = end.map_or(way.last(), |index| way.get(index));
-        let (mark, _) = self.picture.end();
-        at.map_or(Ok(()), |at| {
-            // Red and yellow are behind: a black ring keeps the end apart.
-            canvas.disc(*at, MARK * 2.3, WHITE)?;
-            canvas.disc(*at, MARK * 2.05, INK)?;
-            canvas.disc(*at, MARK * 1.7, WHITE)?;
-            mark.draw(*at, MARK, canvas)
-        })
-    }
-}
-
-impl Picture for Drawing<'_> {
-    fn size(&self) -> (u32, u32) {
-        self.panel.size()
-    }
-
-    fn n_panels(&self) -> usize {
-        1
-    }
-
-    fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        self.panel.draw(canvas)?;
-        if self.picture.epochs.is_empty() {
-            self.panel.draw_nothing("no rule", canvas)?;
-        }
-        self.draw_regions(canvas)?;
-        self.draw_way(canvas)
-    }
-}
+const WAY: Stroke = Stroke::solid(BLUE, 2.0);
+const AROUND_WAY: Stroke = Stroke::solid(WHITE, 4.5);
 
 /// Edges of the columns: half-way between epochs, and as far beyond the first and the last.
 fn edges(epochs: &[f64]) -> Vec<f64> {
@@ -383,9 +330,11 @@ fn y_axis(picture: &DecisionRegionsPicture) -> Axis {
 }
 
 /// The keys of what there is.
-fn keys(picture: &DecisionRegionsPicture) -> Vec<(Sign, String)> {
+fn keys(picture: &DecisionRegionsPicture) -> Vec<Key> {
     let mut keys = Vec::new();
-    let mut fills = |color: RGBColor, words: &str| keys.push((Sign::Fill(color), words.to_owned()));
+    let mut fills = |color: RGBColor, text: &str| {
+        keys.push(Key::new(Sign::Boxed(color), text));
+    };
     if !picture.epochs.is_empty() {
         fills(CONTINUE, "train one more epoch");
         fills(STOP_EARLY, "stop");
@@ -397,8 +346,8 @@ fn keys(picture: &DecisionRegionsPicture) -> Vec<(Sign, String)> {
         }
     }
     if !picture.path.is_empty() {
-        let (mark, words) = picture.end();
-        keys.push((Sign::Line(WAY, Some(mark)), words.to_owned()));
+        let (glyph, text) = picture.end();
+        keys.push(Key::new(Sign::Ending(WAY, glyph), text));
     }
     keys
 }

@@ -2,18 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_space::Direction;
-use plotters::backend::DrawingBackend;
-
-use super::marks::{LineStyle, MARK, Mark, Sign, size_for};
-use super::panel::{Panel, Words};
-use super::value_axis::{ValueAxis, labelled};
-use super::{counted, write_both};
+use super::{GREEN, MARK, STOPPED};
+use crate::chart::axis::Axis;
+use crate::chart::style::{BLUE, Glyph, INK, LINE_WIDTH, Marker, Stroke, grid, size_for};
+use crate::chart::values::{ValueAxis, labelled};
+use crate::chart::{At, Chart, Key, Panel, Scale, Sign, at, counted, in_strip, write};
 use crate::error::ReportError;
-use crate::plot::Scale;
-use crate::plot::canvas::Canvas;
-use crate::plot::render::Picture;
-use crate::plot::style::{BLUE, INK, LINE_WIDTH};
+use fedbo_space::Direction;
 
 /// Names of the picture's files.
 pub const FINALS_FILES: [&str; 2] = ["stopped-finals.svg", "stopped-finals.png"];
@@ -68,10 +63,11 @@ impl FinalsPicture {
     /// [`ReportError::Draw`] when a value is not finite, or `scale` wants a logarithmic axis of values that are not all above 0;
     /// [`ReportError::Write`] when a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        write_both(folder, FINALS_FILES, || {
-            self.check()?;
-            Drawing::of(self)
-        })
+        write(
+            self.check().and_then(|()| self.chart()),
+            folder,
+            FINALS_FILES,
+        )
     }
 
     fn check(&self) -> Result<(), String> {
@@ -93,164 +89,127 @@ impl FinalsPicture {
         }
         Ok(())
     }
-}
 
-/// The line of the incumbent.
-const INCUMBENT: LineStyle = LineStyle {
-    color: BLUE,
-    width: LINE_WIDTH,
-    dash: &[],
-};
-/// From a wrong stop to the incumbent of its time.
-const MISSED: LineStyle = LineStyle {
-    color: INK,
-    width: 1.0,
-    dash: &[],
-};
-
-/// The picture with its measures.
-struct Drawing {
-    /// By number.
-    points: Vec<FinalPoint>,
-    direction: Direction,
-    y_axis: ValueAxis,
-    panel: Panel,
-}
-
-impl Drawing {
-    fn of(picture: &FinalsPicture) -> Result<Self, String> {
-        let direction = picture.direction;
-        let mut points = picture.points.clone();
+    fn chart(&self) -> Result<Chart, String> {
+        let direction = self.direction;
+        let mut points = self.points.clone();
         points.sort_by_key(|point| point.trial);
         let values = points
             .iter()
             .flat_map(|point| [Some(point.value), point.incumbent]);
-        let y_axis = ValueAxis::of(values.flatten(), direction, picture.scale)?;
+        let y = ValueAxis::of(values.flatten(), direction, self.scale)?;
         let number_of = |point: Option<&FinalPoint>| point.map_or(0.0, |point| point.trial as f64);
-        let x_range = (number_of(points.first()), number_of(points.last()));
-        let words = Words {
-            title: picture.title.clone(),
-            x_label: "trial".to_owned(),
-            y_label: labelled(&picture.y_label, direction),
-            footnote: footnote(&points, direction),
+        let x = Axis::whole(number_of(points.first()), number_of(points.last()), 8);
+        let mut panel = Panel {
+            strip: y.strip(),
+            ..Panel::new(grid(1).1, x, y.axis.clone())
         };
-        let strip = y_axis.strip();
-        let keys = keys(&points, direction);
-        let panel = Panel::of(words, keys, x_range, y_axis.axis.clone(), strip)?;
-        Ok(Self {
-            points,
-            direction,
-            y_axis,
-            panel,
-        })
-    }
-
-    /// The picture's x of a number of a trial, or of a place between two.
-    fn x(&self, trial: f64) -> f64 {
-        let frame = self.panel.frame();
-        frame.x(frame.x_axis.place(trial))
-    }
-
-    /// The picture's y of a value; in the strip if it is off the axis.
-    fn y(&self, value: f64) -> f64 {
-        let frame = self.panel.frame();
-        let in_strip = frame
-            .strip_middle()
-            .filter(|_| self.y_axis.is_beyond(value));
-        in_strip.unwrap_or_else(|| frame.y(self.y_axis.place(value).clamp(0.0, 1.0)))
-    }
-
-    /// Corners of the incumbent's line, which steps half-way between two trials.
-    fn steps(&self) -> Vec<(f64, f64)> {
-        let mut corners: Vec<(f64, f64)> = Vec::new();
-        let known = self
-            .points
-            .iter()
-            .filter_map(|point| Some((point.trial as f64, point.incumbent?)));
-        for (trial, incumbent) in known {
-            let (x, y) = (self.x(trial - 0.5), self.y(incumbent));
-            let before = corners.last().map(|(_, before)| *before);
-            if before.is_some_and(|before| (before - y).abs() < 1e-9) {
-                continue;
+        let place = |x: f64, value: f64| {
+            if y.is_beyond(value) {
+                in_strip(x, 0.5)
+            } else {
+                at(x, value)
             }
-            corners.extend(before.map(|before| (x, before)));
-            corners.push((x, y));
-        }
-        let last = self
-            .points
-            .last()
-            .map(|point| self.x(point.trial as f64 + 0.5));
-        let level = corners.last().map(|(_, y)| *y);
-        corners.extend(last.zip(level));
-        corners
-    }
-}
-
-impl Picture for Drawing {
-    fn size(&self) -> (u32, u32) {
-        self.panel.size()
-    }
-
-    fn n_panels(&self) -> usize {
-        1
-    }
-
-    fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        self.panel.draw(canvas)?;
-        if self.points.is_empty() {
-            return self.panel.draw_nothing("no trial has ended", canvas);
-        }
-        INCUMBENT.draw(&self.steps(), canvas)?;
-        let wrong = |point: &&FinalPoint| point.is_wrong_stop(self.direction);
-        for point in self.points.iter().filter(wrong) {
-            let x = self.x(point.trial as f64);
-            if let Some(incumbent) = point.incumbent {
-                let ends = [(x, self.y(point.value)), (x, self.y(incumbent))];
-                MISSED.draw(&ends, canvas)?;
-            }
+        };
+        panel.line(steps(&points, place), INCUMBENT);
+        let kinds = [Kind::Stopped, Kind::Complete, Kind::WrongStop];
+        let of_kind = |kind: Kind| {
+            points
+                .iter()
+                .filter(move |point| point.kind(direction) == kind)
+        };
+        for point in of_kind(Kind::WrongStop) {
+            let x = point.trial as f64;
+            let ends = point
+                .incumbent
+                .map(|incumbent| vec![place(x, point.value), place(x, incumbent)]);
+            panel.line(ends.unwrap_or_default(), Stroke::solid(INK, 1.0));
         }
         // Wrong stops above all others.
-        let size = size_for(self.points.len(), MARK, 1.8);
-        for mark in [Mark::Stopped, Mark::Complete, Mark::WrongStop] {
-            let of_mark = |point: &&FinalPoint| mark_of(point, self.direction) == mark;
-            for point in self.points.iter().filter(of_mark) {
-                let at = (self.x(point.trial as f64), self.y(point.value));
-                mark.draw(at, size, canvas)?;
-            }
+        let size = size_for(points.len(), 40.0, (1.8, MARK));
+        for kind in kinds {
+            let at = of_kind(kind).map(|point| place(point.trial as f64, point.value));
+            panel.points(at.collect(), kind.glyph(), size);
         }
-        Ok(())
+        let mut keys = Vec::new();
+        for (kind, words) in [
+            (Kind::Complete, "trained to the end"),
+            (Kind::Stopped, "stopped: what it would have reached"),
+            (
+                Kind::WrongStop,
+                "stopped wrongly: better than the best so far",
+            ),
+        ] {
+            let key = || Key::new(Sign::Point(kind.glyph()), words);
+            keys.extend(of_kind(kind).next().map(|_| key()));
+        }
+        if points.iter().any(|point| point.incumbent.is_some()) {
+            let sign = Sign::line(INCUMBENT);
+            keys.push(Key::new(sign, "best so far"));
+        }
+        if points.is_empty() {
+            panel.nothing = "no trial has ended".to_owned();
+        }
+        Ok(Chart {
+            title: self.title.clone(),
+            keys,
+            panels: vec![panel],
+            x_label: "trial".to_owned(),
+            y_label: labelled(&self.y_label, direction),
+            footnote: footnote(&points, direction),
+            ..Chart::default()
+        })
     }
 }
 
-fn mark_of(point: &FinalPoint, direction: Direction) -> Mark {
-    if point.is_wrong_stop(direction) {
-        Mark::WrongStop
-    } else if point.stopped {
-        Mark::Stopped
-    } else {
-        Mark::Complete
+/// The line of the incumbent.
+const INCUMBENT: Stroke = Stroke::solid(BLUE, LINE_WIDTH);
+
+/// The kind of a trial's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Complete,
+    Stopped,
+    WrongStop,
+}
+
+impl Kind {
+    fn glyph(self) -> Glyph {
+        match self {
+            Self::Complete => Glyph::new(Marker::TriangleUp, GREEN),
+            Self::Stopped => STOPPED,
+            Self::WrongStop => STOPPED.ringed(),
+        }
     }
 }
 
-/// The keys of what there is.
-fn keys(points: &[FinalPoint], direction: Direction) -> Vec<(Sign, String)> {
-    let mut keys = Vec::new();
-    for (mark, words) in [
-        (Mark::Complete, "trained to the end"),
-        (Mark::Stopped, "stopped: what it would have reached"),
-        (
-            Mark::WrongStop,
-            "stopped wrongly: better than the best so far",
-        ),
-    ] {
-        if points.iter().any(|point| mark_of(point, direction) == mark) {
-            keys.push((Sign::Mark(mark), words.to_owned()));
+impl FinalPoint {
+    fn kind(&self, direction: Direction) -> Kind {
+        match self.stopped {
+            _ if self.is_wrong_stop(direction) => Kind::WrongStop,
+            true => Kind::Stopped,
+            false => Kind::Complete,
         }
     }
-    if points.iter().any(|point| point.incumbent.is_some()) {
-        keys.push((Sign::Line(INCUMBENT, None), "best so far".to_owned()));
+}
+
+/// Corners of the incumbent's line, which steps half-way between two trials.
+fn steps(points: &[FinalPoint], place: impl Fn(f64, f64) -> At) -> Vec<At> {
+    let mut corners: Vec<At> = Vec::new();
+    let mut before: Option<f64> = None;
+    for (trial, incumbent) in points
+        .iter()
+        .filter_map(|p| Some((p.trial as f64, p.incumbent?)))
+    {
+        if before.is_none_or(|before| (before - incumbent).abs() > 0.0) {
+            corners.extend(before.map(|before| place(trial - 0.5, before)));
+            corners.push(place(trial - 0.5, incumbent));
+            before = Some(incumbent);
+        }
     }
-    keys
+    let last = points.last().map(|point| point.trial as f64 + 0.5);
+    corners.extend(last.zip(before).map(|(last, before)| place(last, before)));
+    corners
 }
 
 /// Returns the footnote: the number of trials that were stopped, and those of them that were stopped wrongly.

@@ -1,15 +1,32 @@
 //! `learning-curves`: the value of every training, epoch by epoch, and where early stopping ended it (thesis Fig. A.3).
 
-mod drawing;
-
 use std::path::{Path, PathBuf};
 
 use fedbo_space::Direction;
 
-use self::drawing::Drawing;
-use super::{counted, number, write_both};
+use super::{GREEN, MARK, RED, STOPPED, number};
+use crate::chart::axis::Axis;
+use crate::chart::style::{BLUE, GREY, Glyph, INK, Marker, Stroke, WHITE, faded, grid, size_for};
+use crate::chart::values::{ValueAxis, labelled};
+use crate::chart::{At, Chart, Key, Panel, Scale, Sign, Y, at, counted, in_strip, write};
 use crate::error::ReportError;
-use crate::plot::Scale;
+
+/// More points of a curve than this are thinned to what its columns of pixels show.
+const N_POINTS_MAX: usize = 1200;
+/// About so many dots of dotted lines are drawn at most, so that the SVG stays small.
+const N_DOTS_MAX: f64 = 12_000.0;
+/// Dash patterns of what stopped trainings would have done, with the length of each: the first that gives few enough dots.
+const DOTTED: [(f64, &[f64]); 4] = [
+    (4.0, &[1.5, 2.5]),
+    (7.0, &[3.0, 4.0]),
+    (12.0, &[5.0, 7.0]),
+    (24.0, &[12.0, 12.0]),
+];
+/// Multiples of it leave fractions that are spread evenly.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
+/// The line of the best, and of what is left white around it.
+const BEST: Stroke = Stroke::solid(INK, 2.75);
+const AROUND_BEST: Stroke = Stroke::solid(WHITE, 5.0);
 
 /// Names of the picture's files.
 pub const LEARNING_CURVES_FILES: [&str; 2] = ["learning-curves.svg", "learning-curves.png"];
@@ -70,10 +87,11 @@ impl LearningCurvesPicture {
     /// [`ReportError::Draw`] when a value is not finite, epochs do not increase, or `scale` wants a logarithmic axis of values that
     /// are not all above 0; [`ReportError::Write`] when a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        write_both(folder, LEARNING_CURVES_FILES, || {
-            self.check()?;
-            Drawing::of(self)
-        })
+        write(
+            self.check().and_then(|()| self.chart()),
+            folder,
+            LEARNING_CURVES_FILES,
+        )
     }
 
     fn check(&self) -> Result<(), String> {
@@ -177,10 +195,285 @@ impl LearningCurvesPicture {
         }
         text
     }
+
+    fn chart(&self) -> Result<Chart, String> {
+        let values = self.lines.iter().flat_map(LearningCurveLine::points);
+        let values = values.map(|(_, value)| value);
+        let y = ValueAxis::of_curves(values, self.typical_worst(), self.direction, self.scale)?;
+        let epochs = self
+            .lines
+            .iter()
+            .flat_map(LearningCurveLine::points)
+            .map(|(epoch, _)| epoch);
+        let first = epochs.clone().min().unwrap_or(1).min(1);
+        let last = epochs.max().unwrap_or(1).max(self.n_epochs);
+        let x = Axis::whole(f64::from(first), f64::from(last), 8);
+        let mut panel = Panel {
+            strip: y.strip(),
+            ..Panel::new(grid(1).1, x, y.axis.clone())
+        };
+        let n_rests = self
+            .lines
+            .iter()
+            .filter(|line| !line.rest.is_empty())
+            .count();
+        let mut rest = Stroke {
+            dash: DOTTED[0].1,
+            ..Stroke::solid(
+                faded(RED, if n_rests > 60 { 50 } else { 75 }),
+                size_for(n_rests, 40.0, (0.7, 1.0)),
+            )
+        };
+        let on_axis = OnAxis {
+            y: &y,
+            x: panel.x.clone(),
+            size: panel.size,
+        };
+        let rests: Vec<Vec<Vec<At>>> = self
+            .lines
+            .iter()
+            .map(|line| match (line.rest.is_empty(), line.last()) {
+                (true, _) | (_, None) => Vec::new(),
+                (_, Some(last)) => on_axis.pieces(&[&[last], &line.rest[..]].concat()),
+            })
+            .collect();
+        let length: f64 = rests
+            .iter()
+            .flatten()
+            .map(|piece| on_axis.length(piece))
+            .sum();
+        let is_few = |(period, _): &&(f64, &'static [f64])| length / period <= N_DOTS_MAX;
+        rest.dash = DOTTED
+            .iter()
+            .find(is_few)
+            .map_or(DOTTED[3].1, |(_, dash)| dash);
+        // Dots of different lines do not stand below each other.
+        let period: f64 = rest.dash.iter().sum();
+        for (index, pieces) in rests.into_iter().enumerate() {
+            let skip = period * (index as f64 * GOLDEN).fract();
+            pieces
+                .into_iter()
+                .for_each(|piece| panel.line(piece, Stroke { skip, ..rest }));
+        }
+
+        let best = self.best();
+        // What was trained to the end lies above what was not, its marks above all lines.
+        let order = [
+            CurveEnd::Failed,
+            CurveEnd::Stopped,
+            CurveEnd::Running,
+            CurveEnd::Complete,
+        ];
+        let of_end = order.map(|ended| {
+            let lines = self.lines.iter().enumerate();
+            let others = lines.filter(|(index, line)| line.ended == ended && Some(*index) != best);
+            (ended, others.map(|(_, line)| line).collect::<Vec<_>>())
+        });
+        for (ended, lines) in &of_end {
+            let stroke = ended.stroke(self.lines.len());
+            for line in lines {
+                on_axis
+                    .pieces(&line.values)
+                    .into_iter()
+                    .for_each(|piece| panel.line(piece, stroke));
+            }
+        }
+        let size = size_for(self.lines.len(), 40.0, (1.8, MARK));
+        let end = |line: &LearningCurveLine| {
+            let (epoch, value) = line.last()?;
+            let x = f64::from(epoch);
+            Some(if y.is_beyond(value) {
+                in_strip(x, 0.5)
+            } else {
+                at(x, value)
+            })
+        };
+        for (ended, lines) in &of_end {
+            panel.points(
+                lines.iter().filter_map(|line| end(line)).collect(),
+                ended.glyph(),
+                size,
+            );
+        }
+        if let Some(best) = best.map(|index| &self.lines[index]) {
+            for stroke in [AROUND_BEST, BEST] {
+                on_axis
+                    .pieces(&best.values)
+                    .into_iter()
+                    .for_each(|piece| panel.line(piece, stroke));
+            }
+            panel.points(end(best).into_iter().collect(), Glyph::best(INK), MARK);
+        }
+        if self.lines.iter().all(|line| line.values.is_empty()) {
+            panel.nothing = "no training has reported a value".to_owned();
+        }
+        Ok(Chart {
+            title: self.title.clone(),
+            keys: self.keys(rest),
+            panels: vec![panel],
+            x_label: "epoch".to_owned(),
+            y_label: labelled(&self.y_label, self.direction),
+            footnote: self.footnote(|value| y.is_beyond(value)),
+            ..Chart::default()
+        })
+    }
+
+    /// The keys of what there is.
+    fn keys(&self, rest: Stroke) -> Vec<Key> {
+        let best = self.best();
+        let mut keys: Vec<Key> = best
+            .map(|index| {
+                Key::new(
+                    Sign::Ending(BEST, Glyph::best(INK)),
+                    format!("best: trial {}", self.lines[index].trial),
+                )
+            })
+            .into_iter()
+            .collect();
+        for (ended, words) in [
+            (CurveEnd::Complete, "trained to the end"),
+            (CurveEnd::Stopped, "stopped early"),
+            (CurveEnd::Failed, "failed"),
+            (CurveEnd::Running, "still training"),
+        ] {
+            let n = self.count(ended);
+            if n > usize::from(ended == CurveEnd::Complete && best.is_some()) {
+                let sign = Sign::Ending(ended.stroke(1), ended.glyph());
+                keys.push(Key::new(sign, format!("{words} ({n})")));
+            }
+        }
+        if self.lines.iter().any(|line| !line.rest.is_empty()) {
+            let sign = Sign::line(rest);
+            keys.push(Key::new(sign, "had it gone on"));
+        }
+        keys
+    }
+}
+
+impl CurveEnd {
+    fn glyph(self) -> Glyph {
+        match self {
+            Self::Complete => Glyph::new(Marker::TriangleUp, GREEN),
+            Self::Stopped => STOPPED,
+            Self::Failed => Glyph::new(Marker::Cross, INK),
+            Self::Running => Glyph::disc(BLUE).hollow(),
+        }
+    }
+
+    /// The line of one of so many: thinner and paler where they are many.
+    fn stroke(self, n_lines: usize) -> Stroke {
+        let (color, percent, dash): (_, _, &[f64]) = match self {
+            Self::Complete => (GREEN, 100, &[]),
+            Self::Stopped => (RED, 75, &[]),
+            Self::Failed => (GREY, 100, &[]),
+            Self::Running => (BLUE, 100, &[7.0, 3.0]),
+        };
+        let crowded = match n_lines {
+            0..=30 => 100,
+            31..=100 => 80,
+            _ => 60,
+        };
+        let color = faded(color, percent * crowded / 100);
+        Stroke {
+            dash,
+            ..Stroke::solid(color, size_for(n_lines, 40.0, (0.7, 1.5)))
+        }
+    }
+}
+
+/// The axes of curves, some of whose values may be off the vertical one.
+struct OnAxis<'a> {
+    y: &'a ValueAxis,
+    x: Axis,
+    size: (f64, f64),
+}
+
+impl OnAxis<'_> {
+    /// A place in the panel's lengths.
+    fn length_of(&self, point: &At) -> (f64, f64) {
+        let value = match point.y {
+            Y::Value(value) | Y::Strip(value) => value,
+        };
+        (
+            self.x.place(point.x) * self.size.0,
+            self.y.axis.place(value) * self.size.1,
+        )
+    }
+
+    fn length(&self, piece: &[At]) -> f64 {
+        let places: Vec<(f64, f64)> = piece.iter().map(|point| self.length_of(point)).collect();
+        places
+            .windows(2)
+            .map(|pair| (pair[1].0 - pair[0].0).hypot(pair[1].1 - pair[0].1))
+            .sum()
+    }
+
+    /// The pieces of a curve that are on the axis.
+    fn pieces(&self, points: &[(u32, f64)]) -> Vec<Vec<At>> {
+        let above = self.y.is_worse_above();
+        let (end, edge) = if above {
+            (1.0, f64::INFINITY)
+        } else {
+            (0.0, f64::NEG_INFINITY)
+        };
+        let mut pieces: Vec<Vec<At>> = Vec::new();
+        let mut before: Option<(f64, f64, bool)> = None;
+        for (epoch, value) in points {
+            let (x, place, beyond) = (
+                f64::from(*epoch),
+                self.y.place(*value),
+                self.y.is_beyond(*value),
+            );
+            // Where the line crosses the end of the axis.
+            let crossing =
+                before
+                    .filter(|before| before.2 != beyond)
+                    .map(|(from, from_place, _)| {
+                        let share = (end - from_place) / (place - from_place);
+                        at(from + share.clamp(0.0, 1.0) * (x - from), edge)
+                    });
+            if !beyond {
+                if before.is_none_or(|before| before.2) {
+                    pieces.push(crossing.into_iter().collect());
+                }
+                if let Some(piece) = pieces.last_mut() {
+                    piece.push(at(x, *value));
+                }
+            } else if let (Some(piece), Some(crossing)) = (pieces.last_mut(), crossing) {
+                piece.push(crossing);
+            }
+            before = Some((x, place, beyond));
+        }
+        pieces
+            .into_iter()
+            .map(|piece| self.thinned(piece))
+            .collect()
+    }
+
+    /// A long line, left with the first, lowest, highest and last point of each unit of its width.
+    fn thinned(&self, points: Vec<At>) -> Vec<At> {
+        if points.len() <= N_POINTS_MAX {
+            return points;
+        }
+        let column_of = |point: &At| self.length_of(point).0.floor();
+        let mut kept = Vec::new();
+        for column in points.chunk_by(|a, b| (column_of(a) - column_of(b)).abs() < 0.5) {
+            let height = |index: &usize| self.length_of(&column[*index]).1;
+            let by_height = |a: &usize, b: &usize| height(a).total_cmp(&height(b));
+            let indices = 0..column.len();
+            let mut of_column = vec![0, column.len() - 1];
+            of_column.extend(indices.clone().min_by(by_height));
+            of_column.extend(indices.max_by(by_height));
+            of_column.sort_unstable();
+            of_column.dedup();
+            kept.extend(of_column.into_iter().map(|index| column[index]));
+        }
+        kept
+    }
 }
 
 impl LearningCurveLine {
-    fn points(&self) -> impl Iterator<Item = (u32, f64)> {
+    fn points(&self) -> impl Iterator<Item = (u32, f64)> + Clone {
         self.values.iter().chain(&self.rest).copied()
     }
 

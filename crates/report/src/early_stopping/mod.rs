@@ -7,11 +7,8 @@
 mod decision_regions;
 mod finals;
 mod learning_curves;
-mod marks;
-mod panel;
-mod value_axis;
 
-use std::path::{Path, PathBuf};
+use plotters::style::RGBColor;
 
 pub use self::decision_regions::{
     DecisionRegionsPicture, Region, RegionEpoch, decision_regions_files,
@@ -20,29 +17,17 @@ pub use self::finals::{FINALS_FILES, FinalPoint, FinalsPicture};
 pub use self::learning_curves::{
     CurveEnd, LEARNING_CURVES_FILES, LearningCurveLine, LearningCurvesPicture,
 };
-use crate::error::ReportError;
-use crate::plot::canvas::register_fonts;
-use crate::plot::render::{Picture, draw_error, write_png, write_svg};
+use crate::chart::style::Glyph;
 
-/// Writes a picture's two files into a folder and returns their paths. `picture` measures it, or says why it cannot be drawn.
-fn write_both<P: Picture>(
-    folder: &Path,
-    files: [&str; 2],
-    picture: impl FnOnce() -> Result<P, String>,
-) -> Result<Vec<PathBuf>, ReportError> {
-    let [svg, png] = files.map(|name| folder.join(name));
-    let picture = register_fonts()
-        .and_then(|()| picture())
-        .map_err(|message| draw_error(&svg, message))?;
-    write_svg(&picture, &svg)?;
-    write_png(&picture, &png)?;
-    Ok(vec![svg, png])
-}
-
-/// A count with its noun.
-fn counted(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
-}
+/// Trainings to the end. Okabe and Ito's green.
+const GREEN: RGBColor = RGBColor(0, 158, 115);
+/// Stopped trainings, and regions that train to the end: a red that is darker than the palette's vermilion, which turns orange where
+/// lines are pale.
+const RED: RGBColor = RGBColor(204, 51, 17);
+/// The end of a stopped training.
+const STOPPED: Glyph = Glyph::disc(RED);
+/// The largest radius of a mark.
+const MARK: f64 = 4.0;
 
 /// A value with at most five digits that matter, in powers of ten where it is very large or small.
 fn number(value: f64) -> String {

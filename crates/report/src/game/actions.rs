@@ -1,18 +1,11 @@
 //! `actions`: what each player chose, one panel a parameter.
 
-use fedbo_space::{Kind, Value};
-use plotters::backend::DrawingBackend;
-
-use super::dots::{Dot, dot_size, draw_dot, rounds_per_dot, rounds_with_dots, spread_of, thinned};
-use super::sheet::{PanelOf, Rounds, Sheet, Words, row_place};
-use super::{GamePicture, ParameterCourse, counted, round_number, within_magnitude};
-use crate::plot::axis::Axis;
-use crate::plot::canvas::{Canvas, Font};
-use crate::plot::frame::draw_marker;
-use crate::plot::render::Picture;
-use crate::plot::style::{ArmStyle, Marker, grid, tick_font};
-use crate::study::PlottedValue;
-use crate::study::head::{Sign, WIDER};
+use super::dots::{Dot, dot_size, rounds_per_dot, rounds_with_dots, spread_of, thinned};
+use super::{GamePicture, ParameterCourse, counted, round_number};
+use crate::chart::axis::Axis;
+use crate::chart::style::{Glyph, INK, Marker, color_of_arm, grid, tick_font};
+use crate::chart::text::Font;
+use crate::chart::{Chart, Key, Panel, Sign, at};
 
 /// So many parameters are shown.
 const N_PANELS_MAX: usize = 24;
@@ -32,147 +25,111 @@ const CROSS_MIN: f64 = 3.0;
 /// Most room for a player's name in a panel's title, as a part of the panel's width.
 const NAME_PART: f64 = 0.5;
 
-/// The picture with its measures.
-pub(super) struct Actions<'a> {
-    game: &'a GamePicture,
-    sheet: Sheet,
-    /// The parameter of each panel, and whose it is.
-    panels: Vec<(usize, &'a ParameterCourse)>,
-}
+pub(super) fn chart(game: &GamePicture) -> Chart {
+    let n_rounds = game.n_rounds();
+    let of_players = game.players.iter().enumerate();
+    let mut shown: Vec<(usize, &ParameterCourse)> = of_players
+        .flat_map(|(index, player)| player.parameters.iter().map(move |p| (index, p)))
+        .collect();
+    let n_left_off = shown.len().saturating_sub(N_PANELS_MAX);
+    shown.truncate(N_PANELS_MAX);
 
-impl<'a> Actions<'a> {
-    pub(super) fn of(game: &'a GamePicture) -> Result<Self, String> {
-        let rounds = Rounds {
-            n_rounds: game.n_rounds(),
-            n_initial: game.n_initial,
+    let Grid {
+        n_columns,
+        size,
+        cells,
+    } = Grid::of(&shown);
+    let n_ticks = if n_columns == 1 { 7 } else { 5 };
+    let title = Font {
+        bold: true,
+        ..tick_font(n_columns)
+    };
+    let nothing = if n_rounds == 0 {
+        "no round was played"
+    } else {
+        ""
+    };
+    let every = rounds_per_dot(n_rounds, shown.len());
+    let mark = dot_size(n_rounds, DOT);
+    let mut crosses = Vec::new();
+    let mut panels: Vec<Panel> = Vec::with_capacity(shown.len());
+    let titles = titles(game, &shown, size.0, title);
+    for (index, ((player_idx, parameter), title)) in shown.iter().zip(titles).enumerate() {
+        let player = &game.players[*player_idx];
+        let y = Axis::of_range(&parameter.range, n_ticks, Axis::rows);
+        let (cell, nothing) = (cells[index], nothing.to_owned());
+        let mut panel = Panel {
+            title,
+            cell,
+            nothing,
+            ..Panel::new(size, game.x_axis(n_columns), y)
         };
-        let of_players = game.players.iter().enumerate();
-        let mut panels: Vec<(usize, &ParameterCourse)> = of_players
-            .flat_map(|(index, player)| player.parameters.iter().map(move |p| (index, p)))
-            .collect();
-        let n_left_off = panels.len().saturating_sub(N_PANELS_MAX);
-        panels.truncate(N_PANELS_MAX);
-
-        let Layout {
-            n_columns,
-            panel_size,
-            cells,
-        } = Layout::of(&panels);
-        let n_ticks = if n_columns == 1 { 7 } else { 5 };
-        let title = Font {
-            bold: true,
-            ..tick_font(n_columns)
-        };
-        let titles = titles(game, &panels, panel_size.0 / WIDER, title)?;
-        let nothing = (rounds.n_rounds == 0).then_some("no round was played");
-        let mut of_parameters: Vec<PanelOf> = panels
-            .iter()
-            .zip(titles)
-            .zip(cells)
-            .map(|(((_, parameter), title), cell)| PanelOf {
-                cell,
-                title,
-                nothing,
-                ..panel(&parameter.range, n_ticks)
-            })
-            .collect();
-        if of_parameters.is_empty() {
-            of_parameters.push(PanelOf {
-                cell: (0, 0),
-                title: String::new(),
-                y_axis: Axis::bare(),
-                choices: Vec::new(),
-                nothing: nothing.or(Some("no player has a parameter")),
-            });
-        }
-
-        let mut footnote = counted(rounds.n_rounds, "round", "rounds");
-        let every = rounds_per_dot(rounds.n_rounds, panels.len());
-        if every > 1 {
-            footnote += &format!("; dots: 1 round in {every}");
-        }
-        if n_left_off > 0 {
-            let others = counted(n_left_off, "more parameter", "more parameters");
-            footnote += &format!("; {others} not shown");
-        }
-        let words = Words {
-            title: game.title.clone(),
-            y_label: "",
-            footnote,
-            keys: keys(game, &panels, rounds)?,
-            strip: (0.0, ""),
-        };
-        Ok(Self {
-            game,
-            sheet: Sheet::of(words, of_parameters, (n_columns, panel_size), rounds)?,
-            panels,
-        })
-    }
-
-    /// Dots of own actions and crosses of those that stood in for one.
-    fn marks(&self) -> (Vec<Dot>, Vec<Dot>) {
-        let n_rounds = self.game.n_rounds();
-        let every = rounds_per_dot(n_rounds, self.panels.len());
-        let (mut own, mut substituted) = (Vec::new(), Vec::new());
-        for (index, (player_idx, parameter)) in self.panels.iter().enumerate() {
-            let player = &self.game.players[*player_idx];
-            let frame = self.sheet.frame(index);
-            let mark = |round_idx: usize| {
-                let is_spread = n_rounds > N_FOR_SPREAD;
-                let spread = if is_spread { spread_of(round_idx) } else { 0.0 };
-                let value = parameter.values[round_idx];
-                let y = place(value, &parameter.range, spread, frame.y_axis);
-                let x = frame.x_axis.place(round_number(round_idx));
-                Dot {
-                    at: (frame.x(x), frame.y(y)),
-                    player_idx: *player_idx,
-                }
+        game.lay_band(&mut panel);
+        let place = |round_idx: usize| {
+            let spread = if n_rounds > N_FOR_SPREAD {
+                spread_of(round_idx)
+            } else {
+                0.0
             };
-            let is_own = |round_idx: &usize| !player.is_substituted(*round_idx);
-            let with_dots = rounds_with_dots(n_rounds, every);
-            own.extend(with_dots.filter(is_own).map(mark));
-            let others = (0..n_rounds).filter(|round_idx| !is_own(round_idx));
-            substituted.extend(others.map(mark));
-        }
-        (own, substituted)
+            let moved = (WHOLE_SPREAD * spread, CHOICE_SPREAD * spread);
+            let y = parameter.values[round_idx].place(&parameter.range, moved, N_WHOLE_ROWS);
+            at(round_number(round_idx), y.unwrap_or(0.0))
+        };
+        let is_own = |round_idx: &usize| !player.is_substituted(*round_idx);
+        let own = rounds_with_dots(n_rounds, every)
+            .filter(is_own)
+            .map(place)
+            .collect();
+        panel.points(own, game.dot(color_of_arm(*player_idx)), mark);
+        let others = (0..n_rounds).filter(|round_idx| !is_own(round_idx));
+        crosses.extend(others.map(|round_idx| Dot::of(&panel, index, place(round_idx))));
+        panels.push(panel);
+    }
+    for cross in thinned(crosses) {
+        let glyph = Glyph::new(Marker::Cross, color_of_arm(shown[cross.series].0));
+        panels[cross.series].points(vec![cross.mark], glyph, mark.max(CROSS_MIN));
+    }
+    if panels.is_empty() {
+        let mut panel = Panel::new(size, game.x_axis(1), Axis::bare(0.0, 1.0));
+        game.lay_band(&mut panel);
+        let nothing = if nothing.is_empty() {
+            "no player has a parameter"
+        } else {
+            nothing
+        };
+        panels.push(Panel {
+            nothing: nothing.to_owned(),
+            ..panel
+        });
+    }
+
+    let mut footnote = counted(n_rounds, "round", "rounds");
+    if every > 1 {
+        footnote += &format!("; dots: 1 round in {every}");
+    }
+    if n_left_off > 0 {
+        let others = counted(n_left_off, "more parameter", "more parameters");
+        footnote += &format!("; {others} not shown");
+    }
+    Chart {
+        title: game.title.clone(),
+        keys: keys(game, &shown),
+        panels,
+        x_label: "round".to_owned(),
+        footnote,
+        ..Chart::default()
     }
 }
 
-impl Picture for Actions<'_> {
-    fn size(&self) -> (u32, u32) {
-        self.sheet.size()
-    }
-
-    fn n_panels(&self) -> usize {
-        self.sheet.n_panels()
-    }
-
-    fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        self.sheet.draw(canvas)?;
-        let n_rounds = self.game.n_rounds();
-        let size = dot_size(n_rounds, DOT);
-        let (own, substituted) = self.marks();
-        for dot in own {
-            let color = ArmStyle::of(dot.player_idx).color;
-            draw_dot(dot.at, (size, n_rounds), color, canvas)?;
-        }
-        for dot in thinned(substituted) {
-            let cross = (Marker::Cross, ArmStyle::of(dot.player_idx).color);
-            draw_marker(cross, dot.at, size.max(CROSS_MIN), canvas)?;
-        }
-        Ok(())
-    }
-}
-
-/// The layout of the panels.
-struct Layout {
+/// Rows and columns of the panels.
+struct Grid {
     n_columns: usize,
-    panel_size: (f64, f64),
+    size: (f64, f64),
     /// Row and column of each panel.
     cells: Vec<(usize, usize)>,
 }
 
-impl Layout {
+impl Grid {
     /// A row a player where there are few players, some with several parameters; otherwise one panel after another.
     fn of(panels: &[(usize, &ParameterCourse)]) -> Self {
         let of_players: Vec<_> = panels.chunk_by(|a, b| a.0 == b.0).collect();
@@ -184,18 +141,18 @@ impl Layout {
             let row =
                 |(row, panels): (usize, &&[_])| (0..panels.len()).map(move |column| (row, column));
             // Panels of four columns are as large as those of five.
-            let (_, panel_size) = grid(if n_most < 4 { n_most } else { 10 });
+            let (_, size) = grid(if n_most < 4 { n_most } else { 10 });
             Self {
                 n_columns: n_most,
-                panel_size,
+                size,
                 cells: of_players.iter().enumerate().flat_map(row).collect(),
             }
         } else {
-            let (n_columns, panel_size) = grid(panels.len());
+            let (n_columns, size) = grid(panels.len());
             let cell = |index: usize| (index / n_columns, index % n_columns);
             Self {
                 n_columns,
-                panel_size,
+                size,
                 cells: (0..panels.len()).map(cell).collect(),
             }
         }
@@ -206,19 +163,19 @@ impl Layout {
 fn titles(
     game: &GamePicture,
     panels: &[(usize, &ParameterCourse)],
-    width: f64,
+    room: f64,
     font: Font,
-) -> Result<Vec<String>, String> {
-    let short_names = game.short_names(font, NAME_PART * width)?;
+) -> Vec<String> {
+    let short_names = game.short_names(font, NAME_PART * room);
     let mut titles = Vec::with_capacity(panels.len());
     for of_player in panels.chunk_by(|a, b| a.0 == b.0) {
         let player_idx = of_player[0].0;
         let prefix = format!("{}: ", short_names[player_idx]);
         let names: Vec<&str> = of_player.iter().map(|(_, p)| p.name.as_str()).collect();
-        let names = font.shortened_apart(&names, width - font.width(&prefix)?)?;
+        let names = font.cut_apart(&names, room - font.room(&prefix));
         for ((_, parameter), name) in of_player.iter().zip(names) {
             let whole = format!("{}: {}", game.players[player_idx].name, parameter.name);
-            let shown = font.shortened(&whole, width)?;
+            let shown = font.cut(&whole, room);
             titles.push(if shown == whole {
                 shown
             } else {
@@ -226,83 +183,22 @@ fn titles(
             });
         }
     }
-    Ok(titles)
-}
-
-/// The panel of a parameter, without its place and its title.
-fn panel(range: &Kind, n_ticks: u32) -> PanelOf {
-    let numbers = |low: f64, high: f64, log: bool, whole: bool| {
-        let (low, high) = (within_magnitude(low), within_magnitude(high));
-        let (low, high) = (low.min(high), low.max(high));
-        if log && low > 0.0 {
-            Axis::log(low.log10(), high.log10(), n_ticks)
-        } else if whole {
-            Axis::whole(low, high, n_ticks)
-        } else {
-            Axis::linear(low, high, n_ticks)
-        }
-    };
-    let (y_axis, choices) = match range {
-        Kind::Float { low, high, log } => (numbers(*low, *high, *log, false), Vec::new()),
-        Kind::Int { low, high, log } => {
-            (numbers(*low as f64, *high as f64, *log, true), Vec::new())
-        }
-        Kind::Stepped(grid) => {
-            let axis = numbers(grid.low(), grid.high(), false, grid.is_whole());
-            (axis, Vec::new())
-        }
-        Kind::Categorical { choices } => {
-            let texts = choices.iter().map(Value::to_string);
-            (Axis::bare(), texts.collect())
-        }
-    };
-    PanelOf {
-        cell: (0, 0),
-        title: String::new(),
-        y_axis,
-        choices,
-        nothing: None,
-    }
-}
-
-/// Returns the place of a value on its panel's axis; `spread` from −0.5 to 0.5 moves it within its row.
-fn place(value: PlottedValue, range: &Kind, spread: f64, axis: &Axis) -> f64 {
-    match (value, range) {
-        (PlottedValue::Choice(index), Kind::Categorical { choices }) => {
-            row_place(index, choices.len()) + CHOICE_SPREAD * spread / choices.len().max(1) as f64
-        }
-        (PlottedValue::Choice(_), _) => 0.0,
-        (PlottedValue::Number(number), Kind::Int { low, high, log })
-            if !log && *high as f64 - (*low as f64) < N_WHOLE_ROWS =>
-        {
-            axis.place(within_magnitude(number) + WHOLE_SPREAD * spread)
-        }
-        (PlottedValue::Number(number), Kind::Stepped(grid))
-            if grid.n_values() as f64 <= N_WHOLE_ROWS =>
-        {
-            axis.place(within_magnitude(number) + WHOLE_SPREAD * grid.step() * spread)
-        }
-        (PlottedValue::Number(number), _) => axis.place(within_magnitude(number)),
-    }
+    titles
 }
 
 /// The keys of what there is.
-fn keys(
-    game: &GamePicture,
-    panels: &[(usize, &ParameterCourse)],
-    rounds: Rounds,
-) -> Result<Vec<(Sign, String)>, String> {
+fn keys(game: &GamePicture, panels: &[(usize, &ParameterCourse)]) -> Vec<Key> {
     let is_shown = |player_idx: usize| panels.iter().any(|(index, _)| *index == player_idx);
-    let texts = game.key_texts()?.into_iter().enumerate();
-    let mut keys: Vec<(Sign, String)> = texts
+    let texts = game.key_texts().into_iter().enumerate();
+    let mut keys: Vec<Key> = texts
         .filter(|(index, _)| is_shown(*index))
-        .map(|(index, text)| (Sign::Bar(ArmStyle::of(index).color), text))
+        .map(|(index, text)| Key::new(Sign::Fill(color_of_arm(index)), text))
         .collect();
-    keys.extend(rounds.key());
+    keys.extend(game.band_key());
     let mut players = game.players.iter().enumerate();
     if players.any(|(index, player)| is_shown(index) && player.substituted.contains(&true)) {
-        let text = "another action stood in for a failed one";
-        keys.push((Sign::Failed, text.to_owned()));
+        let text = "another action stood in for a failed one".to_owned();
+        keys.push(Key::new(Sign::Point(Glyph::failed(INK)), text));
     }
-    Ok(keys)
+    keys
 }

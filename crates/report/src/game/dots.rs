@@ -1,12 +1,9 @@
-//! Marks of single rounds: how large, how pale, and how many of them a file holds.
+//! Marks of single rounds: how large, and how many of them a file holds.
 
 use std::collections::BTreeSet;
 
-use plotters::backend::DrawingBackend;
-use plotters::style::{Color, RGBColor};
-
-use crate::plot::canvas::Canvas;
-use crate::plot::style::{Marker, WHITE};
+use crate::chart::style::size_for;
+use crate::chart::{At, Panel, Y};
 
 /// At most about so many dots are drawn: a file stays at one or two megabytes.
 const N_DOTS_MAX: usize = 20_000;
@@ -17,16 +14,31 @@ const CLOSE: f64 = 0.7;
 /// By how much the distance grows until few enough are left, and how far at most.
 const WIDENED: f64 = 1.25;
 const FAR: f64 = 100.0;
-/// Marks of more rounds than this have no white rim.
-const N_RIMMED: usize = 200;
 
 /// The mark of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dot {
-    /// Its place in the picture.
-    pub(super) at: (f64, f64),
-    /// The player whose payoff or action it is.
-    pub(super) player_idx: usize,
+    /// Its place in lengths of its panel.
+    at: (f64, f64),
+    /// The player whose payoff it is, or the panel whose action.
+    pub(super) series: usize,
+    /// The place in the units of its panel.
+    pub(super) mark: At,
+}
+
+impl Dot {
+    /// A mark of this series in a panel.
+    pub(super) fn of(panel: &Panel, series: usize, mark: At) -> Self {
+        let height = match mark.y {
+            Y::Value(value) => panel.y.place(value) * panel.size.1,
+            Y::Strip(share) => -share * panel.strip.map_or(0.0, |strip| strip.height),
+        };
+        Self {
+            at: (panel.x.place(mark.x) * panel.size.0, height),
+            series,
+            mark,
+        }
+    }
 }
 
 /// Of how many rounds one has dots, where each has so many of them: 1 unless there would be too many.
@@ -55,7 +67,7 @@ fn scattered(index: usize) -> usize {
     mixed ^ (mixed >> 13)
 }
 
-/// The crosses without those that stand almost on another of the same player, where there are too many.
+/// The crosses without those that stand almost on another of the same series, where there are too many.
 ///
 /// Crosses are not left out by rounds, as one of a few may matter. The picture is cut into squares of which each keeps its first
 /// cross; the squares are as large as needed.
@@ -65,7 +77,7 @@ pub(super) fn thinned(crosses: Vec<Dot>) -> Vec<Dot> {
     while kept.len() > N_CROSSES_MAX && cell < FAR {
         let mut taken = BTreeSet::new();
         let square = |length: f64| (length / cell).floor().to_bits();
-        kept.retain(|dot| taken.insert((dot.player_idx, square(dot.at.0), square(dot.at.1))));
+        kept.retain(|dot| taken.insert((dot.series, square(dot.at.0), square(dot.at.1))));
         cell *= WIDENED;
     }
     kept
@@ -73,53 +85,18 @@ pub(super) fn thinned(crosses: Vec<Dot>) -> Vec<Dot> {
 
 /// Radius of the marks of so many rounds.
 pub(super) fn dot_size(n_rounds: usize, largest: f64) -> f64 {
-    (largest * (60.0 / n_rounds.max(1) as f64).powf(0.3)).clamp(1.0, largest)
-}
-
-/// Draws a disc; with a white rim, which keeps it apart from others, where rounds are few.
-pub(super) fn draw_dot<DB: DrawingBackend>(
-    at: (f64, f64),
-    (size, n_rounds): (f64, usize),
-    color: RGBColor,
-    canvas: &Canvas<'_, DB>,
-) -> Result<(), String> {
-    if n_rounds <= N_RIMMED {
-        canvas.disc(at, size * 1.2, WHITE)?;
-    }
-    canvas.disc(at, size, color)
-}
-
-/// Draws a cross: what failed. Without a rim, as it may be crowded.
-pub(super) fn draw_cross<DB: DrawingBackend>(
-    (x, y): (f64, f64),
-    size: f64,
-    color: RGBColor,
-    canvas: &Canvas<'_, DB>,
-) -> Result<(), String> {
-    let outline = Marker::Cross.outline().into_iter();
-    let corners: Vec<(f64, f64)> = outline
-        .map(|(dx, dy)| (x + dx * size, y + dy * size))
-        .collect();
-    canvas.polygon(&corners, color.mix(1.0))
-}
-
-/// A colour on the way to white: `percent` of it is left. Opaque, so that both kinds of files look the same.
-pub(super) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
-    let mix = |channel: u8| {
-        let mixed = (u16::from(channel) * percent + 255 * (100 - percent)) / 100;
-        u8::try_from(mixed).unwrap_or(u8::MAX)
-    };
-    RGBColor(mix(r), mix(g), mix(b))
+    size_for(n_rounds, 60.0, (1.0, largest))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn dot(player_idx: usize, x: f64, y: f64) -> Dot {
+    fn dot(series: usize, x: f64, y: f64) -> Dot {
         Dot {
             at: (x, y),
-            player_idx,
+            series,
+            mark: crate::chart::at(x, y),
         }
     }
 

@@ -1,18 +1,12 @@
 //! `payoffs`: what each player gained in each round, and on average so far.
 
-use plotters::backend::DrawingBackend;
-
-use super::dots::{
-    Dot, dot_size, draw_cross, draw_dot, faded, rounds_per_dot, rounds_with_dots, thinned,
-};
-use super::sheet::{PanelOf, Rounds, Sheet, Words};
-use super::{GamePicture, PlayerCourse, counted, round_number, within_magnitude};
-use crate::plot::axis::Axis;
-use crate::plot::canvas::{Canvas, Font};
-use crate::plot::frame::draw_marker;
-use crate::plot::render::Picture;
-use crate::plot::style::{ArmStyle, LINE_WIDTH, grid, tick_font};
-use crate::study::head::{Sign, WIDER};
+use super::dots::{Dot, dot_size, rounds_per_dot, rounds_with_dots, thinned};
+use super::{GamePicture, PlayerCourse, counted, round_number};
+use crate::chart::axis::Axis;
+use crate::chart::style::{Glyph, INK, Stroke, color_of_arm, faded, grid, tick_font};
+use crate::chart::text::Font;
+use crate::chart::values::within_magnitude;
+use crate::chart::{At, Chart, Key, Panel, Sign, Strip, at, in_strip};
 
 /// Each player's payoffs take at least this part of an axis that players share.
 const LEAST_PART: f64 = 1.0 / 20.0;
@@ -28,206 +22,135 @@ const STRIP_MAX: f64 = 64.0;
 /// The label of the strip.
 const LOST: &str = "lost";
 
-/// The picture with its measures.
-pub(super) struct Payoffs<'a> {
-    game: &'a GamePicture,
-    sheet: Sheet,
-    /// True if each player has a panel of its own.
-    apart: bool,
-    /// Each player's mean payoff after each round, as far as there is one.
-    means: Vec<Vec<(usize, f64)>>,
-    /// The players who lost a payoff.
-    losers: Vec<usize>,
-}
+pub(super) fn chart(game: &GamePicture) -> Chart {
+    let players = &game.players;
+    let n_rounds = game.n_rounds();
+    let apart = differ_in_scale(players);
+    let panel_of = |player_idx: usize| if apart { player_idx } else { 0 };
+    let means: Vec<Vec<At>> = players
+        .iter()
+        .map(|p| means_so_far(p, game.n_initial))
+        .collect();
+    let has_lost = |index: &usize| players[*index].payoffs.iter().any(Option::is_none);
+    let losers: Vec<usize> = (0..players.len()).filter(has_lost).collect();
+    let n_rows = if apart { 1 } else { losers.len().max(1) };
+    let height = (STRIP_ROW * n_rows as f64 + 4.0).clamp(STRIP, STRIP_MAX);
+    let strip = (!losers.is_empty()).then_some(Strip {
+        above: false,
+        height,
+        label: LOST,
+    });
 
-impl<'a> Payoffs<'a> {
-    pub(super) fn of(game: &'a GamePicture) -> Result<Self, String> {
-        let rounds = Rounds {
-            n_rounds: game.n_rounds(),
-            n_initial: game.n_initial,
-        };
-        let apart = differ_in_scale(&game.players);
-        let means = game.players.iter();
-        let means: Vec<_> = means.map(|p| means_so_far(p, game.n_initial)).collect();
-        let has_lost = |player: &PlayerCourse| player.payoffs.iter().any(Option::is_none);
-        let losers = (0..game.players.len()).filter(|index| has_lost(&game.players[*index]));
-        let losers: Vec<usize> = losers.collect();
-        let strip = match losers.len() {
-            0 => 0.0,
-            _ if apart => STRIP,
-            n => (STRIP_ROW * n as f64 + 4.0).clamp(STRIP, STRIP_MAX),
-        };
-
-        let n_panels = if apart { game.players.len() } else { 1 };
-        let (n_columns, panel_size) = grid(n_panels);
-        let n_ticks = if n_columns == 1 { 7 } else { 5 };
-        let texts = game.key_texts()?;
-        let panels = if apart {
-            let font = Font {
-                bold: true,
-                ..tick_font(n_columns)
-            };
-            let titles: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let titles = font.shortened_apart(&titles, panel_size.0 / WIDER)?;
-            let panels = game.players.chunks(1).zip(titles).enumerate();
-            panels
-                .map(|(index, (player, title))| {
-                    let cell = (index / n_columns, index % n_columns);
-                    panel(player, title, cell, n_ticks)
-                })
-                .collect()
-        } else {
-            vec![panel(&game.players, String::new(), (0, 0), n_ticks)]
-        };
-
-        let mut keys = Vec::new();
-        if !apart {
-            keys.extend((0..).map(Sign::Curve).zip(texts));
-        }
-        keys.extend(rounds.key());
-        if !losers.is_empty() {
-            keys.push((Sign::Failed, "payoff lost".to_owned()));
-        }
-        let words = Words {
-            title: game.title.clone(),
-            y_label: "payoff (larger is better)",
-            footnote: footnote(game, rounds, means.iter().any(|mean| !mean.is_empty())),
-            keys,
-            strip: (strip, LOST),
-        };
-        Ok(Self {
-            game,
-            sheet: Sheet::of(words, panels, (n_columns, panel_size), rounds)?,
-            apart,
-            means,
-            losers,
-        })
-    }
-
-    fn panel_idx(&self, player_idx: usize) -> usize {
-        if self.apart { player_idx } else { 0 }
-    }
-
-    fn x(&self, player_idx: usize, round_idx: usize) -> f64 {
-        let frame = self.sheet.frame(self.panel_idx(player_idx));
-        frame.x(frame.x_axis.place(round_number(round_idx)))
-    }
-
-    /// Each player's marks in one round of `every` for which `y` has a place, those of a round after each other.
-    fn marks(&self, every: usize, y: impl Fn(usize, Option<f64>) -> Option<f64>) -> Vec<Dot> {
-        let mut marks = Vec::new();
-        for round_idx in rounds_with_dots(self.game.n_rounds(), every) {
-            for (player_idx, player) in self.game.players.iter().enumerate() {
-                if let Some(y) = y(player_idx, player.payoffs[round_idx]) {
-                    let at = (self.x(player_idx, round_idx), y);
-                    marks.push(Dot { at, player_idx });
-                }
-            }
-        }
-        marks
-    }
-
-    fn draw_dots<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        let n_rounds = self.game.n_rounds();
-        let size = dot_size(n_rounds, DOT);
-        let percent = if n_rounds <= 200 { 45 } else { 30 };
-        let every = rounds_per_dot(n_rounds, self.game.players.len());
-        let dots = self.marks(every, |player_idx, payoff| {
-            let frame = self.sheet.frame(self.panel_idx(player_idx));
-            let value = within_magnitude(payoff?);
-            Some(frame.y(frame.y_axis.place(value)))
-        });
-        for dot in dots {
-            let color = faded(ArmStyle::of(dot.player_idx).color, percent);
-            draw_dot(dot.at, (size, n_rounds), color, canvas)?;
-        }
-        Ok(())
-    }
-
-    /// Each player who lost a payoff has a row in the strip, the first on top.
-    fn draw_lost<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        let n_rows = if self.apart { 1 } else { self.losers.len() };
-        let row = STRIP_MAX.min(STRIP.max(STRIP_ROW * n_rows as f64)) / n_rows.max(1) as f64;
-        let size = dot_size(self.game.n_rounds(), 3.2).clamp(1.6, (0.45 * row).max(1.6));
-        let lost = self.marks(1, |player_idx, payoff| {
-            if payoff.is_some() {
-                return None;
-            }
-            let found = self.losers.iter().position(|loser| *loser == player_idx);
-            let row = found.filter(|_| !self.apart).unwrap_or(0);
-            let place = 1.0 - (row as f64 + 0.5) / n_rows as f64;
-            Some(self.sheet.y_in_strip(self.panel_idx(player_idx), place))
-        });
-        for dot in thinned(lost) {
-            draw_cross(dot.at, size, ArmStyle::of(dot.player_idx).color, canvas)?;
-        }
-        Ok(())
-    }
-
-    fn mean_at(&self, player_idx: usize, (round_idx, mean): (usize, f64)) -> (f64, f64) {
-        let frame = self.sheet.frame(self.panel_idx(player_idx));
-        (
-            self.x(player_idx, round_idx),
-            frame.y(frame.y_axis.place(mean)),
-        )
-    }
-
-    fn draw_means<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        // The first player is drawn last, above the others.
-        for (player_idx, means) in self.means.iter().enumerate().rev() {
-            let every = means.len().div_ceil(N_POINTS_MAX).max(1);
-            let end = means.len().saturating_sub(1);
-            let kept = (0..means.len()).filter(|index| index % every == 0 || *index == end);
-            let points: Vec<_> = kept.map(|i| self.mean_at(player_idx, means[i])).collect();
-            let style = ArmStyle::of(player_idx);
-            canvas.line(&points, style.color, LINE_WIDTH, style.dash)?;
-        }
-        let n_players = self.means.len().max(1);
-        for (player_idx, means) in self.means.iter().enumerate().rev() {
-            let style = ArmStyle::of(player_idx);
-            let every = means.len().div_ceil(if self.apart { 5 } else { 8 }).max(1);
-            let first = player_idx * every / n_players;
-            for mean in means.iter().skip(first).step_by(every) {
-                let at = self.mean_at(player_idx, *mean);
-                draw_marker((style.marker, style.color), at, MARKER, canvas)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Picture for Payoffs<'_> {
-    fn size(&self) -> (u32, u32) {
-        self.sheet.size()
-    }
-
-    fn n_panels(&self) -> usize {
-        self.sheet.n_panels()
-    }
-
-    fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        self.sheet.draw(canvas)?;
-        self.draw_dots(canvas)?;
-        self.draw_lost(canvas)?;
-        self.draw_means(canvas)
-    }
-}
-
-/// The panel of some players, with an axis over all their payoffs.
-fn panel(players: &[PlayerCourse], title: String, cell: (usize, usize), n_ticks: u32) -> PanelOf {
-    let range = range_of(players);
-    let played = players.iter().any(|player| !player.payoffs.is_empty());
-    let nothing = match range {
-        Some(_) => None,
-        None if played => Some("all payoffs are lost"),
-        None => Some("no round was played"),
+    let (n_columns, size) = grid(if apart { players.len() } else { 1 });
+    let texts = game.key_texts();
+    let groups: Vec<&[PlayerCourse]> = if apart {
+        players.chunks(1).collect()
+    } else {
+        vec![&players[..]]
     };
-    PanelOf {
-        cell,
-        title,
-        y_axis: range.map_or_else(Axis::bare, |(low, high)| Axis::linear(low, high, n_ticks)),
-        choices: Vec::new(),
-        nothing,
+    let panel = |(index, players): (usize, &[PlayerCourse])| {
+        let cell = (index / n_columns, index % n_columns);
+        let y = y_axis(players, if n_columns == 1 { 7 } else { 5 });
+        let nothing = nothing(players).to_owned();
+        let mut panel = Panel {
+            cell,
+            nothing,
+            strip,
+            ..Panel::new(size, game.x_axis(n_columns), y)
+        };
+        game.lay_band(&mut panel);
+        panel
+    };
+    let mut panels: Vec<Panel> = groups.into_iter().enumerate().map(panel).collect();
+    let mut keys = Vec::new();
+    if apart {
+        let font = Font {
+            bold: true,
+            ..tick_font(n_columns)
+        };
+        let titles: Vec<&str> = texts.iter().map(String::as_str).collect();
+        for (panel, title) in panels.iter_mut().zip(font.cut_apart(&titles, size.0)) {
+            panel.title = title;
+        }
+    } else {
+        keys.extend(texts.into_iter().enumerate().map(|(index, text)| {
+            Key::new(
+                Sign::curve(Stroke::of_arm(index), Glyph::of_arm(index)),
+                text,
+            )
+        }));
+    }
+    keys.extend(game.band_key());
+    if !losers.is_empty() {
+        let sign = Sign::Point(Glyph::failed(INK));
+        keys.push(Key::new(sign, "payoff lost"));
+    }
+
+    // Dots of a round after each other, so that no player lies above all others.
+    let mark = dot_size(n_rounds, DOT);
+    let percent = if n_rounds <= 200 { 45 } else { 30 };
+    for round_idx in rounds_with_dots(n_rounds, rounds_per_dot(n_rounds, players.len())) {
+        for (player_idx, player) in players.iter().enumerate() {
+            if let Some(payoff) = player.payoffs[round_idx] {
+                let place = at(round_number(round_idx), within_magnitude(payoff));
+                let glyph = game.dot(faded(color_of_arm(player_idx), percent));
+                panels[panel_of(player_idx)].points(vec![place], glyph, mark);
+            }
+        }
+    }
+    // Each player who lost a payoff has a row in the strip, the first on top.
+    let lost = losers.iter().enumerate().flat_map(|(row, player_idx)| {
+        let share = 1.0 - (if apart { 0.0 } else { row as f64 } + 0.5) / n_rows as f64;
+        let payoffs = players[*player_idx].payoffs.iter().enumerate();
+        let rounds = payoffs.filter(|(_, payoff)| payoff.is_none());
+        let panel = &panels[panel_of(*player_idx)];
+        rounds.map(move |(round_idx, _)| {
+            Dot::of(panel, *player_idx, in_strip(round_number(round_idx), share))
+        })
+    });
+    let lost = thinned(lost.collect());
+    let cross = dot_size(n_rounds, 3.7).clamp(1.9, (0.5 * height / n_rows as f64).max(1.9));
+    for dot in lost {
+        let glyph = Glyph::failed(color_of_arm(dot.series));
+        panels[panel_of(dot.series)].points(vec![dot.mark], glyph, cross);
+    }
+    // The first player is drawn last, above the others.
+    for (player_idx, means) in means.iter().enumerate().rev() {
+        let every = means.len().div_ceil(N_POINTS_MAX).max(1);
+        let end = means.len().saturating_sub(1);
+        let kept = (0..means.len()).filter(|index| index % every == 0 || *index == end);
+        let points = kept.map(|index| means[index]).collect();
+        panels[panel_of(player_idx)].line(points, Stroke::of_arm(player_idx));
+    }
+    for (player_idx, means) in means.iter().enumerate().rev() {
+        let every = means.len().div_ceil(if apart { 5 } else { 8 }).max(1);
+        let first = player_idx * every / players.len().max(1);
+        let marked = means.iter().skip(first).step_by(every).copied().collect();
+        panels[panel_of(player_idx)].points(marked, Glyph::of_arm(player_idx), MARKER);
+    }
+    Chart {
+        title: game.title.clone(),
+        keys,
+        panels,
+        x_label: "round".to_owned(),
+        y_label: "payoff (larger is better)".to_owned(),
+        footnote: footnote(game, means.iter().any(|means| !means.is_empty())),
+        ..Chart::default()
+    }
+}
+
+/// The axis over all payoffs of some players.
+fn y_axis(players: &[PlayerCourse], n_ticks: u32) -> Axis {
+    let axis = |(low, high)| Axis::linear(low, high, n_ticks);
+    range_of(players).map_or_else(|| Axis::bare(0.0, 1.0), axis)
+}
+
+/// Says that there is nothing to see; empty where there is.
+fn nothing(players: &[PlayerCourse]) -> &'static str {
+    match range_of(players) {
+        Some(_) => "",
+        None if players.iter().any(|player| !player.payoffs.is_empty()) => "all payoffs are lost",
+        None => "no round was played",
     }
 }
 
@@ -264,7 +187,7 @@ fn differ_in_scale(players: &[PlayerCourse]) -> bool {
 }
 
 /// The mean of the payoffs after the random rounds, after each of these rounds; from the first payoff on.
-fn means_so_far(player: &PlayerCourse, n_initial: usize) -> Vec<(usize, f64)> {
+fn means_so_far(player: &PlayerCourse, n_initial: usize) -> Vec<At> {
     let mut means = Vec::new();
     let (mut n_payoffs, mut mean) = (0.0, 0.0);
     for (round_idx, payoff) in player.payoffs.iter().enumerate().skip(n_initial) {
@@ -273,28 +196,28 @@ fn means_so_far(player: &PlayerCourse, n_initial: usize) -> Vec<(usize, f64)> {
             mean += (within_magnitude(*payoff) - mean) / n_payoffs;
         }
         if n_payoffs > 0.0 {
-            means.push((round_idx, mean));
+            means.push(at(round_number(round_idx), mean));
         }
     }
     means
 }
 
 /// Returns the footnote: the number of rounds, the number of lost payoffs, and the meaning of dots and lines.
-fn footnote(game: &GamePicture, rounds: Rounds, any_mean: bool) -> String {
-    let mut text = counted(rounds.n_rounds, "round", "rounds");
+fn footnote(game: &GamePicture, any_mean: bool) -> String {
+    let mut text = counted(game.n_rounds(), "round", "rounds");
     let payoffs = || game.players.iter().flat_map(|player| &player.payoffs);
     let n_lost = payoffs().filter(|payoff| payoff.is_none()).count();
     if n_lost > 0 {
         text += &format!(", {} lost", counted(n_lost, "payoff", "payoffs"));
     }
     if payoffs().any(Option::is_some) {
-        let every = rounds_per_dot(rounds.n_rounds, game.players.len());
+        let every = rounds_per_dot(game.n_rounds(), game.players.len());
         text += &match every {
             1 => "; dots: payoffs".to_owned(),
             _ => format!("; dots: 1 round in {every}"),
         };
     }
-    if any_mean && rounds.n_random() > 0 {
+    if any_mean && game.n_random() > 0 {
         text += "; lines: mean after the random rounds";
     } else if any_mean {
         text += "; lines: mean so far";
@@ -317,11 +240,11 @@ mod tests {
     fn means_leave_out_random_rounds_and_lost_payoffs() {
         let player = player(&[Some(100.0), None, Some(2.0), None, Some(4.0), Some(0.0)]);
         let means = means_so_far(&player, 1);
-        let rounds: Vec<usize> = means.iter().map(|(round_idx, _)| *round_idx).collect();
-        assert_eq!(rounds, [2, 3, 4, 5]);
-        for ((_, mean), expected) in means.iter().zip([2.0, 2.0, 3.0, 2.0]) {
-            assert!((mean - expected).abs() < 1e-12, "{means:?}");
-        }
+        // Of the third to the sixth round.
+        assert_eq!(
+            means,
+            [at(3.0, 2.0), at(4.0, 2.0), at(5.0, 3.0), at(6.0, 2.0)]
+        );
         assert_eq!(means_so_far(&player, 9), []);
     }
 

@@ -4,13 +4,11 @@ mod actions;
 mod payoffs;
 
 use super::*;
+use crate::chart::svg::{
+    BLUE, INK, VERMILION, assert_sound, at_of, discs, elements, lines, png_size, polygons,
+    rectangles, says, svg_size, texts,
+};
 
-/// A place in pixels of the drawing.
-type At = (f64, f64);
-
-const BLUE: &str = "#0072B2";
-const VERMILION: &str = "#D55E00";
-const INK: &str = "#1E1E1E";
 const BAND: &str = "#E2E4EE";
 
 /// Numbers from 0 to 1 that look random and are always the same (the fractional parts of multiples of the golden ratio, squared).
@@ -160,124 +158,6 @@ fn refused(write: impl Fn(&Path) -> Result<(), ReportError>) -> ReportError {
     error
 }
 
-fn elements<'a>(svg: &'a str, tag: &str) -> Vec<&'a str> {
-    let start = format!("{tag} ");
-    svg.split('<')
-        .filter(|element| element.starts_with(&start))
-        .collect()
-}
-
-fn attribute<'a>(element: &'a str, name: &str) -> &'a str {
-    let (_, rest) = element
-        .split_once(&format!(" {name}=\""))
-        .unwrap_or_else(|| panic!("{name} of {element}"));
-    rest.split('"').next().unwrap_or_default()
-}
-
-fn length(element: &str, name: &str) -> f64 {
-    attribute(element, name).parse().expect("a length")
-}
-
-/// Middles of the discs of one colour.
-fn discs(svg: &str, fill: &str) -> Vec<At> {
-    let discs = elements(svg, "circle").into_iter();
-    discs
-        .filter(|disc| attribute(disc, "fill") == fill)
-        .map(|disc| (length(disc, "cx"), length(disc, "cy")))
-        .collect()
-}
-
-fn corners(element: &str) -> Vec<At> {
-    let pair = |text: &str| {
-        let (x, y) = text.split_once(',').expect("a pair");
-        (x.parse().expect("x"), y.parse().expect("y"))
-    };
-    let points = attribute(element, "points").split_whitespace();
-    points.map(pair).collect()
-}
-
-/// Middles of the polygons of one colour with so many corners.
-fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
-    let polygons = elements(svg, "polygon").into_iter();
-    let of_color = polygons.filter(|polygon| attribute(polygon, "fill") == fill);
-    let middle = |corners: Vec<At>| {
-        let n = corners.len() as f64;
-        let add = |sum: At, at: &At| (sum.0 + at.0, sum.1 + at.1);
-        let sum = corners.iter().fold((0.0, 0.0), add);
-        (sum.0 / n, sum.1 / n)
-    };
-    let corners = of_color
-        .map(corners)
-        .filter(|corners| corners.len() == n_corners);
-    corners.map(middle).collect()
-}
-
-/// Rectangles of one colour: left, upper, right and lower edge.
-fn rectangles(svg: &str, fill: &str) -> Vec<[f64; 4]> {
-    let rectangles = elements(svg, "rect").into_iter();
-    rectangles
-        .filter(|rectangle| attribute(rectangle, "fill") == fill)
-        .map(|rectangle| {
-            let [x, y, width, height] = ["x", "y", "width", "height"].map(|n| length(rectangle, n));
-            [x, y, x + width, y + height]
-        })
-        .collect()
-}
-
-/// Corners of the lines of one colour with more than two of them: not those of axes and of the legend.
-fn lines(svg: &str, stroke: &str) -> Vec<Vec<At>> {
-    let lines = elements(svg, "polyline").into_iter();
-    let of_color = lines.filter(|line| attribute(line, "stroke") == stroke);
-    of_color
-        .map(corners)
-        .filter(|line| line.len() > 2)
-        .collect()
-}
-
-/// Texts, each with its place.
-fn texts(svg: &str) -> Vec<(String, At)> {
-    let text = |element: &str| {
-        let (_, content) = element.split_once('>').expect("a text");
-        let at = (length(element, "x"), length(element, "y"));
-        (content.trim().to_owned(), at)
-    };
-    elements(svg, "text").into_iter().map(text).collect()
-}
-
-fn at_of(svg: &str, wanted: &str) -> At {
-    let texts = texts(svg);
-    let found = texts.iter().find(|(text, _)| text == wanted);
-    found.unwrap_or_else(|| panic!("{wanted} in {texts:?}")).1
-}
-
-fn says(svg: &str, wanted: &str) -> bool {
-    texts(svg).iter().any(|(text, _)| text == wanted)
-}
-
-/// Every mark and every text within the picture, and every number a number.
-fn assert_sound(svg: &str, case: &str) {
-    for bad in ["NaN", "inf", "2147483647", "-2147483648"] {
-        assert!(!svg.contains(bad), "{bad} in {case}");
-    }
-    let picture = elements(svg, "svg").remove(0);
-    let size = ["width", "height"].map(|name| 4.0 * length(picture, name));
-    let inside = |(x, y): At| (0.0..=size[0]).contains(&x) && (0.0..=size[1]).contains(&y);
-    for disc in elements(svg, "circle") {
-        let at = (length(disc, "cx"), length(disc, "cy"));
-        // What is not a number lands in the corner.
-        assert!(inside(at) && at.0 > 30.0 && at.1 > 30.0, "{disc} in {case}");
-    }
-    for polygon in elements(svg, "polygon") {
-        assert!(
-            corners(polygon).into_iter().all(inside),
-            "{polygon} in {case}"
-        );
-    }
-    for (text, at) in texts(svg) {
-        assert!(inside(at), "{text} in {case}");
-    }
-}
-
 #[test]
 fn both_files_of_both_pictures_are_written_in_equal_proportions() {
     let game = constant_sum(40);
@@ -286,19 +166,8 @@ fn both_files_of_both_pictures_are_written_in_equal_proportions() {
         files(GAME_ACTION_FILES, |folder| game.write_actions(folder)),
     ] {
         assert!(svg.contains("a &lt; b") && png.starts_with(b"\x89PNG"));
-        let big_endian = |at: usize| {
-            f64::from(u32::from_be_bytes([
-                png[at],
-                png[at + 1],
-                png[at + 2],
-                png[at + 3],
-            ]))
-        };
-        let size = elements(&svg, "svg").remove(0);
-        assert_eq!(
-            (big_endian(16), big_endian(20)),
-            (2.0 * length(size, "width"), 2.0 * length(size, "height"))
-        );
+        let (width, height) = svg_size(&svg);
+        assert_eq!(png_size(&png), (2.0 * width, 2.0 * height));
     }
 }
 

@@ -3,11 +3,13 @@
 use fedbo_space::{Parameter, ParameterSpec};
 
 use super::*;
+use crate::chart::style::{color_of_order, tick_font};
+use crate::chart::svg::{
+    BLUE, INK, VERMILION, assert_sound, at_of, attribute, discs, elements, length, lines, png_size,
+    polygons, says, svg_size, texts,
+};
 
 mod transfer;
-
-/// Position of a mark, in pixels of the drawing.
-type At = (f64, f64);
 
 fn number(name: &str, low: f64, high: f64, log: bool) -> PlottedParameter {
     PlottedParameter {
@@ -76,101 +78,25 @@ fn importance(parameter: &str, variance_share: f64, relevance: f64) -> PlottedIm
     }
 }
 
-fn svg<P: Picture>(picture: impl Fn() -> Result<P, String>) -> String {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("picture.svg");
-    register_fonts().expect("a sound font");
-    write_svg(&picture().expect("measures"), &path).expect("a picture");
-    std::fs::read_to_string(&path).expect("the SVG")
-}
-
 fn history(study: &StudyPlot) -> String {
-    svg(|| History::of(study))
+    study.chart("history").svg()
 }
 
 fn slices(study: &StudyPlot) -> String {
-    svg(|| Slices::of(study))
+    study.chart("slices").svg()
 }
 
 fn bars(study: &StudyPlot) -> String {
-    svg(|| Importance::of(study))
+    study.chart("importance").svg()
 }
 
 fn all_pictures(study: &StudyPlot) -> [String; 3] {
-    [history(study), slices(study), bars(study)]
-}
-
-fn attribute<'a>(element: &'a str, name: &str) -> &'a str {
-    let (_, rest) = element
-        .split_once(&format!(" {name}=\""))
-        .unwrap_or_else(|| panic!("{name} of {element}"));
-    rest.split('"').next().unwrap_or_default()
-}
-
-fn length(element: &str, name: &str) -> f64 {
-    attribute(element, name).parse().expect("a length")
-}
-
-fn elements<'a>(svg: &'a str, tag: &str) -> Vec<&'a str> {
-    svg.split('<')
-        .filter(|element| element.starts_with(&format!("{tag} ")))
-        .collect()
-}
-
-/// Middles of the discs of one colour.
-fn discs(svg: &str, fill: &str) -> Vec<At> {
-    let discs = elements(svg, "circle").into_iter();
-    discs
-        .filter(|disc| attribute(disc, "fill") == fill)
-        .map(|disc| (length(disc, "cx"), length(disc, "cy")))
-        .collect()
-}
-
-/// Middles of the polygons of one colour with so many corners.
-fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
-    let corners = |polygon: &str| -> Vec<At> {
-        let points = attribute(polygon, "points").split_whitespace();
-        let point = |text: &str| {
-            let (x, y) = text.split_once(',').expect("a pair");
-            (x.parse().expect("x"), y.parse().expect("y"))
-        };
-        points.map(point).collect()
-    };
-    let polygons = elements(svg, "polygon").into_iter();
-    polygons
-        .filter(|polygon| attribute(polygon, "fill") == fill)
-        .map(corners)
-        .filter(|corners| corners.len() == n_corners)
-        .map(|corners| {
-            let n = corners.len() as f64;
-            let sum = corners.iter().fold((0.0, 0.0), |sum, corner| {
-                (sum.0 + corner.0, sum.1 + corner.1)
-            });
-            (sum.0 / n, sum.1 / n)
-        })
-        .collect()
-}
-
-/// Texts with the y of each.
-fn texts(svg: &str) -> Vec<(String, f64)> {
-    elements(svg, "text")
-        .into_iter()
-        .map(|element| {
-            let (_, content) = element.split_once('>').expect("a text");
-            (content.trim().to_owned(), length(element, "y"))
-        })
-        .collect()
+    STUDY_PICTURES.map(|name| study.chart(name).svg())
 }
 
 fn y_of(svg: &str, wanted: &str) -> f64 {
-    let texts = texts(svg);
-    let found = texts.iter().find(|(text, _)| text == wanted);
-    found.unwrap_or_else(|| panic!("{wanted} in {texts:?}")).1
+    at_of(svg, wanted).1
 }
-
-const BLUE: &str = "#0072B2";
-const VERMILION: &str = "#D55E00";
-const INK: &str = "#1E1E1E";
 
 #[test]
 fn six_files_are_written() {
@@ -182,15 +108,9 @@ fn six_files_are_written() {
         let text = std::fs::read_to_string(folder.path().join(format!("{name}.svg")));
         let text = text.expect("the SVG");
         assert!(text.starts_with("<svg ") && text.contains("a &lt; b"));
-        let size = elements(&text, "svg").remove(0);
         let png = std::fs::read(folder.path().join(format!("{name}.png"))).expect("the PNG");
-        assert_eq!(&png[1..4], b"PNG");
-        let big_endian =
-            |at: usize| u32::from_be_bytes([png[at], png[at + 1], png[at + 2], png[at + 3]]);
-        assert_eq!(
-            (f64::from(big_endian(16)), f64::from(big_endian(20))),
-            (2.0 * length(size, "width"), 2.0 * length(size, "height"))
-        );
+        let (width, height) = svg_size(&text);
+        assert_eq!(png_size(&png), (2.0 * width, 2.0 * height));
     }
 }
 
@@ -238,22 +158,11 @@ fn the_history_has_a_mark_for_each_trial() {
 fn the_best_so_far_is_a_line_of_steps() {
     let values = [None, Some(3.0), Some(1.0), Some(5.0), Some(2.0)];
     let study = study(false, &values);
-    register_fonts().expect("a sound font");
     let svg = history(&study);
     let trials = discs(&svg, BLUE).split_off(2);
     let failed = polygons(&svg, INK, 12)[1];
     assert!(trials.iter().all(|trial| trial.1 < failed.1));
-    let lines: Vec<&str> = elements(&svg, "polyline")
-        .into_iter()
-        .filter(|line| attribute(line, "stroke") == VERMILION)
-        .collect();
-    let corners = attribute(lines[1], "points").split_whitespace();
-    let corners: Vec<At> = corners
-        .map(|corner| {
-            let (x, y) = corner.split_once(',').expect("a pair");
-            (x.parse().expect("x"), y.parse().expect("y"))
-        })
-        .collect();
+    let corners = lines(&svg, VERMILION, 2).remove(0);
     let (first, best, last) = (trials[0], trials[2], trials[3]);
     let expected = [first, (best.0, first.1), best, (last.0, best.1)];
     assert_eq!(corners.len(), expected.len(), "{corners:?}");
@@ -267,11 +176,7 @@ fn the_order_of_telling_counts_where_numbers_do_not_follow_it() {
     let mut study = study(true, &[Some(3.0), Some(2.0), Some(1.0)]);
     study.trials.swap(0, 2);
     let svg = history(&study);
-    assert!(
-        texts(&svg)
-            .iter()
-            .any(|(text, _)| text == "trial, in the order told")
-    );
+    assert!(says(&svg, "trial, in the order told"));
     let ys: Vec<f64> = discs(&svg, BLUE)[2..].iter().map(|disc| disc.1).collect();
     assert!(ys[0] > ys[1] && ys[1] > ys[2]);
     assert_eq!(study.best(), Some(0));
@@ -286,11 +191,7 @@ fn a_value_far_beyond_all_others_has_its_own_mark_at_the_end() {
     let trials = discs(&svg, BLUE).split_off(2);
     assert_eq!(trials.len(), 6);
     assert!(trials.iter().all(|trial| trial.1 > triangles[1].1));
-    assert!(
-        texts(&svg)
-            .iter()
-            .any(|(text, _)| text == "worse, off the axis")
-    );
+    assert!(says(&svg, "worse, off the axis"));
 }
 
 #[test]
@@ -318,8 +219,8 @@ fn slices_have_a_panel_for_each_parameter() {
     // Best: one key and one a panel. Failed: one key and three a panel.
     assert_eq!(polygons(&svg, VERMILION, 4).len(), 1 + 4);
     assert_eq!(polygons(&svg, INK, 12).len(), 1 + 3 * 4);
-    let first = head::color_of_order(0.0);
-    let last = head::color_of_order(1.0);
+    let first = color_of_order(0.0);
+    let last = color_of_order(1.0);
     for color in [first, last] {
         let fill = format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2);
         assert_eq!(discs(&svg, &fill).len(), 4, "{fill}");
@@ -336,7 +237,7 @@ fn a_coordinate_that_does_not_fit_its_parameter_is_not_drawn() {
     ];
     let svg = slices(&study);
     assert_eq!(polygons(&svg, VERMILION, 4).len(), 1);
-    let last = head::color_of_order(1.0);
+    let last = color_of_order(1.0);
     let fill = format!("#{:02X}{:02X}{:02X}", last.0, last.1, last.2);
     assert_eq!(discs(&svg, &fill).len(), 4);
 }
@@ -359,7 +260,7 @@ fn importances_are_sorted_and_both_shares_are_given() {
         let near = |share: &str| {
             texts(&svg)
                 .into_iter()
-                .any(|(text, y)| text == share && (y - y_of(&svg, name)).abs() < 17.0 * 4.0)
+                .any(|(text, (_, y))| text == share && (y - y_of(&svg, name)).abs() < 17.0 * 4.0)
         };
         assert!(shares.into_iter().all(near), "{name}");
     }
@@ -403,7 +304,7 @@ fn numbers_in_the_footnote_have_six_digits_at_most() {
 #[test]
 fn colours_darken_from_the_first_trial_to_the_last() {
     let luminance = |share: f64| {
-        let color = head::color_of_order(share);
+        let color = color_of_order(share);
         0.2126 * f64::from(color.0) + 0.7152 * f64::from(color.1) + 0.0722 * f64::from(color.2)
     };
     let shares = || (0..=50).map(|index| f64::from(index) / 50.0);
@@ -412,36 +313,6 @@ fn colours_darken_from_the_first_trial_to_the_last() {
             .zip(shares().skip(1))
             .all(|(a, b)| luminance(a) > luminance(b))
     );
-}
-
-/// Every mark and every text within the picture, and every number a number.
-fn assert_sound(svg: &str, case: &str) {
-    for bad in ["NaN", "inf", "2147483647", "-2147483648"] {
-        assert!(!svg.contains(bad), "{bad} in {case}");
-    }
-    let picture = elements(svg, "svg").remove(0);
-    let (width, height) = (
-        4.0 * length(picture, "width"),
-        4.0 * length(picture, "height"),
-    );
-    let inside = |x: f64, y: f64| (0.0..=width).contains(&x) && (0.0..=height).contains(&y);
-    // What is not a number lands in the corner.
-    for disc in elements(svg, "circle") {
-        assert!(
-            length(disc, "cx") > 30.0 && length(disc, "cy") > 30.0,
-            "{disc} in {case}"
-        );
-        assert!(
-            inside(length(disc, "cx"), length(disc, "cy")),
-            "{disc} in {case}"
-        );
-    }
-    for text in elements(svg, "text") {
-        assert!(
-            inside(length(text, "x"), length(text, "y")),
-            "{text} in {case}"
-        );
-    }
 }
 
 #[test]
@@ -581,15 +452,14 @@ fn panels_of_one_to_twenty_parameters_stand_apart() {
         }
         let svg = slices(&study);
         assert_sound(&svg, &format!("{n} parameters"));
-        register_fonts().expect("a sound font");
-        let font = crate::plot::style::tick_font(2);
+        let font = tick_font(2);
         let mut extents: Vec<(f64, f64, f64)> = Vec::new();
         for element in elements(&svg, "text") {
             let (_, text) = element.split_once('>').expect("a text");
             if attribute(element, "text-anchor") != "middle" || element.contains("rotate") {
                 continue;
             }
-            let half = 2.0 * font.width(text.trim()).expect("a width");
+            let half = 2.0 * font.width(text.trim());
             let (x, y) = (length(element, "x"), length(element, "y"));
             extents.push((y, x - half, x + half));
         }

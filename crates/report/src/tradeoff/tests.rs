@@ -157,11 +157,9 @@ fn the_files_hold_what_they_name() {
 /// A cheaper arm stands further to the left, a better one higher up.
 #[test]
 fn places_follow_cost_and_value() {
-    register_fonts().expect("a sound font");
     let (summary, spec) = usual();
     let tradeoff = Tradeoff::of(&summary, &spec);
-    let picture = TradeoffPicture::of(&tradeoff).expect("a picture");
-    let places = picture.places_of_marks(0);
+    let places = super::picture::chart(&tradeoff).panels[0].places();
     let [dear, cheap] = places[..] else {
         panic!("two marks")
     };
@@ -170,8 +168,7 @@ fn places_follow_cost_and_value() {
     let both = [point("a", "z=1", 5.0), point("a", "z=4", 5.0)];
     let spec = self::spec(both.to_vec(), Vec::new());
     let tradeoff = Tradeoff::of(&summary, &spec);
-    let picture = TradeoffPicture::of(&tradeoff).expect("a picture");
-    let places = picture.places_of_marks(0);
+    let places = super::picture::chart(&tradeoff).panels[0].places();
     assert!((places[0].0 - places[1].0).abs() > 9.0, "{places:?}");
 }
 

@@ -81,22 +81,6 @@ fn svg(picture: &DecisionRegionsPicture) -> String {
     files(|folder| picture.write(folder, None)).0
 }
 
-/// Rectangles of one colour: left, upper, right and lower edge.
-fn boxes(svg: &str, fill: &str) -> Vec<[f64; 4]> {
-    let boxes = elements(svg, "rect").into_iter();
-    let of_color = boxes.filter(|element| attribute(element, "fill") == fill);
-    let edges = |element| {
-        let (x, y) = (length(element, "x"), length(element, "y"));
-        [
-            x,
-            y,
-            x + length(element, "width"),
-            y + length(element, "height"),
-        ]
-    };
-    of_color.map(edges).collect()
-}
-
 /// Two epochs of four cells: what is in which place.
 fn small() -> DecisionRegionsPicture {
     let epoch = |epoch, (low, high), cells: [Option<Region>; 4], may_stop| RegionEpoch {
@@ -122,7 +106,7 @@ fn small() -> DecisionRegionsPicture {
 fn cells_are_boxes_and_equal_neighbours_are_one() {
     let svg = svg(&small());
     // The first of each colour is the legend's.
-    let (yellow, red) = (boxes(&svg, YELLOW), boxes(&svg, RED));
+    let (yellow, red) = (rectangles(&svg, YELLOW), rectangles(&svg, RED));
     assert_eq!((yellow.len(), red.len()), (3, 3));
     let ([left, right], reds) = ([yellow[1], yellow[2]], [red[1], red[2]]);
     assert!(
@@ -142,7 +126,7 @@ fn cells_are_boxes_and_equal_neighbours_are_one() {
     // Places: 0.3 to 0.4 in the third epoch lies above 0.1 to 0.2 in the fourth; red below yellow.
     assert!(left[3] < right[1] && reds[0][1] > left[3] && reds[1][1] > right[1]);
     // C2 forbids stopping after the third epoch, not after the fourth.
-    let forbidden = boxes(&svg, FORBIDDEN);
+    let forbidden = rectangles(&svg, FORBIDDEN);
     assert_eq!(forbidden.len(), 2);
     assert!((forbidden[1][0] - left[0]).abs() < 1.0 && (forbidden[1][2] - left[2]).abs() < 1.0);
     assert!(forbidden[1][1] > reds[0][3] - 1.0, "below all cells");
@@ -178,7 +162,7 @@ fn the_way_ends_where_the_trial_was_stopped() {
         way.windows(2)
             .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
     );
-    let yellow = boxes(&svg, YELLOW)[2];
+    let yellow = rectangles(&svg, YELLOW)[2];
     assert!(yellow[0] < end.0 && end.0 < yellow[2] && yellow[1] < end.1 && end.1 < yellow[3]);
     // Later points of a way that went on in an experiment do not move the mark.
     let mut on = small();
@@ -219,7 +203,7 @@ fn a_whole_rule_is_a_small_file() {
         svg.len()
     );
     for fill in [YELLOW, RED, NEVER, FORBIDDEN] {
-        assert!(boxes(&svg, fill).len() > 2, "{fill}");
+        assert!(rectangles(&svg, fill).len() > 2, "{fill}");
     }
     assert_eq!((svg, png), files(|folder| picture.write(folder, Some(7))));
 }
@@ -254,7 +238,11 @@ fn awkward_rules_are_drawn_too() {
     // No rule; no cell; no cell that is reached; epochs far apart; huge numbers.
     assert!(svg(&picture(Vec::new())).contains("no rule"));
     let empty = svg(&picture(vec![RegionEpoch::default()]));
-    assert_eq!(boxes(&empty, NEVER).len(), 2, "the legend's and one column");
+    assert_eq!(
+        rectangles(&empty, NEVER).len(),
+        2,
+        "the legend's and one column"
+    );
     let unreached = RegionEpoch {
         cells: vec![None; 5],
         ..one.clone()

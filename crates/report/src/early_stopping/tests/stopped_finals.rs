@@ -3,7 +3,7 @@
 use fedbo_space::Direction::{Maximize, Minimize};
 
 use super::*;
-use crate::plot::Scale;
+use crate::chart::Scale;
 
 fn point(trial: u64, value: f64, stopped: bool, incumbent: Option<f64>) -> FinalPoint {
     FinalPoint {

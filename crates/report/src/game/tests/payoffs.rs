@@ -29,7 +29,7 @@ fn each_payoff_is_a_dot_and_each_player_has_a_line() {
         "{steps:?}"
     );
     // The means after the two random rounds: 4, 3, 4, 4.
-    let lines = lines(&svg, BLUE);
+    let lines = lines(&svg, BLUE, 2);
     assert_eq!(lines.len(), 1, "the first player's line is solid");
     let line = &lines[0];
     assert_eq!(line.len(), 4);
@@ -80,11 +80,11 @@ fn without_random_rounds_the_mean_is_that_of_all() {
     game.n_initial = 0;
     let svg = payoffs_svg(&game);
     assert!(says(&svg, "6 rounds; dots: payoffs; lines: mean so far"));
-    assert_eq!(lines(&svg, BLUE)[0].len(), 6);
+    assert_eq!(lines(&svg, BLUE, 2)[0].len(), 6);
     game.n_initial = 6;
     let svg = payoffs_svg(&game);
     assert!(says(&svg, "6 rounds; dots: payoffs"), "no line yet");
-    assert_eq!(lines(&svg, BLUE).len(), 0);
+    assert_eq!(lines(&svg, BLUE, 2).len(), 0);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn learning(weights: &[(&str, &[f64], bool)]) -> PlottedTransfer {
 }
 
 fn drawn(title: &str, transfer: &PlottedTransfer) -> String {
-    svg(|| Transfer::of(title, transfer))
+    super::super::transfer::chart(title, transfer).svg()
 }
 
 /// Ends of the two curves of weights: 0.9 above, 0.1 below, in the upper panel; the share's curve falls in the lower one.
@@ -40,14 +40,11 @@ fn weights_of_old_studies_stand_above_their_share() {
         assert!(words.iter().any(|text| text == word), "{word} in {words:?}");
     }
     let line_end = |color: &str| {
-        let lines = elements(&svg, "polyline").into_iter();
-        let of_color = lines.filter(|line| attribute(line, "stroke") == color);
-        let longest = of_color
-            .max_by_key(|line| attribute(line, "points").len())
+        let longest = lines(&svg, color, 2)
+            .into_iter()
+            .max_by_key(Vec::len)
             .expect("a line");
-        let last = attribute(longest, "points").split_whitespace().next_back();
-        let (_, y) = last.and_then(|pair| pair.split_once(',')).expect("a pair");
-        y.parse::<f64>().expect("y")
+        longest.last().expect("corners").1
     };
     let good = line_end(BLUE);
     let share = line_end(INK);

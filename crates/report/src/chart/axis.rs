@@ -1,7 +1,10 @@
 //! Ranges, ticks and their labels.
 
-use super::canvas::Font;
-use super::{Panel, Scale};
+use fedbo_space::{Kind, Value};
+
+use super::Scale;
+use super::text::Font;
+use super::values::within_magnitude;
 
 /// Labels beside each other are at least this far apart.
 const LABEL_GAP: f64 = 6.0;
@@ -18,56 +21,62 @@ pub(crate) struct Axis {
     pub(crate) ticks: Vec<(f64, String)>,
     /// Positions of the small ticks between them.
     pub(crate) minor: Vec<f64>,
+    /// Names of categories, which take the places from 0 to 1, from 1 to 2, ...; empty for an axis of numbers.
+    pub(crate) names: Vec<String>,
+    /// The constructor with its range, for another number of ticks, and the number of ticks.
+    made: (Made, f64, f64),
+    pub(crate) n_ticks: u32,
+}
+
+/// The constructor of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    Fixed,
+    Whole,
+    Iterations,
+    Linear,
+    Log,
+    MirroredLog,
 }
 
 impl Axis {
-    /// The horizontal axis over these iterations.
-    pub(crate) fn iterations(low: i64, high: i64, n_ticks: u32) -> Self {
-        let (low, high) = (low as f64, (high as f64).max(low as f64 + 1.0));
-        let step = nice_step(high - low, n_ticks).max(1.0);
+    /// A linear axis from `low` to `high`, which may be the smaller one, with ticks of this step.
+    fn stepped(made: (Made, f64, f64), (low, high): (f64, f64), ticks: Vec<(f64, String)>) -> Self {
         Self {
             low,
             high,
             scale: Scale::Linear,
             mirrored: false,
-            ticks: linear_ticks(low, high, step),
+            n_ticks: 0,
+            ticks,
             minor: Vec::new(),
+            names: Vec::new(),
+            made,
         }
     }
 
-    /// The vertical axis over all that the panels show.
-    pub(crate) fn values<'a>(
-        panels: impl Iterator<Item = &'a Panel>,
-        scale: Scale,
-        n_ticks: u32,
-    ) -> Self {
-        let mut shown: Vec<f64> = Vec::new();
-        for panel in panels {
-            for point in panel
-                .curves
-                .iter()
-                .flat_map(|curve| &curve.points)
-                .filter(|point| point.iteration >= 0)
-            {
-                let error = point.estimate.standard_error.unwrap_or(0.0);
-                let mean = point.estimate.mean;
-                // A band that reaches zero would stretch a logarithmic axis without end.
-                let lower = if scale == Scale::Log {
-                    (mean - error).max(mean / 4.0)
-                } else {
-                    mean - error
-                };
-                shown.extend([lower, mean + error]);
-            }
-            shown.extend(panel.references.iter().map(|reference| reference.value));
+    /// The axis with about as many ticks as are wanted.
+    pub(crate) fn with_ticks(&self, n_ticks: u32) -> Self {
+        let (made, low, high) = self.made;
+        match made {
+            Made::Fixed => self.clone(),
+            Made::Whole => Self::whole(low, high, n_ticks),
+            Made::Iterations => Self::iterations(low, high, n_ticks),
+            Made::Linear => Self::linear(low, high, n_ticks),
+            Made::Log => Self::log(low, high, n_ticks),
+            Made::MirroredLog => Self::mirrored_log(low, high, n_ticks),
         }
-        shown.retain(|value| value.is_finite() && (scale == Scale::Linear || *value > 0.0));
-        let low = shown.iter().copied().reduce(f64::min);
-        let high = shown.iter().copied().reduce(f64::max);
-        let (low, high) = low.zip(high).unwrap_or((1.0, 1.0));
-        match scale {
-            Scale::Linear => Self::linear(low, high, n_ticks),
-            Scale::Log => Self::log(low.log10(), high.log10(), n_ticks),
+    }
+
+    /// Whole numbers from end to end.
+    pub(crate) fn iterations(low: f64, high: f64, n_ticks: u32) -> Self {
+        let made = (Made::Iterations, low, high);
+        let high = high.max(low + 1.0);
+        let step = nice_step(high - low, n_ticks).max(1.0);
+        let ticks = linear_ticks(low, high, step);
+        Self {
+            n_ticks,
+            ..Self::stepped(made, (low, high), ticks)
         }
     }
 
@@ -75,37 +84,63 @@ impl Axis {
     pub(crate) fn whole(low: f64, high: f64, n_ticks: u32) -> Self {
         let margin = ((high - low) * 0.04).max(0.5);
         let step = nice_step((high - low).max(1.0), n_ticks).max(1.0);
+        let ticks = linear_ticks(low, high, step);
+        let made = (Made::Whole, low, high);
         Self {
-            low: low - margin,
-            high: high + margin,
-            scale: Scale::Linear,
-            mirrored: false,
-            ticks: linear_ticks(low, high, step),
-            minor: Vec::new(),
+            n_ticks,
+            ..Self::stepped(made, (low - margin, high + margin), ticks)
         }
     }
 
-    /// From 0 to `high`, which must be above 0, without margins: for bars.
-    pub(crate) fn from_zero(high: f64, n_ticks: u32) -> Self {
+    /// From 0 to `high`, which must be above 0, for bars; with room at the end for a number behind the longest.
+    pub(crate) fn of_bars(high: f64, n_ticks: u32) -> Self {
+        let ticks = linear_ticks(0.0, high, nice_step(high, n_ticks));
+        Self::stepped((Made::Fixed, 0.0, 0.0), (0.0, 1.12 * high), ticks)
+    }
+
+    /// Lengths from `low` to `high` without ticks.
+    pub(crate) fn bare(low: f64, high: f64) -> Self {
+        Self::stepped((Made::Fixed, 0.0, 0.0), (low, high), Vec::new())
+    }
+
+    /// Categories beside each other.
+    pub(crate) fn columns(names: Vec<String>) -> Self {
         Self {
-            low: 0.0,
-            high,
-            scale: Scale::Linear,
-            mirrored: false,
-            ticks: linear_ticks(0.0, high, nice_step(high, n_ticks)),
-            minor: Vec::new(),
+            names: names.clone(),
+            ..Self::bare(0.0, names.len().max(1) as f64)
         }
     }
 
-    /// Places from 0 to 1 without ticks.
-    pub(crate) fn bare() -> Self {
+    /// Categories below each other, the first on top.
+    pub(crate) fn rows(names: Vec<String>) -> Self {
         Self {
-            low: 0.0,
-            high: 1.0,
-            scale: Scale::Linear,
-            mirrored: false,
-            ticks: Vec::new(),
-            minor: Vec::new(),
+            names: names.clone(),
+            ..Self::bare(names.len().max(1) as f64, 0.0)
+        }
+    }
+
+    /// The axis of a parameter's range; categories are `columns` or [`rows`](Self::rows).
+    pub(crate) fn of_range(
+        range: &Kind,
+        n_ticks: u32,
+        names: impl Fn(Vec<String>) -> Self,
+    ) -> Self {
+        let numbers = |low: f64, high: f64, log: bool, whole: bool| {
+            let (low, high) = (within_magnitude(low), within_magnitude(high));
+            let (low, high) = (low.min(high), low.max(high));
+            if log && low > 0.0 {
+                Self::log(low.log10(), high.log10(), n_ticks)
+            } else if whole {
+                Self::whole(low, high, n_ticks)
+            } else {
+                Self::linear(low, high, n_ticks)
+            }
+        };
+        match range {
+            Kind::Float { low, high, log } => numbers(*low, *high, *log, false),
+            Kind::Int { low, high, log } => numbers(*low as f64, *high as f64, *log, true),
+            Kind::Stepped(grid) => numbers(grid.low(), grid.high(), false, grid.is_whole()),
+            Kind::Categorical { choices } => names(choices.iter().map(Value::to_string).collect()),
         }
     }
 
@@ -113,63 +148,59 @@ impl Axis {
     pub(crate) fn mirrored_log(low: f64, high: f64, n_ticks: u32) -> Self {
         let mut axis = Self::log(-high, -low, n_ticks);
         (axis.low, axis.high) = (-axis.high, -axis.low);
-        axis.mirrored = true;
+        (axis.mirrored, axis.made) = (true, (Made::MirroredLog, low, high));
         for (position, label) in &mut axis.ticks {
             *position = -*position;
             label.insert(0, '−');
         }
-        for position in &mut axis.minor {
-            *position = -*position;
-        }
+        axis.minor
+            .iter_mut()
+            .for_each(|position| *position = -*position);
         axis
     }
 
-    /// The most detailed axis of those that `make` gives for a number of ticks whose labels fit below a panel of this
-    /// width, without touching each other or reaching out by more than `overhang`. Where none does, some ticks go.
-    pub(crate) fn fitted(
-        make: impl Fn(u32) -> Self,
-        n_ticks: u32,
-        (width, overhang): (f64, f64),
-        font: Font,
-    ) -> Result<Self, String> {
-        let counts = || (2..=n_ticks.max(2)).rev();
+    /// The axis with the most ticks, up to its own number, whose labels fit below a panel of this width, without touching each
+    /// other or reaching out by more than `overhang`. Where none does, some ticks go.
+    pub(crate) fn fitted(&self, (width, overhang): (f64, f64), font: Font) -> Self {
+        let make = |n_ticks| self.with_ticks(n_ticks);
+        let counts = || (2..=self.n_ticks.max(2)).rev();
         for axis in counts().map(&make) {
-            let inside = axis.labels_inside(width, overhang, font)?;
+            let inside = axis.labels_inside(width, overhang, font);
             if inside.len() == axis.ticks.len() && !overlap(&inside) {
-                return Ok(axis);
+                return axis;
             }
         }
         for at_least in [2, 1] {
             for axis in counts().map(&make) {
-                let inside = axis.labels_inside(width, overhang, font)?;
+                let inside = axis.labels_inside(width, overhang, font);
                 for every in 1..=inside.len() {
                     let kept: Vec<Extent> = inside.iter().step_by(every).copied().collect();
                     if kept.len() >= at_least && !overlap(&kept) {
                         let ticks = kept.iter().map(|extent| axis.ticks[extent.index].clone());
                         let ticks = ticks.collect();
-                        return Ok(Self { ticks, ..axis });
+                        return Self { ticks, ..axis };
                     }
                 }
             }
         }
-        Ok(Self {
+        Self {
             ticks: Vec::new(),
             ..make(2)
-        })
+        }
     }
 
     /// The labels that do not reach out too far.
-    fn labels_inside(&self, width: f64, overhang: f64, font: Font) -> Result<Vec<Extent>, String> {
+    fn labels_inside(&self, width: f64, overhang: f64, font: Font) -> Vec<Extent> {
         let mut inside = Vec::with_capacity(self.ticks.len());
         for (index, (position, label)) in self.ticks.iter().enumerate() {
             let middle = self.place_of_position(*position) * width;
-            let half = font.width(label)? / 2.0;
+            let half = font.width(label) / 2.0;
             let (from, to) = (middle - half, middle + half);
             if from >= -overhang && to <= width + overhang {
                 inside.push(Extent { index, from, to });
             }
         }
-        Ok(inside)
+        inside
     }
 
     /// Equal distances are equal differences; with a margin.
@@ -178,20 +209,18 @@ impl Axis {
             half if half > 1e-12 * low.abs().max(high.abs()) => half * 0.1,
             _ => (low.abs() * 0.1).max(1e-3),
         };
+        let made = (Made::Linear, low, high);
         let (low, high) = (low - margin, high + margin);
         let ticks = linear_ticks(low, high, nice_step(high - low, n_ticks));
         Self {
-            low,
-            high,
-            scale: Scale::Linear,
-            mirrored: false,
-            ticks,
-            minor: Vec::new(),
+            n_ticks,
+            ..Self::stepped(made, (low, high), ticks)
         }
     }
 
     /// Equal distances are equal ratios; with a margin. `low` and `high` are decimal logarithms.
     pub(crate) fn log(low: f64, high: f64, n_ticks: u32) -> Self {
+        let made = (Made::Log, low, high);
         let margin = ((high - low) * 0.05).max(0.02);
         let (low, high) = (low - margin, high + margin);
         let n_decades = high.floor() - low.ceil() + 1.0;
@@ -248,16 +277,15 @@ impl Axis {
                 .collect(),
         };
         Self {
-            low,
-            high,
             scale: Scale::Log,
-            mirrored: false,
-            ticks,
             minor,
+            n_ticks,
+            ..Self::stepped(made, (low, high), ticks)
         }
     }
 
-    pub(crate) fn is_log(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_log(&self) -> bool {
         self.scale == Scale::Log
     }
 
@@ -370,10 +398,10 @@ mod tests {
     #[test]
     fn linear_ticks_are_round_and_carry_the_decimals_they_need() {
         assert_eq!(
-            labels(&Axis::iterations(0, 50, 6)),
+            labels(&Axis::iterations(0.0, 50.0, 6)),
             ["0", "10", "20", "30", "40", "50"]
         );
-        assert_eq!(labels(&Axis::iterations(1, 3, 6)), ["1", "2", "3"]);
+        assert_eq!(labels(&Axis::iterations(1.0, 3.0, 6)), ["1", "2", "3"]);
         assert_eq!(
             labels(&Axis::linear(0.703, 0.887, 6)),
             ["0.70", "0.75", "0.80", "0.85"]

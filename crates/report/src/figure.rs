@@ -3,39 +3,23 @@
 //! Arms differ by colour, marker and dash pattern, so that they can be told apart without colour. The legend stands
 //! above the panels and never covers data. Both files come from the same drawing code.
 
-pub(crate) mod axis;
-pub(crate) mod canvas;
-pub(crate) mod far_values;
-pub(crate) mod frame;
-mod layout;
-pub(crate) mod render;
-pub(crate) mod style;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use plotters::backend::DrawingBackend;
+use plotters::style::Color as _;
 use serde::{Deserialize, Serialize};
 
-use self::canvas::Canvas;
-use self::layout::Layout;
-use self::render::Picture;
-use super::curves::{Curve, curves};
+use super::chart::axis::Axis;
+use super::chart::style::{Glyph, Stroke, grid};
+use super::chart::{self, At, Chart, Key, Mark, Rule, Scale, Sign, at};
+use super::curves::{Curve, CurvePoint, curves};
 use super::error::ReportError;
 use super::metric::Metric;
 use super::row::Row;
 use super::summary::Clusters;
 
-/// The vertical axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scale {
-    /// Equal distances are equal differences.
-    #[default]
-    Linear,
-    /// Equal distances are equal ratios: for regret. Values ≤ 0 are drawn at the lower edge.
-    Log,
-}
+/// Height of the leading panel.
+const LEAD_HEIGHT: f64 = 260.0;
 
 /// The division of a picture into panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,7 +174,7 @@ impl Figure {
     /// # Errors
     /// When the file cannot be written.
     pub fn write_svg(&self, path: &Path) -> Result<(), ReportError> {
-        render::write_svg(&self.laid_out(path)?, path)
+        self.chart().write_svg(path)
     }
 
     /// Writes the picture as PNG.
@@ -198,49 +182,241 @@ impl Figure {
     /// # Errors
     /// When the file cannot be written or encoded.
     pub fn write_png(&self, path: &Path) -> Result<(), ReportError> {
-        render::write_png(&self.laid_out(path)?, path)
+        self.chart().write_png(path)
     }
 
     /// All panels, the leading one first.
-    fn all_panels(&self) -> impl Iterator<Item = &Panel> {
+    fn all_panels(&self) -> impl Iterator<Item = &Panel> + Clone {
         self.lead.iter().chain(&self.panels)
     }
 
-    fn laid_out(&self, path: &Path) -> Result<LaidOut<'_>, ReportError> {
-        canvas::register_fonts()
-            .and_then(|()| Layout::of(self))
-            .map(|layout| LaidOut {
-                figure: self,
-                layout,
-            })
-            .map_err(|message| render::draw_error(path, message))
+    pub(crate) fn chart(&self) -> Chart {
+        let (arms, references) = (self.arms(), self.reference_labels());
+        // Beneath a leading panel seven or eight stand in two rows: there is width for them.
+        let (n_columns, size) = match (&self.lead, self.panels.len()) {
+            (Some(_), 7 | 8) => grid(10),
+            (_, n_panels) => grid(n_panels),
+        };
+        let iterations = self
+            .all_panels()
+            .flat_map(|panel| &panel.curves)
+            .flat_map(shown);
+        let iterations = iterations.map(|point| point.iteration as f64);
+        let first = iterations.clone().reduce(f64::min).unwrap_or(0.0);
+        let last = iterations.reduce(f64::max).unwrap_or(1.0);
+        let first_row = usize::from(self.lead.is_some());
+        let panels = self.panels.iter().enumerate().map(|(index, panel)| {
+            let n_ticks = if n_columns == 1 { (8, 7) } else { (5, 5) };
+            let own = std::slice::from_ref(panel);
+            let over = if self.shared_y { &self.panels[..] } else { own };
+            let x = Axis::iterations(first, last, n_ticks.0);
+            chart::Panel {
+                cell: (first_row + index / n_columns, index % n_columns),
+                ..self.panel(
+                    panel,
+                    (&arms, &references),
+                    size,
+                    (x, self.y_axis(over, n_ticks.1)),
+                )
+            }
+        });
+        let lead = self.lead.as_ref().map(|panel| {
+            let axes = (
+                Axis::iterations(first, last, 10),
+                self.y_axis(std::slice::from_ref(panel), 6),
+            );
+            let size = (n_columns as f64 * size.0, LEAD_HEIGHT);
+            chart::Panel {
+                wide: true,
+                ..self.panel(panel, (&arms, &references), size, axes)
+            }
+        });
+        let curve = |(index, text): (usize, &String)| {
+            let (stroke, glyph) = (Stroke::of_arm(index), Some(Glyph::of_arm(index)));
+            Key::new(
+                Sign::Line {
+                    stroke,
+                    glyph,
+                    band: true,
+                },
+                text.clone(),
+            )
+        };
+        let reference = |(index, text): (usize, &String)| {
+            let stroke = Stroke::of_reference(index);
+            Key::new(Sign::line(stroke), text.clone())
+        };
+        let curves = arms.iter().enumerate().map(curve);
+        Chart {
+            title: self.title.clone(),
+            keys: curves
+                .chain(references.iter().enumerate().map(reference))
+                .collect(),
+            panels: lead.into_iter().chain(panels).collect(),
+            x_label: self.x_label.clone(),
+            y_label: self.y_label.clone(),
+            footnote: self.footnote(),
+            ..Chart::default()
+        }
+    }
+
+    /// Names of the arms of all panels: their indices choose styles.
+    fn arms(&self) -> Vec<String> {
+        let curves = self.all_panels().flat_map(|panel| &panel.curves);
+        different(curves.map(|curve| &curve.arm))
+    }
+
+    fn reference_labels(&self) -> Vec<String> {
+        let references = self.all_panels().flat_map(|panel| &panel.references);
+        different(references.map(|reference| &reference.label))
+    }
+
+    /// The vertical axis over all that these panels show.
+    fn y_axis(&self, panels: &[Panel], n_ticks: u32) -> Axis {
+        let is_log = self.scale == Scale::Log;
+        let mut values: Vec<f64> = Vec::new();
+        for point in panels
+            .iter()
+            .flat_map(|panel| &panel.curves)
+            .flat_map(shown)
+        {
+            let error = point.estimate.standard_error.unwrap_or(0.0);
+            let mean = point.estimate.mean;
+            // A band that reaches zero would stretch a logarithmic axis without end.
+            let lower = if is_log {
+                (mean - error).max(mean / 4.0)
+            } else {
+                mean - error
+            };
+            values.extend([lower, mean + error]);
+        }
+        let references = panels.iter().flat_map(|panel| &panel.references);
+        values.extend(references.map(|reference| reference.value));
+        values.retain(|value| value.is_finite() && (!is_log || *value > 0.0));
+        let low = values.iter().copied().reduce(f64::min).unwrap_or(1.0);
+        let high = values.iter().copied().reduce(f64::max).unwrap_or(1.0);
+        match self.scale {
+            Scale::Linear => Axis::linear(low, high, n_ticks),
+            Scale::Log => Axis::log(low.log10(), high.log10(), n_ticks),
+        }
+    }
+
+    fn panel(
+        &self,
+        panel: &Panel,
+        (arms, references): (&[String], &[String]),
+        size: (f64, f64),
+        (x, y): (Axis, Axis),
+    ) -> chart::Panel {
+        let is_wide = size.0 > 400.0;
+        let mut drawn = chart::Panel {
+            title: panel.title.clone(),
+            ..chart::Panel::new(size, x, y)
+        };
+        let index_of = |names: &[String], name: &String| {
+            names.iter().position(|each| each == name).unwrap_or(0)
+        };
+        for reference in &panel.references {
+            let y = reference.value;
+            if y.is_finite() && (self.scale == Scale::Linear || y > 0.0) {
+                let stroke = Stroke::of_reference(index_of(references, &reference.label));
+                drawn.rules.push(Rule {
+                    y,
+                    stroke,
+                    name: String::new(),
+                    ends: None,
+                });
+            }
+        }
+        let styled = panel
+            .curves
+            .iter()
+            .map(|curve| (index_of(arms, &curve.arm), curve));
+        for (index, curve) in styled.clone() {
+            let edge = |sign: f64| {
+                shown(curve).filter_map(move |point| {
+                    let error = point.estimate.standard_error?;
+                    Some(at(
+                        point.iteration as f64,
+                        point.estimate.mean + sign * error,
+                    ))
+                })
+            };
+            let upper: Vec<At> = edge(1.0).collect();
+            if upper.len() > 1 {
+                let lower: Vec<At> = edge(-1.0).collect();
+                let corners = upper.into_iter().chain(lower.into_iter().rev()).collect();
+                let color = Stroke::of_arm(index).color.mix(0.16);
+                drawn.marks.push(Mark::Band { at: corners, color });
+            }
+        }
+        let points = |curve: &Curve| -> Vec<At> {
+            shown(curve)
+                .map(|point| at(point.iteration as f64, point.estimate.mean))
+                .collect()
+        };
+        // The first arm is drawn last, above the others.
+        for (index, curve) in styled.clone().rev() {
+            drawn.line(points(curve), Stroke::of_arm(index));
+        }
+        // About eight markers a curve, fewer in small panels, at different iterations for different arms.
+        for (index, curve) in styled.rev() {
+            let points = points(curve);
+            let every = points.len().div_ceil(if is_wide { 8 } else { 5 }).max(1);
+            let first = index * every / arms.len().max(1);
+            let marked = points.into_iter().skip(first).step_by(every).collect();
+            drawn.points(
+                marked,
+                Glyph::of_arm(index),
+                if is_wide { 4.0 } else { 3.4 },
+            );
+        }
+        drawn
+    }
+
+    /// Returns the footnote: the meaning of lines and bands, and the number of units.
+    fn footnote(&self) -> String {
+        let points = self
+            .all_panels()
+            .flat_map(|panel| &panel.curves)
+            .flat_map(shown);
+        let counts: Vec<usize> = points.map(|point| point.estimate.n).collect();
+        let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else {
+            return "no data".to_owned();
+        };
+        let units = match (least, most) {
+            (1, 1) => return "one run of each".to_owned(),
+            _ if least == most => format!("{most}"),
+            _ => format!("{least} to {most}"),
+        };
+        match self.lead {
+            Some(_) => format!("mean ± one standard error over {units} runs"),
+            None => format!("mean ± one standard error, n = {units}"),
+        }
     }
 }
 
-/// A figure with its measures.
-struct LaidOut<'a> {
-    figure: &'a Figure,
-    layout: Layout,
+/// The iterations that are drawn; see [`Figure`].
+fn shown(curve: &Curve) -> impl Iterator<Item = &CurvePoint> + Clone {
+    curve.points.iter().filter(|point| point.iteration >= 0)
 }
 
-impl Picture for LaidOut<'_> {
-    fn size(&self) -> (u32, u32) {
-        (self.layout.width, self.layout.height)
+/// Names without those that came before.
+fn different<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in all {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
     }
-
-    fn n_panels(&self) -> usize {
-        self.figure.all_panels().count()
-    }
-
-    fn draw<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Result<(), String> {
-        self.layout.draw(self.figure, canvas)
-    }
+    names
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::trace::tests::row;
     use super::*;
+    use crate::chart::svg::{png_size, svg_size};
 
     fn rows() -> Vec<Row> {
         let mut rows = Vec::new();
@@ -263,22 +439,9 @@ mod tests {
             .write(folder.path())
             .expect("a writable folder");
         let svg = std::fs::read_to_string(folder.path().join("curves.svg")).expect("the SVG");
-        let number = |name: &str| -> u32 {
-            let (_, rest) = svg.split_once(&format!("{name}=\"")).expect("an attribute");
-            rest.split('"')
-                .next()
-                .expect("its end")
-                .parse()
-                .expect("a number")
-        };
         let png = std::fs::read(folder.path().join("curves.png")).expect("the PNG");
-        assert_eq!(&png[1..4], b"PNG");
-        let big_endian =
-            |at: usize| u32::from_be_bytes([png[at], png[at + 1], png[at + 2], png[at + 3]]);
-        assert_eq!(
-            (big_endian(16), big_endian(20)),
-            (2 * number("width"), 2 * number("height"))
-        );
+        let (width, height) = svg_size(&svg);
+        assert_eq!(png_size(&png), (2.0 * width, 2.0 * height));
         assert!(svg.contains("fts &amp; &lt;co&gt;"));
     }
 
