@@ -183,7 +183,8 @@ impl Exit {
     }
 
     fn of_agent(error: &fedbo_agent::RunError) -> Option<Self> {
-        use fedbo_agent::{RunError, TrialsError};
+        use fedbo_agent::RunError;
+        use fedbo_party::TrialsError;
         Some(match error {
             RunError::Home(error) => Self::of_agent_home(error),
             RunError::Trials(TrialsError::Storage(error)) => Self::of_storage(error),
@@ -198,8 +199,7 @@ impl Exit {
     }
 
     fn of_peer(error: &PeerError) -> Self {
-        use fedbo_agent::TrialsError;
-        use fedbo_agent::parts::PlayError;
+        use fedbo_party::{PlayError, TrialsError};
         use fedbo_peer::OtherHome;
         match error {
             PeerError::Home(OtherHome::Home(error)) => Self::of_agent_home(error),
@@ -222,9 +222,9 @@ impl Exit {
         }
     }
 
-    fn of_agent_home(error: &fedbo_agent::HomeError) -> Self {
+    fn of_agent_home(error: &fedbo_party::HomeError) -> Self {
         match error {
-            fedbo_agent::HomeError::Folder { .. } | fedbo_agent::HomeError::Refused { .. } => {
+            fedbo_party::HomeError::Folder { .. } | fedbo_party::HomeError::Refused { .. } => {
                 Self::Output
             }
             _ => Self::Input,

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use fedbo_config::{Check, FileError, OwnChoices, TomlFile};
 use fedbo_objective::{CommandSpec, FailuresMax};
+use fedbo_party::ObjectiveTable;
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_space::Space;
 use serde::Deserialize;
-
-use crate::objective_table::ObjectiveTable;
 
 /// The folder of an agent, unless its file says otherwise.
 pub const HOME: &str = "fedbo-agent";

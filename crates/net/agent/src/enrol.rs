@@ -6,13 +6,12 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
+use fedbo_party::{Identity, KeyError};
+use fedbo_transport::{Clock as _, LinkError, SystemClock, checked_url};
 use fedbo_wire::{Digest, EnrolRequest, Enrolled, EnrolmentToken, config_digest, verify_config};
 
-use crate::address::checked_url;
-use crate::clock::{Clock as _, SystemClock};
-use crate::identity::Identity;
 use crate::link::SignedConfig;
-use crate::{EnrolError, Home, HttpLink, KeyError, Link, LinkError, Membership};
+use crate::{EnrolError, Home, HttpLink, Link, Membership};
 
 /// The options of an enrolment.
 #[derive(Clone, Debug)]

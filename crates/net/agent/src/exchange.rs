@@ -5,10 +5,11 @@ use std::time::Duration;
 use fedbo_failpoints::pass;
 use fedbo_ledger::{Head, HeadUnreadable};
 use fedbo_protocol::{AgentEffect, AgentUpdate};
+use fedbo_transport::LinkError;
 use fedbo_wire::{CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, StudyState, Upload};
 
 use crate::evidence;
-use crate::link::{LinkError, Place, Poll, Polled, Standing};
+use crate::link::{Place, Poll, Polled, Standing};
 use crate::log::{MadeUpload, TakenHandout, UploadState};
 use crate::pace::Instant;
 use crate::purse::{Charge, Charged};

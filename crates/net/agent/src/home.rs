@@ -4,30 +4,17 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 
 use fedbo_database::Mode;
+use fedbo_party::{
+    Database, HomeError, Lock, TRIALS_FILE, check_folder, keep_private, make_folder,
+};
 use fedbo_privacy::accounting::Budget;
 
-use crate::database::Database;
-use crate::lock::Lock;
 use crate::log::forget_used;
 use crate::schema::FORMAT;
-use crate::trials::TRIALS_FILE;
-use crate::{HomeError, Membership, purse};
+use crate::{Membership, purse};
 
 /// Name of the agent's memory in its folder.
 const DATABASE_FILE: &str = "agent.db";
-
-/// Makes a folder for its owner alone, unless it is there.
-///
-/// # Errors
-/// If it cannot be made.
-pub fn make_folder(folder: &Path) -> Result<(), HomeError> {
-    let mut builder = std::fs::DirBuilder::new();
-    let made = builder.recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| HomeError::Folder {
-        path: folder.to_owned(),
-        cause: error.to_string(),
-    })
-}
 
 /// An agent's folder. Raw data never leaves it (INV-12): what an agent sends is a weight sample a round.
 #[derive(Debug)]
@@ -141,39 +128,6 @@ impl Home {
         let path = self.folder.join("identity.lock");
         Lock::take(&path, "is changing the agent's key or enrolling it")
     }
-}
-
-/// That nobody but its owner, who is who runs this or the system's administrator, can put other files into a folder (INV-26).
-fn check_folder(folder: &Path) -> Result<(), HomeError> {
-    let Ok(metadata) = std::fs::metadata(folder) else {
-        return Ok(()); // there is none, as whoever opens it says
-    };
-    let path = folder.to_owned();
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o022 != 0 {
-        return Err(HomeError::OpenFolder { path, mode });
-    }
-    let (owner, us) = (metadata.uid(), rustix::process::geteuid().as_raw());
-    if owner != us && owner != 0 && us != 0 {
-        return Err(HomeError::OtherOwner { path, owner });
-    }
-    Ok(())
-}
-
-/// Takes a file that an earlier version left readable to others back from them; one that is not there is made private by who makes it.
-fn keep_private(path: &Path) -> Result<(), HomeError> {
-    let Ok(metadata) = std::fs::metadata(path) else {
-        return Ok(());
-    };
-    let mut permissions = metadata.permissions();
-    if permissions.mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    permissions.set_mode(0o600);
-    std::fs::set_permissions(path, permissions).map_err(|error| HomeError::Folder {
-        path: path.to_owned(),
-        cause: error.to_string(),
-    })
 }
 
 #[cfg(test)]

@@ -8,31 +8,21 @@
 //! Start at [`enrol`], then [`run`], inside of it [`Session`]; what may be believed is decided in `follower.rs`, what may be
 //! spent in `purse.rs`.
 
-mod address;
 mod agent_file;
-mod authority;
-mod clock;
-mod database;
 mod enrol;
 mod error;
 mod evidence;
 mod exchange;
 mod follower;
 mod home;
-mod http_client;
 mod http_link;
-mod identity;
 mod link;
-mod lock;
 mod log;
 mod machine;
 mod membership;
 mod misconduct;
-mod objective_table;
 mod observer;
 mod pace;
-pub mod parts;
-mod play;
 mod protection;
 mod purse;
 mod reader;
@@ -41,18 +31,14 @@ mod run;
 mod schema;
 mod session;
 mod status;
-mod tls_advice;
-mod trials;
 
 pub use agent_file::{AgentFile, HOME};
-pub use clock::{Clock, SystemClock};
 pub use enrol::{EnrolOptions, enrol, enrol_showing, enrol_with};
-pub use error::{EnrolError, HomeError, RotateError, RunError, TrialsError};
+pub use error::{EnrolError, RotateError, RunError};
 pub use follower::NotFollowed;
 pub use home::Home;
 pub use http_link::HttpLink;
-pub use identity::KeyError;
-pub use link::{Link, LinkError, Place, Poll, Polled, SignedConfig, Standing};
+pub use link::{Link, Place, Poll, Polled, SignedConfig, Standing};
 pub use log::UploadCounts;
 pub use membership::Membership;
 pub use misconduct::Misconduct;

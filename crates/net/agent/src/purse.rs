@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use fedbo_database::Failure;
 use fedbo_ledger::{event_from_bytes, event_to_bytes};
+use fedbo_party::{Database, HomeError};
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, Claim, Delta, Mode, PrivacyEvent, Unproved, UnsupportedEvent,
 };
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use crate::database::Database;
+use crate::Membership;
 use crate::log::{UploadState, insert_upload};
-use crate::{HomeError, Membership};
 
 /// An error that leaves a charge without a price.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

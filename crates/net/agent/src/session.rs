@@ -11,23 +11,20 @@ use std::time::{Duration, Instant};
 
 use fedbo_federation::Federation;
 use fedbo_objective::{Brake, FailuresMax, Objective};
+use fedbo_party::{HomeError, Identity, Lock, Played, Trials, play};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_storage::Told;
+use fedbo_transport::{Backoff, Clock};
 use fedbo_wire::{Digest, SigningKey, StudyState, config_digest, verify_config};
 
-use crate::clock::Backoff;
 use crate::follower::Follower;
-use crate::identity::Identity;
-use crate::lock::Lock;
 use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
-use crate::play::{Played, play};
 use crate::protection;
 use crate::purse::{Purse, keep_cap};
-use crate::trials::Trials;
-use crate::{Clock, Home, HomeError, Link, Membership, Misconduct, Observer, RunError};
+use crate::{Home, Link, Membership, Misconduct, Observer, RunError};
 
 /// The parts of a session.
 pub struct Parts<'a> {

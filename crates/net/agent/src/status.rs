@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use fedbo_ledger::Head;
+use fedbo_party::{HomeError, look};
 use fedbo_space::Direction;
 
 use crate::log::{Log, UploadCounts};
-use crate::trials::look;
-use crate::{Home, HomeError, PrivacyStatus, RunError, purse};
+use crate::{Home, PrivacyStatus, RunError, purse};
 
 /// The status of an agent.
 #[derive(Clone, Debug)]

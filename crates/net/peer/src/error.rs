@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use fedbo_agent::parts::PlayError;
-use fedbo_agent::{HomeError, KeyError, LinkError, TrialsError};
 use fedbo_config::FileError;
-use fedbo_coordinator::http::ListenError;
+use fedbo_party::{HomeError, KeyError, PlayError, TrialsError};
 use fedbo_protocol::AgentError;
+use fedbo_transport::{LinkError, ListenError};
 use fedbo_wire::PublicKey;
 
 /// An error in opening a peer's home: it cannot be used, or belongs to another peer.

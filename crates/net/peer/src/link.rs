@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fedbo_agent::parts::{Backoff, HttpClient, Signer, SystemClock};
-use fedbo_agent::{HomeError, LinkError};
+use fedbo_party::HomeError;
+use fedbo_transport::{Backoff, HttpClient, LinkError, Signer, SystemClock};
 use fedbo_wire::{Digest, PeerIdentity, ProblemCode, Receipt};
 
 use crate::PeerError;

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_agent::parts::{ObjectiveTable, PlayError, checked_url};
 use fedbo_config::{Check, OwnChoices, TomlFile};
-use fedbo_coordinator::TlsFiles;
-use fedbo_coordinator::http::{ConnectionLimits, ListenSettings};
 use fedbo_objective::{CommandObjective, Failure, Objective};
+use fedbo_party::{ObjectiveTable, PlayError};
+use fedbo_transport::{ConnectionLimits, ListenSettings, TlsFiles, checked_url};
 use fedbo_wire::PublicKey;
 use serde::Deserialize;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fedbo_agent::parts::{Played, play};
+use fedbo_party::{Played, play};
 use fedbo_protocol::{PeerEffect, PeerEvent, Report, Shared as SharedPoint, Trial};
 use fedbo_storage::Told;
 use fedbo_wire::{PeerReport, SharedObservation};

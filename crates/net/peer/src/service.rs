@@ -8,7 +8,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use axum::routing::{get, put};
-use fedbo_coordinator::http::{Length, Refusal, claimed, json, of_type, read_known};
+use fedbo_transport::{Length, Refusal, claimed, json, of_type, read_known};
 use fedbo_wire::{Digest, PeerIdentity, PeerReport, ProblemCode, PublicKey, RequestSignature};
 use serde::Deserialize;
 

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fedbo_agent::HomeError;
-use fedbo_agent::parts::{HttpClient, Identity, Lock, Trials, make_folder};
-use fedbo_coordinator::http::{ConnectionCounts, ListenSettings, Listening};
 use fedbo_federation::Federation;
 use fedbo_objective::Objective;
+use fedbo_party::{HomeError, Identity, Lock, Trials, make_folder};
 use fedbo_protocol::{Peer, PeerEffect, Trial};
+use fedbo_transport::{ConnectionCounts, HttpClient, ListenSettings, Listening};
 use fedbo_wire::PublicKey;
 use tokio::sync::watch;
 

@@ -1,7 +1,8 @@
 //! A coordinator that does what none may do is refused by its name, and gets nothing more (INV-13).
 
-use fedbo_agent::{Clock as _, Misconduct, ReleaseDefect, RunError, Session, Step};
+use fedbo_agent::{Misconduct, ReleaseDefect, RunError, Session, Step};
 use fedbo_ledger::Head;
+use fedbo_transport::Clock as _;
 use fedbo_wire::{Content, Digest, Handout, LedgerEntry, LedgerHead, SigningKey};
 
 use crate::coordinator::{Desk, Mangle};

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::{
-    AgentFile, Ended, Home, Link, LinkError, Place, Poll, Polled, RunError, RunOptions, Session,
-    SignedConfig, Silent, Step, status,
+    AgentFile, Ended, Home, Link, Place, Poll, Polled, RunError, RunOptions, Session, SignedConfig,
+    Silent, Step, status,
 };
 use fedbo_privacy::accounting::Claim;
+use fedbo_transport::LinkError;
 use fedbo_wire::{
     CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, SigningKey, StudyStatus,
 };

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use fedbo_agent::{
-    EnrolError, Home, Link, LinkError, Membership, RotateError, enrol_with, rotate_with, status,
+    EnrolError, Home, Link, Membership, RotateError, enrol_with, rotate_with, status,
 };
+use fedbo_transport::LinkError;
 use fedbo_wire::{PublicKey, SigningKey};
 
 use crate::coordinator::Desk;

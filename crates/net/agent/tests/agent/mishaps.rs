@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fedbo_agent::{Ended, EnrolError, HomeError, KeyError, RunError, enrol_with};
+use fedbo_agent::{Ended, EnrolError, RunError, enrol_with};
 use fedbo_objective::{CommandObjective, CommandSpec, FailuresMax, Objective, Outcome, TrialId};
+use fedbo_party::{HomeError, KeyError};
 use fedbo_space::Point;
 use fedbo_storage::{Mode, NewTrial, SqliteStorage, Storage as _, Told};
 

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use fedbo_agent::{Clock, Link, LinkError, Place, Poll, Polled, SignedConfig, Step};
+use fedbo_agent::{Link, Place, Poll, Polled, SignedConfig, Step};
+use fedbo_transport::{Clock, LinkError};
 use fedbo_wire::{
     CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, Problem, ProblemCode,
     RotateRequest, SigningKey, StudyStatus,

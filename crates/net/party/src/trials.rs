@@ -36,7 +36,7 @@ impl fmt::Debug for Trials {
 }
 
 /// The state of a trial that the agent asks for.
-pub(crate) enum Standing {
+pub enum Standing {
     /// It ended before.
     Told(Told),
     /// It is to be evaluated now.
@@ -69,14 +69,14 @@ impl Trials {
     }
 
     /// Returns true if a trial had ended when the trials were opened.
-    pub(crate) fn had_ended(&self, number: u64) -> bool {
+    pub fn had_ended(&self, number: u64) -> bool {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         let stored = self.stored.get(at);
         stored.is_some_and(|trial| trial.told().is_some())
     }
 
     /// Stores a trial as running, unless it is stored already; one that ran when its process ended runs again.
-    pub(crate) fn begin(
+    pub fn begin(
         &self,
         trial: &Trial,
         point: &Point,
@@ -149,14 +149,14 @@ impl Trials {
     }
 
     /// Ends a trial; durable when this returns.
-    pub(crate) fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
+    pub fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
         let teller = Teller::Worker(&self.worker.id);
         self.storage.finish(self.study, number, teller, told)?;
         Ok(())
     }
 
     /// Lets a trial wait that was not evaluated to its end.
-    pub(crate) fn give_back(&self, number: u64) -> Result<(), TrialsError> {
+    pub fn give_back(&self, number: u64) -> Result<(), TrialsError> {
         let teller = Teller::Worker(&self.worker.id);
         self.storage.give_back(self.study, number, teller)?;
         Ok(())
@@ -164,7 +164,7 @@ impl Trials {
 }
 
 /// Returns the result to store for a trial's outcome; none if it was interrupted.
-pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
+pub fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
         Outcome::Failed(failure) => Some(Told::Failed {

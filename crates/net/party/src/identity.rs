@@ -67,7 +67,7 @@ pub struct Identity {
     /// In force.
     pub key: SigningKey,
     /// A rotation has begun and is not complete: coordinators know the one or the other.
-    pub(crate) next: Option<SigningKey>,
+    pub next: Option<SigningKey>,
 }
 
 impl Identity {
@@ -96,7 +96,7 @@ impl Identity {
     }
 
     /// Makes the key that is to replace this one, unless that was done before.
-    pub(crate) fn prepare_next(&mut self, home: &Path) -> Result<(), KeyError> {
+    pub fn prepare_next(&mut self, home: &Path) -> Result<(), KeyError> {
         if self.next.is_none() {
             let path = home.join(NEXT_FILE);
             write_new(&path, &make()?)?;
@@ -106,7 +106,7 @@ impl Identity {
     }
 
     /// Puts the next key in force.
-    pub(crate) fn adopt_next(home: &Path) -> Result<(), KeyError> {
+    pub fn adopt_next(home: &Path) -> Result<(), KeyError> {
         let (from, to) = (home.join(NEXT_FILE), home.join(KEY_FILE));
         std::fs::rename(&from, &to)
             .and_then(|()| sync_folder(&to))
@@ -114,7 +114,7 @@ impl Identity {
     }
 
     /// The keys, first the one with this public half if there is such.
-    pub(crate) fn in_order(self, known: PublicKey) -> Vec<SigningKey> {
+    pub fn in_order(self, known: PublicKey) -> Vec<SigningKey> {
         let mut keys: Vec<SigningKey> = std::iter::once(self.key).chain(self.next).collect();
         if let Some(place) = keys.iter().position(|key| key.public() == known) {
             keys.swap(0, place);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
-use crate::LinkError;
+use super::LinkError;
 
 /// TLS by rustls, with the system's authorities and those of a PEM file.
 pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkError> {

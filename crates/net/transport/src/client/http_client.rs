@@ -14,13 +14,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{HeaderMap, Method, Request};
 
-use crate::LinkError;
-use crate::authority::tls_config;
-use crate::clock::{Clock as _, SystemClock};
-use crate::tls_advice;
+use super::LinkError;
+use super::authority::tls_config;
+use super::tls_advice;
+use crate::{Clock as _, SystemClock};
 
 /// Bytes of a JSON answer at most.
-pub(crate) const JSON_BYTES_MAX: u64 = 64 * 1024;
+pub const JSON_BYTES_MAX: u64 = 64 * 1024;
 /// Longest time until the stop flag is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -68,9 +68,11 @@ struct Ask<'a> {
 /// An answer of this protocol that is no refusal.
 #[derive(Debug)]
 pub struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
+    /// The HTTP status.
+    pub status: u16,
+    headers: HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 impl HttpClient {
@@ -234,7 +236,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// As for [`HttpClient::get`].
-    pub(crate) fn post(
+    pub fn post(
         &self,
         signer: Signer<'_>,
         target: &str,
@@ -255,7 +257,11 @@ impl HttpClient {
 }
 
 impl Answer {
-    pub(crate) fn has_status(&self, expected: u16) -> Result<(), LinkError> {
+    /// Checks the status.
+    ///
+    /// # Errors
+    /// If it is another.
+    pub fn has_status(&self, expected: u16) -> Result<(), LinkError> {
         if self.status == expected {
             return Ok(());
         }
@@ -280,17 +286,21 @@ impl Answer {
     }
 
     /// A header that may be missing.
-    pub(crate) fn optional<T: std::str::FromStr>(
-        &self,
-        name: &str,
-    ) -> Result<Option<T>, LinkError> {
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub fn optional<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, LinkError> {
         match self.headers.contains_key(name) {
             true => self.header(name).map(Some),
             false => Ok(None),
         }
     }
 
-    pub(crate) fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
+    /// A header.
+    ///
+    /// # Errors
+    /// If it is missing or cannot be read.
+    pub fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
         let value = self.headers.get(name).and_then(|value| value.to_str().ok());
         let parsed = value.and_then(|value| value.parse().ok());
         parsed.ok_or_else(|| LinkError::Unusable {

@@ -22,8 +22,8 @@ use tokio::time::timeout;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::strangers::{Standing, Strangers};
-use crate::tls::{TlsFiles, TlsUnusable};
+use super::strangers::{Standing, Strangers};
+use super::tls::{TlsFiles, TlsUnusable};
 
 /// The settings of a listener.
 #[derive(Clone, Debug)]
@@ -336,7 +336,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 }
 
 /// Until the service ends.
-pub(crate) async fn closing(closes: &mut watch::Receiver<bool>) {
+pub async fn closing(closes: &mut watch::Receiver<bool>) {
     // Whoever could say so is gone: that is the end too.
     let _ = closes.wait_for(|closes| *closes).await;
 }

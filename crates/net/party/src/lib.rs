@@ -1,0 +1,22 @@
+//! A party of a federation on its own machine: its folder, its key, its databases, its trials, and how it evaluates one.
+//!
+//! Agents and peers are parties. Raw data never leaves the folder (INV-12). With whom a party shares, and what, is decided by
+//! `fedbo-agent` and `fedbo-peer`.
+
+mod database;
+mod error;
+mod folder;
+mod identity;
+mod lock;
+mod objective_table;
+mod play;
+mod trials;
+
+pub use database::{Database, fixed};
+pub use error::{HomeError, TrialsError};
+pub use folder::{check_folder, keep_private, make_folder};
+pub use identity::{Identity, KeyError};
+pub use lock::Lock;
+pub use objective_table::ObjectiveTable;
+pub use play::{PlayError, Played, play};
+pub use trials::{TRIALS_FILE, Trials, look};

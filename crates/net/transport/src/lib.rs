@@ -1,0 +1,22 @@
+//! Signed requests over HTTP and TLS: sending them, answering them, and the clocks of both.
+//!
+//! [`HttpClient`] sends requests and reads their answers (feature `client`); [`Listening`] accepts connections within
+//! limits, [`read_known`] reads a request and verifies its signature, [`Refusal`] answers with a reason (feature `server`). What
+//! requests are about is decided by others, what bytes look like by `fedbo-wire`.
+
+mod clock;
+
+#[cfg(feature = "client")]
+mod client;
+#[cfg(feature = "server")]
+mod server;
+
+#[cfg(feature = "client")]
+pub use client::{Answer, HttpClient, JSON_BYTES_MAX, LinkError, Signer, checked_url};
+pub use clock::{Backoff, Clock, SystemClock};
+#[cfg(feature = "server")]
+pub use server::{
+    ConnectionCounts, ConnectionLimits, Length, ListenError, ListenSettings, Listening, Refusal,
+    Signed, TlsFiles, TlsUnusable, check_version, claimed, closing, json, of_type, read_known,
+    read_signed,
+};
