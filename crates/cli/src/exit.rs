@@ -16,6 +16,7 @@ use fedbo_runner::federation::RunError;
 use fedbo_space::SpaceError;
 use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
+use fedbo_transport::KeyError;
 
 use crate::console::OutputClosed;
 
@@ -105,7 +106,10 @@ impl Exit {
             return Some(match error {
                 HomeError::Refused { .. } => Self::Output,
                 HomeError::Store(error) => Self::of_store(error),
-                HomeError::Randomness(_) => Self::Internal,
+                HomeError::Key(KeyError::Refused { .. }) => Self::Output,
+                HomeError::Randomness(_) | HomeError::Key(KeyError::NoRandomness(_)) => {
+                    Self::Internal
+                }
                 _ => Self::Input,
             });
         }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
-use fedbo_party::{Identity, KeyError};
-use fedbo_transport::{Clock as _, LinkError, SystemClock, checked_url};
+use fedbo_party::{HomeError, Identity};
+use fedbo_transport::{Clock as _, KeyError, LinkError, SystemClock, checked_url};
 use fedbo_wire::{Digest, EnrolRequest, Enrolled, EnrolmentToken, config_digest, verify_config};
 
 use crate::link::SignedConfig;
@@ -124,11 +124,8 @@ pub fn enrol_showing(
 /// That whoever answers holds the key that the token names.
 fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolError> {
     let mut challenge = Digest([0; 32]);
-    getrandom::fill(&mut challenge.0).map_err(|error| {
-        EnrolError::Key(KeyError::NoRandomness {
-            cause: error.to_string(),
-        })
-    })?;
+    getrandom::fill(&mut challenge.0)
+        .map_err(|error| HomeError::from(KeyError::NoRandomness(error)))?;
     let proof = link.prove(&challenge).map_err(|source| EnrolError::Link {
         url: url.to_owned(),
         source,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_gp::GpError;
-use fedbo_party::{HomeError, KeyError, PlayError, TrialsError};
+use fedbo_party::{HomeError, PlayError, TrialsError};
 use fedbo_protocol::AgentError;
 use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
@@ -29,9 +29,6 @@ pub enum EnrolError {
     /// The home.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// The coordinator does not answer, or refuses.
     #[error("{url}: {source}")]
     Link {
@@ -75,9 +72,6 @@ pub enum RunError {
     /// Its home.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Its key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// Its trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
@@ -246,9 +240,6 @@ pub enum RotateError {
     /// The home.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// A coordinator does not answer, or refuses.
     #[error(
         "study {study:?}: {source}; the new key is kept beside the old one, and both serve: start again to complete the change"

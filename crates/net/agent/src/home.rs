@@ -1,13 +1,11 @@
 //! An agent's folder: its key, its memory, its trials.
 
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use fedbo_database::Mode;
-use fedbo_party::{
-    Database, HomeError, Lock, TRIALS_FILE, check_folder, keep_private, make_folder,
-};
+use fedbo_database::{Lock, Mode};
+use fedbo_party::{Database, HomeError, TRIALS_FILE, hold, keep_private, make_folder};
 use fedbo_privacy::accounting::Budget;
+use fedbo_transport::check_folder;
 
 use crate::log::forget_used;
 use crate::schema::FORMAT;
@@ -47,7 +45,9 @@ impl Home {
     }
 
     fn with(folder: &Path, mode: Mode) -> Result<Self, HomeError> {
-        check_folder(folder)?;
+        if folder.is_dir() {
+            check_folder(folder)?;
+        }
         for name in [DATABASE_FILE, TRIALS_FILE] {
             for suffix in ["", "-wal", "-shm"] {
                 keep_private(&folder.join(format!("{name}{suffix}")))?;
@@ -120,18 +120,20 @@ impl Home {
     /// Makes sure that nobody else runs this study.
     pub(crate) fn hold(&self, membership: &Membership) -> Result<Lock, HomeError> {
         let path = self.folder.join(format!("study-{}.lock", membership.id));
-        Lock::take(&path, "runs this study of the agent")
+        hold(&path, "runs this study of the agent")
     }
 
     /// Makes sure that nobody else changes the key, or takes a new membership.
     pub(crate) fn hold_key(&self) -> Result<Lock, HomeError> {
         let path = self.folder.join("identity.lock");
-        Lock::take(&path, "is changing the agent's key or enrolling it")
+        hold(&path, "is changing the agent's key or enrolling it")
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

@@ -46,15 +46,7 @@ pub fn rotate_with(home: &Path, link_to: &LinkTo<'_>) -> Result<PublicKey, Rotat
     for membership in &memberships {
         studies.push(home.hold(membership)?);
     }
-    let mut identity = Identity::load(home.folder())?;
-    identity.prepare_next(home.folder())?;
-    let Identity {
-        key,
-        next: Some(next),
-    } = identity
-    else {
-        unreachable!("it was just prepared")
-    };
+    let (key, next) = Identity::with_next(home.folder())?;
     for membership in &memberships {
         if membership.key == next.public() {
             continue;

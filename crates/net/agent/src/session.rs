@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fedbo_database::Lock;
 use fedbo_federation::Federation;
 use fedbo_objective::{Brake, FailuresMax, Objective};
-use fedbo_party::{HomeError, Identity, Lock, Played, Trials, play};
+use fedbo_party::{HomeError, Identity, Played, Trials, play};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_storage::Told;

@@ -19,7 +19,7 @@ pub mod store;
 mod study;
 
 pub use backup::{Backup, BackupError, FolderProblem, backup, noted_head, verify};
-pub use home::{Home, HomeError, ServiceLock, TOKEN_DAYS};
+pub use home::{Home, HomeError, TOKEN_DAYS};
 pub use host::LEASE;
 pub use server::{Service, ServiceError, ServiceSettings};
 pub use service::OPENAPI;

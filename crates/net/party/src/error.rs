@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
-
-use crate::KeyError;
+use fedbo_transport::KeyError;
 
 /// An error in opening or using an agent's home.
 #[derive(Debug, thiserror::Error)]
@@ -24,27 +23,6 @@ pub enum HomeError {
         path: PathBuf,
         /// The system's error message.
         cause: String,
-    },
-    /// Others can put files of theirs into the folder.
-    #[error(
-        "{}: others can write in this folder (mode {mode:o}), and so replace the agent's key; `chmod go-w {}`, or name a folder of \
-         your own", path.display(), path.display()
-    )]
-    OpenFolder {
-        /// The folder.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// The folder belongs to somebody else.
-    #[error(
-        "{}: this folder belongs to user {owner}, who can replace the agent's key; run as that user, or name a folder of your own", path.display()
-    )]
-    OtherOwner {
-        /// The folder.
-        path: PathBuf,
-        /// The user id of its owner.
-        owner: u32,
     },
     /// The agent's memory cannot be used.
     #[error("{}: {message}", path.display())]
@@ -80,7 +58,13 @@ pub enum HomeError {
         /// The contradiction that was found.
         message: String,
     },
-    /// The key.
+    /// The key is missing.
+    #[error("{}: the agent's key is missing; put a copy back, or enrol with a new token in a new home", path.display())]
+    KeyMissing {
+        /// The path at which it should be.
+        path: PathBuf,
+    },
+    /// The key, or the folder that it is in, cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// Another process is at work.

@@ -7,16 +7,14 @@ mod database;
 mod error;
 mod folder;
 mod identity;
-mod lock;
 mod objective_table;
 mod play;
 mod trials;
 
 pub use database::{Database, fixed};
 pub use error::{HomeError, TrialsError};
-pub use folder::{check_folder, keep_private, make_folder};
-pub use identity::{Identity, KeyError};
-pub use lock::Lock;
+pub use folder::{hold, keep_private, make_folder};
+pub use identity::Identity;
 pub use objective_table::ObjectiveTable;
 pub use play::{PlayError, Played, play};
 pub use trials::{TRIALS_FILE, Trials, look};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fedbo_config::FileError;
-use fedbo_party::{HomeError, KeyError, PlayError, TrialsError};
+use fedbo_party::{HomeError, PlayError, TrialsError};
 use fedbo_protocol::AgentError;
 use fedbo_transport::{LinkError, ListenError};
 use fedbo_wire::PublicKey;
@@ -40,9 +40,6 @@ pub enum PeerError {
     /// Its home.
     #[error(transparent)]
     Home(#[from] OtherHome),
-    /// Its key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// Its trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use fedbo_agent::{Ended, EnrolError, RunError, enrol_with};
 use fedbo_objective::{CommandObjective, CommandSpec, FailuresMax, Objective, Outcome, TrialId};
-use fedbo_party::{HomeError, KeyError};
+use fedbo_party::HomeError;
 use fedbo_space::Point;
 use fedbo_storage::{Mode, NewTrial, SqliteStorage, Storage as _, Told};
+use fedbo_transport::KeyError;
 
 use crate::ways::{DeskLink, token};
 use crate::world::{Bump, Member, desk, finish, members, options};
@@ -190,7 +191,7 @@ fn a_key_that_others_may_read_stops_the_run() {
     let error = member.session().unwrap_err();
     assert!(matches!(
         error,
-        RunError::Key(KeyError::Exposed { mode: 0o644, .. })
+        RunError::Home(HomeError::Key(KeyError::Exposed { mode: 0o644, .. }))
     ));
 }
 
