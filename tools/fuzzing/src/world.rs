@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use fedbo_agent::{Link, Observer, Place, Poll, Polled, SignedConfig, Standing};
+use fedbo_agent::{Link, Observer, Place, Poll, Polled, Progress, SignedConfig};
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
 use fedbo_ledger::event_to_bytes;
 use fedbo_objective::{Objective, Outcome, TrialId};
@@ -209,7 +209,7 @@ impl Link for Desk<'_> {
                 elapsed_ms: Some(0),
             });
         }
-        Ok(Polled::Nothing(Standing {
+        Ok(Polled::Nothing(Progress {
             round: self.n_rounds,
             state: StudyState::Running,
             resend: None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_gp::GpError;
-use fedbo_party::{HomeError, PlayError, TrialsError};
+use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
 use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
@@ -224,11 +224,11 @@ fn in_a_row(n: u64) -> String {
     }
 }
 
-impl From<PlayError> for RunError {
-    fn from(error: PlayError) -> Self {
+impl From<EvaluationError> for RunError {
+    fn from(error: EvaluationError) -> Self {
         match error {
-            PlayError::Trials(error) => Self::Trials(error),
-            PlayError::Objective { message } => Self::Objective { message },
+            EvaluationError::Trials(error) => Self::Trials(error),
+            EvaluationError::Objective { message } => Self::Objective { message },
         }
     }
 }

@@ -9,7 +9,7 @@ use fedbo_transport::check_folder;
 
 use crate::log::forget_used;
 use crate::schema::FORMAT;
-use crate::{Membership, purse};
+use crate::{Membership, budget};
 
 /// Name of the agent's memory in its folder.
 const DATABASE_FILE: &str = "agent.db";
@@ -80,7 +80,7 @@ impl Home {
     /// # Errors
     /// If it cannot be read.
     pub fn budget(&self) -> Result<Option<Budget>, HomeError> {
-        self.database.read(purse::cap)
+        self.database.read(budget::cap)
     }
 
     /// The membership in this study; the only one if none is named.

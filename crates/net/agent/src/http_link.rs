@@ -12,7 +12,7 @@ use fedbo_wire::{
     SigningKey, StudyState, StudyStatus,
 };
 
-use crate::link::{Link, Place, Poll, Polled, SignedConfig, Standing};
+use crate::link::{Link, Place, Poll, Polled, Progress, SignedConfig};
 
 /// Bytes of a frozen configuration at most.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
@@ -112,7 +112,7 @@ impl Link for HttpLink {
         }
         answer.has_status(204)?;
         let resend = answer.optional(HEADER_RESEND)?;
-        Ok(Polled::Nothing(Standing {
+        Ok(Polled::Nothing(Progress {
             round: answer.header(HEADER_ROUND)?,
             state: answer.header::<StudyState>(HEADER_STATE)?,
             resend,

@@ -6,9 +6,10 @@
 //!
 //! Everything that an agent did is in its folder, and what it does follows from that: a run replays it and goes on.
 //! Start at [`enrol`], then [`run`], inside of it [`Session`]; what may be believed is decided in `follower.rs`, what may be
-//! spent in `purse.rs`.
+//! spent in `budget.rs`.
 
 mod agent_file;
+mod budget;
 mod enrol;
 mod error;
 mod evidence;
@@ -24,7 +25,6 @@ mod misconduct;
 mod observer;
 mod pace;
 mod protection;
-mod purse;
 mod reader;
 mod rotate;
 mod run;
@@ -33,19 +33,19 @@ mod session;
 mod status;
 
 pub use agent_file::{AgentFile, HOME};
+pub use budget::{BudgetReached, PrivacyStatus, Unpriced};
 pub use enrol::{EnrolOptions, enrol, enrol_showing, enrol_with};
 pub use error::{EnrolError, RotateError, RunError};
 pub use follower::NotFollowed;
 pub use home::Home;
 pub use http_link::HttpLink;
-pub use link::{Link, Place, Poll, Polled, SignedConfig, Standing};
+pub use link::{Link, Place, Poll, Polled, Progress, SignedConfig};
 pub use log::UploadCounts;
 pub use membership::Membership;
 pub use misconduct::Misconduct;
 pub use observer::{Observer, Silent};
 pub use pace::short_rounds;
 pub use protection::{Unprotected, protection};
-pub use purse::{BudgetReached, PrivacyStatus, Unpriced};
 pub use reader::ReleaseDefect;
 pub use rotate::{LinkTo, rotate, rotate_with};
 pub use run::{RunOptions, run};

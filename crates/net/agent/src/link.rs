@@ -99,12 +99,12 @@ pub enum Polled {
         elapsed_ms: Option<u64>,
     },
     /// There is nothing new.
-    Nothing(Standing),
+    Nothing(Progress),
 }
 
 /// The state of a study when there is nothing new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Progress {
     /// The round that is being played.
     pub round: u64,
     /// The state of the study; rounds go on only while it is running.

@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 use fedbo_database::Lock;
 use fedbo_federation::Federation;
 use fedbo_objective::{Brake, FailuresMax, Objective};
-use fedbo_party::{HomeError, Identity, Played, Trials, play};
+use fedbo_party::{Evaluated, HomeError, Identity, Trials, evaluate_trial};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_storage::Told;
 use fedbo_transport::{Backoff, Clock};
 use fedbo_wire::{Digest, SigningKey, StudyState, config_digest, verify_config};
 
+use crate::budget::{PrivacyBudget, keep_cap};
 use crate::follower::Follower;
 use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
 use crate::protection;
-use crate::purse::{Purse, keep_cap};
 use crate::{Home, Link, Membership, Misconduct, Observer, RunError};
 
 /// The parts of a session.
@@ -89,8 +89,8 @@ pub struct Session<'a> {
     trials: Trials,
     pub(crate) map: Digest,
     pub(crate) follower: Follower,
-    /// The purse; none where nothing is charged.
-    pub(crate) purse: Option<Purse>,
+    /// The budget; none where nothing is charged.
+    pub(crate) budget: Option<PrivacyBudget>,
     /// The first is in use; another serves while a change of keys is not complete.
     pub(crate) keys: Vec<SigningKey>,
     pub(crate) link: &'a dyn Link,
@@ -171,7 +171,7 @@ impl<'a> Session<'a> {
             home.budget()?.is_some(),
             &parts.allow_unprotected,
         )?;
-        let purse = purse(&membership, &federation, parts.cap)?;
+        let budget = budget(&membership, &federation, parts.cap)?;
         let root = root(&home, &membership, parts.seed)?;
         let trials = Trials::open(home.folder(), &federation)?;
         let (mut machine, map) = machine(&federation, membership.slot, root)?;
@@ -217,7 +217,7 @@ impl<'a> Session<'a> {
             trials,
             map,
             follower,
-            purse,
+            budget,
             keys,
             queue,
             delivered,
@@ -300,7 +300,7 @@ impl<'a> Session<'a> {
         let (objective, slot) = (self.objective.as_ref(), self.membership.slot);
         let started = || self.observer.trial_started(&trial, &point);
         let asked = (&trial, &point);
-        let played = play(
+        let evaluated = evaluate_trial(
             &self.trials,
             objective,
             slot,
@@ -308,9 +308,9 @@ impl<'a> Session<'a> {
             self.ask_seconds,
             started,
         );
-        let told = match played? {
-            Played::Before(told) => told,
-            Played::Now(told) => {
+        let told = match evaluated? {
+            Evaluated::Before(told) => told,
+            Evaluated::Now(told) => {
                 // INV-12: when it ended is nobody's business.
                 let (round, now_ms) = (self.follower.round(), self.clock.elapsed_ms());
                 self.quiet_until = Some(self.pace.asks_from(round.unwrap_or(0), now_ms));
@@ -320,7 +320,7 @@ impl<'a> Session<'a> {
                 }
                 told
             }
-            Played::Interrupted => {
+            Evaluated::Interrupted => {
                 self.queue.push_front(AgentEffect::Evaluate(trial));
                 return Ok(Step::Ended(Ended::Interrupted));
             }
@@ -376,12 +376,12 @@ fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
     })
 }
 
-/// The purse of a study that charges.
-fn purse(
+/// The budget that a study charges.
+fn budget(
     membership: &Membership,
     federation: &Federation,
     cap: Option<Budget>,
-) -> Result<Option<Purse>, RunError> {
+) -> Result<Option<PrivacyBudget>, RunError> {
     let Some(plan) = federation.privacy() else {
         return Ok(None);
     };
@@ -393,7 +393,11 @@ fn purse(
             delta: budget.delta().get(),
         });
     };
-    Ok(Some(Purse::open(cap, plan.event, plan.charter.mode)?))
+    Ok(Some(PrivacyBudget::open(
+        cap,
+        plan.event,
+        plan.charter.mode,
+    )?))
 }
 
 /// The root of the agent's draws: given once, or drawn once, and kept.

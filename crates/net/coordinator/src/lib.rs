@@ -5,7 +5,6 @@
 //! at [`Service`], then [`store::Store`].
 
 mod backup;
-mod book;
 mod clock;
 mod home;
 mod host;
@@ -13,6 +12,7 @@ mod intake;
 mod machine;
 mod metrics;
 mod published;
+mod releases;
 mod server;
 mod service;
 pub mod store;

@@ -5,16 +5,16 @@
 
 mod database;
 mod error;
+mod evaluation;
 mod folder;
 mod identity;
 mod objective_table;
-mod play;
 mod trials;
 
 pub use database::{Database, fixed};
 pub use error::{HomeError, TrialsError};
+pub use evaluation::{Evaluated, EvaluationError, evaluate_trial};
 pub use folder::{hold, keep_private, make_folder};
 pub use identity::Identity;
 pub use objective_table::ObjectiveTable;
-pub use play::{PlayError, Played, play};
 pub use trials::{TRIALS_FILE, Trials, look};

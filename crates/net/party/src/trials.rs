@@ -36,7 +36,7 @@ impl fmt::Debug for Trials {
 }
 
 /// The state of a trial that the agent asks for.
-pub enum Standing {
+pub enum TrialStatus {
     /// It ended before.
     Told(Told),
     /// It is to be evaluated now.
@@ -81,7 +81,7 @@ impl Trials {
         trial: &Trial,
         point: &Point,
         ask_seconds: f64,
-    ) -> Result<Standing, TrialsError> {
+    ) -> Result<TrialStatus, TrialsError> {
         let at = usize::try_from(trial.index).unwrap_or(usize::MAX);
         if let Some(stored) = self.stored.get(at) {
             return self.begin_again(stored, point);
@@ -98,9 +98,9 @@ impl Trials {
             limit: None,
         };
         match self.storage.add(self.study, &new)? {
-            Added::Trial(_) => Ok(Standing::Begun),
+            Added::Trial(_) => Ok(TrialStatus::Begun),
             Added::Overtaken | Added::Full | Added::Duplicate { .. } => {
-                Err(self.strange(trial.index))
+                Err(self.contradiction(trial.index))
             }
         }
     }
@@ -109,13 +109,13 @@ impl Trials {
         &self,
         stored: &fedbo_storage::Trial,
         point: &Point,
-    ) -> Result<Standing, TrialsError> {
+    ) -> Result<TrialStatus, TrialsError> {
         let number = stored.number;
         if stored.point != *point {
-            return Err(self.strange(number));
+            return Err(self.contradiction(number));
         }
         if let TrialState::Told(told) = &stored.state {
-            return Ok(Standing::Told(told.clone()));
+            return Ok(TrialStatus::Told(told.clone()));
         }
         if self
             .storage
@@ -128,7 +128,7 @@ impl Trials {
                 .find(|trial| trial.number == number)
                 .map(|trial| trial.state)
             {
-                Some(TrialState::Told(told)) => return Ok(Standing::Told(told)),
+                Some(TrialState::Told(told)) => return Ok(TrialStatus::Told(told)),
                 // Its holder seems to live; but who runs this study holds its lock, and so does this process now.
                 Some(TrialState::Running(holding)) => {
                     let holder = Teller::Worker(&holding.worker.id);
@@ -138,10 +138,10 @@ impl Trials {
                 Some(TrialState::Waiting) | None => {}
             }
         }
-        Ok(Standing::Begun)
+        Ok(TrialStatus::Begun)
     }
 
-    fn strange(&self, number: u64) -> TrialsError {
+    fn contradiction(&self, number: u64) -> TrialsError {
         TrialsError::Strange {
             path: self.path.clone(),
             number,

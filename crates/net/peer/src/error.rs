@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fedbo_config::FileError;
-use fedbo_party::{HomeError, PlayError, TrialsError};
+use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
 use fedbo_transport::{LinkError, ListenError};
 use fedbo_wire::PublicKey;
@@ -48,7 +48,7 @@ pub enum PeerError {
     Memory(HomeError),
     /// A trial cannot be evaluated.
     #[error(transparent)]
-    Play(#[from] PlayError),
+    Play(#[from] EvaluationError),
     /// Nobody can be listened to.
     #[error(transparent)]
     Listen(#[from] ListenError),

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_config::{Check, OwnChoices, TomlFile};
 use fedbo_objective::{CommandObjective, Failure, Objective};
-use fedbo_party::{ObjectiveTable, PlayError};
+use fedbo_party::{EvaluationError, ObjectiveTable};
 use fedbo_transport::{ConnectionLimits, ListenSettings, TlsFiles, checked_url};
 use fedbo_wire::PublicKey;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub const HOME: &str = "fedbo-peer";
 /// The default address on which a peer listens.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7434);
 /// Connections of strangers; a peer has few neighbours.
-const N_STRANGERS: usize = 256;
+const N_UNAUTHENTICATED: usize = 256;
 
 /// A whole file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -177,7 +177,7 @@ impl PeerFile {
                 tls: self.tls.clone(),
                 plain_http: self.overrides.plain_http,
                 limits: ConnectionLimits {
-                    n_connections: N_STRANGERS + 2 * member.neighbours.len(),
+                    n_connections: N_UNAUTHENTICATED + 2 * member.neighbours.len(),
                     ..ConnectionLimits::default()
                 },
             },
@@ -203,7 +203,7 @@ impl PeerFile {
         let unusable = |program: String, error: fedbo_objective::CommandError| {
             let message = error.to_string();
             let message = Failure::Spawn { program, message }.to_string();
-            PeerError::Play(PlayError::Objective { message })
+            PeerError::Play(EvaluationError::Objective { message })
         };
         let check = Check::new(&self.file);
         check.foreign_names(&shared.federation.space)?; // INV-24

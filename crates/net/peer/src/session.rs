@@ -81,7 +81,7 @@ pub fn run(parts: Parts) -> Result<Ended, PeerError> {
     let mut session = Session::open(parts)?;
     // Before anybody is asked or answered, all that had happened has happened again.
     session.catch_up()?;
-    let ended = session.with_neighbours(Session::play_on);
+    let ended = session.with_neighbours(Session::run_rounds);
     session.shared.hub.end();
     ended
 }

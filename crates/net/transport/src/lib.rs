@@ -1,7 +1,7 @@
 //! Signed requests over HTTP and TLS: the keys that sign them, sending them, answering them, and the clocks of both.
 //!
 //! [`HttpClient`] sends requests and reads their answers (feature `client`); [`Listening`] accepts connections within
-//! limits, [`read_known`] reads a request and verifies its signature, [`Refusal`] answers with a reason (feature `server`). What
+//! limits, [`read_authorized`] reads a request and verifies its signature, [`Refusal`] answers with a reason (feature `server`). What
 //! requests are about is decided by others, what bytes look like by `fedbo-wire`.
 
 mod clock;
@@ -19,6 +19,6 @@ pub use key_file::{KeyError, check_folder, read_key, read_or_make_key};
 #[cfg(feature = "server")]
 pub use server::{
     ConnectionCounts, ConnectionLimits, Length, ListenError, ListenSettings, Listening, Refusal,
-    Signed, TlsFiles, TlsUnusable, check_version, claimed, closing, json, of_type, read_known,
-    read_signed,
+    Signed, TlsFiles, TlsUnusable, check_version, claimed_signature, closing, json, of_type,
+    read_authorized, read_signed,
 };

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use fedbo_transport::{
-    Clock as _, Length, Refusal, Signed, SystemClock, claimed, read_known, read_signed,
+    Clock as _, Length, Refusal, Signed, SystemClock, claimed_signature, read_authorized,
+    read_signed,
 };
 use fedbo_wire::{ProblemCode, RequestSignature};
 use hyper::HeaderMap;
@@ -59,7 +60,8 @@ pub(crate) async fn of_agent(
     }
     let length = length(&served);
     let signature = (signature, shared.key.public());
-    let Signed { body, .. } = read_known(request, signature, length, shared.body_patience).await?;
+    let Signed { body, .. } =
+        read_authorized(request, signature, length, shared.body_patience).await?;
     Ok(OfAgent { served, slot, body })
 }
 
@@ -72,7 +74,7 @@ pub(crate) fn unknown_agent() -> Refusal {
 
 /// Returns the unverified signature of a request of our version, if its time is near this machine's.
 fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
-    let signature = claimed(headers)?;
+    let signature = claimed_signature(headers)?;
     signature
         .check_time(SystemClock.now_ms())
         .map_err(|error| Refusal::new(ProblemCode::ClockDiffers, error.to_string()))?;

@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use ureq::http::{HeaderMap, Method, Request};
 
 use super::LinkError;
-use super::authority::tls_config;
 use super::tls_advice;
+use super::trust_roots::tls_config;
 use crate::{Clock as _, SystemClock};
 
 /// Bytes of a JSON answer at most.

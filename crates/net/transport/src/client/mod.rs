@@ -1,10 +1,10 @@
 //! Sending requests.
 
 mod address;
-mod authority;
 mod error;
 mod http_client;
 mod tls_advice;
+mod trust_roots;
 
 pub use address::checked_url;
 pub use error::LinkError;

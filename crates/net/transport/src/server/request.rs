@@ -14,8 +14,8 @@ use hyper::HeaderMap;
 use hyper::body::Bytes;
 use hyper::header::CONTENT_LENGTH;
 
-use super::answer::Refusal;
-use super::strangers::Standing;
+use super::eviction::ConnectionState;
+use super::response::Refusal;
 
 /// A request whose signature fits.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// If the request is of another version or not signed.
-pub fn claimed(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
+pub fn claimed_signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
     check_version(headers)?;
     let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
     RequestSignature::from_headers(
@@ -80,16 +80,16 @@ pub fn claimed(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
 ///
 /// # Errors
 /// If the body has another length than allowed or comes too slowly, or the signature does not fit.
-pub async fn read_known(
+pub async fn read_authorized(
     request: Request,
     signature: (RequestSignature, PublicKey),
     length: Length,
     patience: Duration,
 ) -> Result<Signed, Refusal> {
-    let standing = request.extensions().get::<Arc<Standing>>().cloned();
+    let state = request.extensions().get::<Arc<ConnectionState>>().cloned();
     let signed = read_signed(request, signature, length, patience).await?;
-    if let Some(standing) = standing {
-        standing.vouch();
+    if let Some(state) = state {
+        state.authenticate();
     }
     Ok(signed)
 }
@@ -97,7 +97,7 @@ pub async fn read_known(
 /// Reads the rest of a request whose key may be unknown, and which is to be signed for the given receiver.
 ///
 /// # Errors
-/// As for [`read_known`].
+/// As for [`read_authorized`].
 pub async fn read_signed(
     request: Request,
     (signature, to): (RequestSignature, PublicKey),

@@ -71,9 +71,9 @@ pub(crate) enum Charged {
     Withheld(BudgetReached),
 }
 
-/// The purse of a study that charges.
+/// The budget that a study charges.
 #[derive(Debug)]
-pub(crate) struct Purse {
+pub(crate) struct PrivacyBudget {
     cap: Budget,
     event: PrivacyEvent,
     event_bytes: Vec<u8>,
@@ -82,8 +82,8 @@ pub(crate) struct Purse {
     within: RefCell<BTreeMap<Vec<u8>, u64>>,
 }
 
-impl Purse {
-    /// A purse for uploads that cost this event each, once it is known that they have a price.
+impl PrivacyBudget {
+    /// A budget for uploads that cost this event each, once it is known that they have a price.
     pub(crate) fn open(cap: Budget, event: PrivacyEvent, mode: Mode) -> Result<Self, Unpriced> {
         let mut accountant = AccountantKind::Pld.accountant();
         accountant.compose(&event, 1)?;
