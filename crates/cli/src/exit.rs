@@ -203,18 +203,20 @@ impl Exit {
     }
 
     fn of_peer(error: &PeerError) -> Self {
-        use fedbo_party::{PlayError, TrialsError};
+        use fedbo_party::{EvaluationError, TrialsError};
         use fedbo_peer::OtherHome;
         match error {
             PeerError::Home(OtherHome::Home(error)) => Self::of_agent_home(error),
             PeerError::Memory(_) => Self::Output,
-            PeerError::Trials(error) | PeerError::Play(PlayError::Trials(error)) => match error {
-                TrialsError::Storage(error) => Self::of_storage(error),
-                TrialsError::Study(error) => Self::of_study(error),
-                _ => Self::Input,
-            },
+            PeerError::Trials(error) | PeerError::Evaluation(EvaluationError::Trials(error)) => {
+                match error {
+                    TrialsError::Storage(error) => Self::of_storage(error),
+                    TrialsError::Study(error) => Self::of_study(error),
+                    _ => Self::Input,
+                }
+            }
             PeerError::Impostor { .. }
-            | PeerError::Stranger { .. }
+            | PeerError::Unexpected { .. }
             | PeerError::OtherFile { .. }
             | PeerError::Refused { .. }
             | PeerError::SetBack { .. }

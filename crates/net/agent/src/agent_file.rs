@@ -57,7 +57,7 @@ pub struct AgentFile {
     pub authority: Option<PathBuf>,
     /// The budget over all studies, `[privacy]`.
     pub cap: Option<Budget>,
-    /// After how many failed trials in a row a run ends, `agent.failures_max`.
+    /// The number of failed trials in a row that ends a run, `agent.failures_max`.
     pub failures_max: FailuresMax,
     /// Studies that need not charge it, `privacy.allow_unprotected`.
     pub allow_unprotected: Vec<String>,

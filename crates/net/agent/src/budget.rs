@@ -71,7 +71,7 @@ pub(crate) enum Charged {
     Withheld(BudgetReached),
 }
 
-/// The budget that a study charges.
+/// The agent's privacy budget, as the uploads of one study charge it.
 #[derive(Debug)]
 pub(crate) struct PrivacyBudget {
     cap: Budget,
@@ -83,7 +83,7 @@ pub(crate) struct PrivacyBudget {
 }
 
 impl PrivacyBudget {
-    /// A budget for uploads that cost this event each, once it is known that they have a price.
+    /// Returns a budget for uploads that cost this event each, once it is known that they have a price.
     pub(crate) fn open(cap: Budget, event: PrivacyEvent, mode: Mode) -> Result<Self, Unpriced> {
         let mut accountant = AccountantKind::Pld.accountant();
         accountant.compose(&event, 1)?;

@@ -90,7 +90,7 @@ pub fn enrol_showing(
     pass("agent: the coordinator knows it");
     let config = link.config(&key, &enrolled.study).map_err(asked)?;
     let text =
-        believed(&options.token, &enrolled, &config).map_err(|message| EnrolError::Impostor {
+        verified(&options.token, &enrolled, &config).map_err(|message| EnrolError::Impostor {
             url: url.clone(),
             message,
         })?;
@@ -121,7 +121,7 @@ pub fn enrol_showing(
     Ok(membership)
 }
 
-/// That whoever answers holds the key that the token names.
+/// Checks that the coordinator that answers holds the key that the token names.
 fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolError> {
     let mut challenge = Digest([0; 32]);
     getrandom::fill(&mut challenge.0)
@@ -189,7 +189,7 @@ fn store(home: &Home, fresh: Membership) -> Result<Membership, EnrolError> {
 }
 
 /// The configuration's text, if the coordinator that the token names has signed it.
-fn believed(
+fn verified(
     token: &EnrolmentToken,
     enrolled: &Enrolled,
     config: &SignedConfig,
@@ -217,7 +217,7 @@ fn believed(
         .map_err(|_| "the configuration is no text in UTF-8".to_owned())
 }
 
-/// That the slot is one of the configuration's.
+/// Checks that the slot is one of the configuration's.
 fn fits(federation: &Federation, enrolled: &Enrolled) -> Result<(), String> {
     let Enrolled {
         study,

@@ -37,7 +37,7 @@ pub enum EnrolError {
         /// The cause.
         source: LinkError,
     },
-    /// Whoever answers is not the coordinator that the token names.
+    /// The party that answers is not the coordinator that the token names.
     #[error("{url}: {message}; nothing was stored; ask the study's operator")]
     Impostor {
         /// The address.
@@ -216,7 +216,7 @@ pub enum RunError {
     Link(LinkError),
 }
 
-/// So many failed trials in a row, in words.
+/// The number of failed trials in a row, in words.
 fn in_a_row(n: u64) -> String {
     match n {
         1 => "1 trial failed".to_owned(),

@@ -377,14 +377,14 @@ impl Session<'_> {
             });
         }
         let round = self.follower.round().unwrap_or(0);
-        let believed = self.follower.read(&taken.bytes);
-        let believed = believed.map_err(|source| RunError::Log { round, source })?;
-        self.begin_round(believed)
+        let verified = self.follower.read(&taken.bytes);
+        let verified = verified.map_err(|source| RunError::Log { round, source })?;
+        self.begin_round(verified)
     }
 
     fn take(&mut self, bytes: Vec<u8>, elapsed_ms: Option<u64>) -> Result<Step, RunError> {
-        let believed = match self.follower.read(&bytes) {
-            Ok(believed) => believed,
+        let verified = match self.follower.read(&bytes) {
+            Ok(verified) => verified,
             Err(misconduct) => {
                 self.keep_evidence(&bytes)?;
                 return Err(self.accuse(misconduct));
@@ -394,10 +394,10 @@ impl Session<'_> {
             n_told: self.n_told,
             bytes,
         };
-        let (round, collects) = (believed.round, believed.collects);
+        let (round, collects) = (verified.round, verified.collects);
         pass("agent: a handout has come");
         self.log()
-            .take(round, &taken, &believed.head, self.clock.now_ms())?;
+            .take(round, &taken, &verified.head, self.clock.now_ms())?;
         pass("agent: a handout is stored");
         let now_ms = self.clock.elapsed_ms();
         self.pace.began(round, elapsed_ms.unwrap_or(0), now_ms);
@@ -408,7 +408,7 @@ impl Session<'_> {
         };
         self.said_state = None;
         self.observer.round_began(round, collects);
-        let went = self.begin_round(believed)?;
+        let went = self.begin_round(verified)?;
         pass("agent: a handout is taken");
         Ok(went)
     }

@@ -1,12 +1,12 @@
 //! An agent of a federation as a process of its own: it keeps its objective and its data, and talks to a coordinator.
 //!
-//! Decides what of an agent is durable and when, what it believes of what a coordinator hands out, when it sends and what it
-//! may spend on it over all its studies. What to try and what to send is decided by the machines of `fedbo-protocol`,
+//! Decides what of an agent is durable and when, which handouts of a coordinator it accepts, when it sends, and what it may spend
+//! on that over all its studies. What to try and what to send is decided by the machines of `fedbo-protocol`,
 //! what the bytes look like by `fedbo-wire`. Runs without threads but for the waiting for answers.
 //!
-//! Everything that an agent did is in its folder, and what it does follows from that: a run replays it and goes on.
-//! Start at [`enrol`], then [`run`], inside of it [`Session`]; what may be believed is decided in `follower.rs`, what may be
-//! spent in `budget.rs`.
+//! An agent is a log in its folder: a run replays it and goes on.
+//! Start at [`enrol`], then [`run`], inside of it [`Session`]; `follower.rs` verifies handouts, `budget.rs` holds the
+//! budget.
 
 mod agent_file;
 mod budget;

@@ -102,7 +102,7 @@ pub enum Polled {
     Nothing(Progress),
 }
 
-/// The state of a study when there is nothing new.
+/// The progress of a study when there is nothing new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The round that is being played.

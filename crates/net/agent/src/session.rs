@@ -41,7 +41,7 @@ pub struct Parts<'a> {
     pub seed: Option<u64>,
     /// The budget over all studies of the agent.
     pub cap: Option<Budget>,
-    /// After how many failed trials in a row the run ends; those of earlier runs do not count.
+    /// The number of failed trials in a row that ends the run; those of earlier runs do not count.
     pub failures_max: FailuresMax,
     /// Studies that the agent's owner has named as ones that need not charge this budget.
     pub allow_unprotected: Vec<String>,
@@ -113,7 +113,7 @@ pub struct Session<'a> {
     pub(crate) resend: Option<u64>,
     pub(crate) said_budget: bool,
     pub(crate) said_state: Option<StudyState>,
-    /// Since when the coordinator has said that it plays an earlier round than it handed out.
+    /// The time since which the coordinator has named an earlier round than it handed out.
     pub(crate) behind_since_ms: Option<u64>,
     /// The instants at which this agent speaks.
     pub(crate) pace: Pace,
@@ -346,21 +346,21 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gives the machine a round that was believed and is kept.
+    /// Gives the machine a round that was verified and is kept.
     pub(crate) fn begin_round(
         &mut self,
-        believed: crate::follower::Believed,
+        verified: crate::follower::VerifiedHandout,
     ) -> Result<Step, RunError> {
-        self.follower.advance(&believed);
+        self.follower.advance(&verified);
         let began = Instant::now();
-        let effects = self.machine.begin_round(believed)?;
+        let effects = self.machine.begin_round(verified)?;
         self.ask_seconds = began.elapsed().as_secs_f64();
         self.queue.extend(effects);
         Ok(Step::Went)
     }
 }
 
-/// That the configuration is still the one that the coordinator signed.
+/// Checks that the configuration is still the one that the coordinator signed.
 fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
     let text = membership.config.as_bytes();
     let signed = verify_config(&membership.coordinator, text, &membership.signature);

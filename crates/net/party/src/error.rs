@@ -6,7 +6,7 @@ use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
 use fedbo_transport::KeyError;
 
-/// An error in opening or using an agent's home.
+/// An error in opening or using a party's home.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HomeError {

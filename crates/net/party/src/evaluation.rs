@@ -1,4 +1,4 @@
-//! One trial of an agent, from its beginning to its end.
+//! The evaluation of one trial, from its beginning to its end.
 
 use fedbo_failpoints::pass;
 use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
@@ -9,7 +9,7 @@ use fedbo_storage::Told;
 use crate::TrialsError;
 use crate::trials::{TrialStatus, Trials, told};
 
-/// The outcome of playing a trial.
+/// The outcome of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evaluated {
     /// It had ended before.
@@ -20,7 +20,7 @@ pub enum Evaluated {
     Interrupted,
 }
 
-/// An error in playing a trial.
+/// An error in evaluating a trial.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluationError {
     /// Trials cannot be read or written.
@@ -34,7 +34,7 @@ pub enum EvaluationError {
     },
 }
 
-/// Evaluates a trial of an agent, unless it has ended before; `started` is called in between where it is evaluated.
+/// Evaluates a trial of a party, unless it has ended before; `started` is called in between where it is evaluated.
 ///
 /// # Errors
 /// If it cannot be stored, or the objective cannot be evaluated whatever the point.

@@ -1,4 +1,4 @@
-//! An agent's trials, in a storage of studies that people can look at.
+//! A party's trials, in a storage of studies that people can look at.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct Trials {
     study: StudyKey,
     space: Space,
     worker: Worker,
-    /// As they were when the file was opened, by number.
+    /// The trials when the file was opened, by number.
     stored: Vec<fedbo_storage::Trial>,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Debug for Trials {
     }
 }
 
-/// The state of a trial that the agent asks for.
+/// The state of a trial that a machine asks for.
 pub enum TrialStatus {
     /// It ended before.
     Told(Told),

@@ -48,7 +48,7 @@ pub enum PeerError {
     Memory(HomeError),
     /// A trial cannot be evaluated.
     #[error(transparent)]
-    Play(#[from] EvaluationError),
+    Evaluation(#[from] EvaluationError),
     /// Nobody can be listened to.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -107,7 +107,7 @@ pub enum PeerError {
     },
     /// The peer that answers is not the expected one, or cannot prove its key.
     #[error("{url}: {message}")]
-    Stranger {
+    Unexpected {
         /// The address.
         url: String,
         /// A description of the peer that answers, and the remedy.

@@ -13,7 +13,7 @@ use crate::PeerError;
 const TICK: Duration = Duration::from_millis(100);
 /// Requests that are not by a known key end a pause only so often.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(1);
-/// That somebody else speaks in a neighbour's name is said only so often.
+/// The interval between two warnings that somebody else speaks in a neighbour's name.
 const IMPOSTORS: Duration = Duration::from_secs(60);
 
 /// The state that threads share, and their way to wait for its change.
@@ -153,7 +153,7 @@ impl Hub {
         self.lock().n_came
     }
 
-    /// Is set when the session ends.
+    /// Returns a flag that is set when the session ends.
     pub(crate) fn over(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.over)
     }
@@ -310,7 +310,7 @@ mod tests {
         assert!(!hub.pause(Some(1), Duration::from_secs(60)));
     }
 
-    /// Strangers end few pauses: nobody can make this peer retry without a rest.
+    /// Unknown contacts end few pauses: nobody can make this peer retry without a rest.
     #[test]
     fn strangers_end_few_pauses() {
         let hub = hub();

@@ -104,7 +104,7 @@ impl Link {
             .and_then(|answer| answer.json())
             .map_err(|error| self.failed(error, "to say who it is"))?;
         identity.verify(&challenge).map_err(|_| {
-            self.stranger("whoever answers does not hold the key that it names".to_owned())
+            self.unexpected("whoever answers does not hold the key that it names".to_owned())
         })?;
         let slot = self.believe(&identity)?;
         let receipt = self.say(false)?;
@@ -117,7 +117,7 @@ impl Link {
         Ok(())
     }
 
-    /// That who answers is the neighbour that is meant. A key that nobody has named is believed the first time.
+    /// Checks that the expected neighbour answers. A key that nobody has named is trusted on first use.
     fn believe(&mut self, identity: &PeerIdentity) -> Result<u32, StepError> {
         let member = &self.shared.member;
         let name = identity.name.as_str();
@@ -134,14 +134,14 @@ impl Link {
         {
             let expected = member.name_of(expected);
             let message = format!("{name:?} answers, expected is {expected:?}: mend the address");
-            return Err(self.stranger(message));
+            return Err(self.unexpected(message));
         }
         if !member.neighbours.contains(&slot) || member.name_of(slot) != name {
             let message = format!(
                 "{name:?} answers, which is no neighbour of {:?} in the federation's graph: mend the address",
                 member.name()
             );
-            return Err(self.stranger(message));
+            return Err(self.unexpected(message));
         }
         if self.slot.is_none() {
             let was_claimed = self
@@ -150,7 +150,7 @@ impl Link {
                 .change(slot, |link| std::mem::replace(&mut link.is_claimed, true));
             if was_claimed {
                 let message = format!("{name:?} answers, which has another address already");
-                return Err(self.stranger(message));
+                return Err(self.unexpected(message));
             }
             self.shared.memory.meet(slot, name, &self.url, None)?;
             self.slot = Some(slot);
@@ -240,7 +240,7 @@ impl Link {
         Ok(Signer { key, to })
     }
 
-    /// That the neighbour gave this receipt, and that it can be true.
+    /// Checks that the neighbour gave this receipt, and that it can be true.
     fn verify(&self, slot: u32, receipt: &Receipt) -> Result<(), StepError> {
         let shared = &self.shared;
         let name = shared.member.name_of(slot);
@@ -249,7 +249,7 @@ impl Link {
             key.map(|key| receipt.verify(&key, &shared.member.digest, shared.member.slot));
         if !matches!(verified, Some(Ok(()))) {
             let message = format!("a receipt came that {name:?} has not signed");
-            return Err(self.stranger(message));
+            return Err(self.unexpected(message));
         }
         let ours = shared.hub.n_outgoing();
         if receipt.received_from > ours {
@@ -298,8 +298,8 @@ impl Link {
         self.slot.ok_or(StepError::Stopped)
     }
 
-    fn stranger(&self, message: String) -> StepError {
-        self.unless_it_worked(PeerError::Stranger {
+    fn unexpected(&self, message: String) -> StepError {
+        self.unless_it_worked(PeerError::Unexpected {
             url: self.url.clone(),
             message,
         })
@@ -344,7 +344,7 @@ impl Link {
                     message,
                 })
             }
-            LinkError::Unusable { reason } => self.stranger(format!(
+            LinkError::Unusable { reason } => self.unexpected(format!(
                 "{reason}; whoever answers is no peer of this version: mend the address"
             )),
             error => StepError::Fatal(PeerError::Link {

@@ -19,7 +19,7 @@ use crate::{Address, Member, Observer, Parts, PeerError};
 pub const HOME: &str = "fedbo-peer";
 /// The default address on which a peer listens.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7434);
-/// Connections of strangers; a peer has few neighbours.
+/// Connections at most beside those of neighbours.
 const N_UNAUTHENTICATED: usize = 256;
 
 /// A whole file: plain data, not yet checked.
@@ -203,7 +203,7 @@ impl PeerFile {
         let unusable = |program: String, error: fedbo_objective::CommandError| {
             let message = error.to_string();
             let message = Failure::Spawn { program, message }.to_string();
-            PeerError::Play(EvaluationError::Objective { message })
+            PeerError::Evaluation(EvaluationError::Objective { message })
         };
         let check = Check::new(&self.file);
         check.foreign_names(&shared.federation.space)?; // INV-24

@@ -12,7 +12,7 @@ use crate::memory::{Event, Logged};
 use crate::session::{Ended, Session};
 use crate::shared::Shared;
 
-/// After so long it is said for whom a round waits.
+/// The time after which it is said for whom a round waits.
 const SAID_AFTER: Duration = Duration::from_secs(2);
 
 impl Session {

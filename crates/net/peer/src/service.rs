@@ -216,7 +216,7 @@ fn of_neighbour(
     }
 }
 
-/// That a body is the report of this place, by this key.
+/// Checks that a body is the report of this place, by this key.
 fn check(shared: &Shared, body: &[u8], place: (u32, u64), key: &PublicKey) -> Result<(), Refusal> {
     let member = &shared.member;
     let dim = u32::try_from(member.dim).unwrap_or(u32::MAX);

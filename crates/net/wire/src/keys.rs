@@ -119,7 +119,7 @@ impl fmt::Debug for SigningKey {
 }
 
 impl PublicKey {
-    /// That this key signed these parts for this purpose.
+    /// Checks that this key signed these parts for this purpose.
     ///
     /// # Errors
     /// If it did not.

@@ -52,7 +52,7 @@ pub(super) fn broadcast(
     })
 }
 
-/// Everything that was handed out in a relayed study after an agent's round, joined.
+/// The broadcasts of a relayed study after an agent's round, joined.
 pub(crate) fn broadcasts_since(
     store: &dyn Store,
     study: &Study,

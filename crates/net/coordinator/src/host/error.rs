@@ -27,7 +27,7 @@ pub(super) enum HostError {
 }
 
 impl HostError {
-    /// Returns true if another coordinator plays the study now, which is nobody's mistake.
+    /// Returns true if another coordinator leads the study now, which is nobody's mistake.
     pub(super) fn is_superseded(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The work that a study's thread does whether it leads or not: it looks at the store and publishes what that says.
+//! The work of a study's thread with and without leadership: it reads the store and publishes what that says.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::releases::{Releases, released};
 use crate::store::StudyRecord;
 
 impl Worker {
-    /// Looks at the store now and then; not while it is away.
+    /// Reads the store now and then; not while it is away.
     pub(super) fn look(&mut self) {
         let pause = match (&self.intake, &self.leader) {
             (None, _) => Duration::ZERO,
@@ -29,7 +29,7 @@ impl Worker {
         }
     }
 
-    /// Looks at the store, and begins or stops playing accordingly.
+    /// Reads the store, and acquires or resigns leadership accordingly.
     pub(super) fn refresh(&mut self) {
         self.looked = Some(Instant::now());
         let record = match self.store.study(&self.study.name) {
@@ -81,7 +81,7 @@ impl Worker {
         }
     }
 
-    /// After a crash of the database, agents that wait are told that their vectors are gone.
+    /// Tells agents that wait that their vectors are gone, after a crash of the database.
     pub(super) fn watch_inbox(&mut self) -> Result<(), HostError> {
         let Some(intake) = &self.intake else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Rounds, played by whoever has the lead.
+//! The work of the leader: rounds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::store::{Lead, NextRound, StoreError, StudyRecord};
 const TRY: Duration = Duration::from_millis(500);
 
 impl Worker {
-    /// The lead; none if another coordinator has it.
+    /// Acquires the lease; none if another coordinator has it.
     pub(super) fn lead(&mut self) -> Result<Option<Lead>, HostError> {
         let pause = (self.lease / 4).min(TRY);
         if self.intake.is_some() && self.tried.is_some_and(|tried| tried.elapsed() < pause) {
@@ -53,10 +53,10 @@ impl Worker {
         })
     }
 
-    /// Takes the lead and goes on where the study stands.
+    /// Acquires leadership, and goes on where the study stands.
     pub(super) fn acquire_leadership(&mut self) -> Result<(), HostError> {
         let Some(lead) = self.lead()? else {
-            return Ok(()); // another coordinator plays it
+            return Ok(()); // another coordinator leads it
         };
         pass("coordinator: the lead is taken");
         // Read under the lead: nobody else moves the study on from here.
@@ -179,7 +179,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Does what is due.
+    /// Applies the steps that are due.
     pub(super) fn tick(&mut self, now_ms: u64) -> Result<(), HostError> {
         let Some(leader) = &mut self.leader else {
             return Ok(());
@@ -205,7 +205,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Carries out steps and those that follow from the answers to them.
+    /// Applies steps and those that follow from the answers to them.
     pub(super) fn apply(&mut self, steps: Vec<Step>) -> Result<(), HostError> {
         let mut queue = VecDeque::from(steps);
         while let Some(step) = queue.pop_front() {

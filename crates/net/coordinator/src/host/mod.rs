@@ -1,7 +1,7 @@
 //! A study's own thread: it alone drives the study's machine, and makes durable what the machine asks for.
 //!
-//! [`Host`] is what the service holds; the [`Worker`](worker::Worker) is on the thread: it looks at the store and follows
-//! (`following`), and while it has the lead it plays rounds (`leading`).
+//! [`Host`] is what the service holds; the [`Worker`](worker::Worker) is on the thread: it reads the store and follows
+//! (`following`), and while it leads it runs rounds (`leading`).
 
 mod broadcasts;
 mod error;

@@ -27,19 +27,19 @@ const COLLECT: Duration = Duration::from_millis(50);
 pub(super) const FOLLOW: Duration = Duration::from_millis(100);
 /// The longest time that a thread waits when nothing is due.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
-/// After trouble: the first wait before another try, which doubles up to the last.
+/// The backoff after an error: the first wait before another try, which doubles up to the last.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The same where replicas share a database: a restart of it is over soon, and a round waits for it.
 const REPLICA_RETRIES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
-/// The state of a leader that plays rounds.
+/// The state of the leader, which runs the rounds of a study.
 pub(super) struct Leader {
     pub(super) lead: Lead,
     pub(super) machine: Box<dyn Machine>,
     pub(super) releases: Box<dyn Releases>,
     pub(super) clock: Clock,
     pub(super) renewed: Instant,
-    /// The round that is being played.
+    /// The round that is under way.
     pub(super) round: u64,
     /// True while replicas take vectors of it.
     pub(super) is_open: bool,
@@ -64,9 +64,9 @@ pub(super) struct Worker {
     pub(super) looked: Option<Instant>,
     /// The time at which the lead was last asked for.
     pub(super) tried: Option<Instant>,
-    /// While rounds are played here.
+    /// Present while this coordinator leads the study.
     pub(super) leader: Option<Leader>,
-    /// After trouble: when to try again, and how long was waited.
+    /// After an error: the time of the next try, and how long was waited.
     pub(super) retry: Option<(Instant, Duration)>,
 }
 
@@ -97,7 +97,7 @@ impl Worker {
         }
     }
 
-    /// Until something is due.
+    /// The time until something is due.
     pub(super) fn wait(&mut self) -> Duration {
         let is_shared = self.intake.is_some();
         let Some(leader) = &mut self.leader else {
@@ -142,7 +142,7 @@ impl Worker {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Stops playing, because of this, and tries again later.
+    /// Resigns leadership because of an error, and tries again later.
     pub(super) fn stop(&mut self, error: &HostError) {
         let lead = self.leader.take().map(|leader| leader.lead);
         if error.is_superseded() {

@@ -32,12 +32,12 @@ pub enum LinkError {
     },
     /// The party that answers speaks another version of the protocol.
     #[error(
-        "{whom} speaks version {theirs} of the protocol, this program version {PROTOCOL_VERSION}: use the same version of fedbo on \
+        "{recipient} speaks version {theirs} of the protocol, this program version {PROTOCOL_VERSION}: use the same version of fedbo on \
          both sides"
     )]
     OtherVersion {
         /// The party that answers, in words.
-        whom: &'static str,
+        recipient: &'static str,
         /// The version that it speaks.
         theirs: u16,
     },

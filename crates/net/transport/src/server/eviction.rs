@@ -1,4 +1,4 @@
-//! The eviction of connections when they run out: only those on which no agent has signed a request.
+//! Eviction of connections when they run out: of those alone on which nobody has been authenticated.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
-/// The state of a connection: known once an agent has signed a request on it, and told when it is to leave.
+/// The state of a connection: authenticated once a party that may use the service has signed a request on it, and notified of its
+/// eviction.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionState {
     is_authenticated: AtomicBool,
@@ -14,12 +15,12 @@ pub(crate) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// Says that an agent of a study has signed a request on it: it keeps its place.
+    /// Marks the connection as authenticated: it is not evicted any more.
     pub(crate) fn authenticate(&self) {
         self.is_authenticated.store(true, Ordering::Relaxed);
     }
 
-    /// Until it is to make room for another.
+    /// Waits until the connection is evicted.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
@@ -29,16 +30,16 @@ impl ConnectionState {
     }
 }
 
-/// Connections on which no agent has signed a request, in the order in which they came.
+/// The unauthenticated connections, in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Unauthenticated {
     n_connections: usize,
-    /// Also some that are known by now, or closed.
+    /// Some of them may be authenticated by now, or closed.
     arrivals: VecDeque<Weak<ConnectionState>>,
 }
 
 impl Unauthenticated {
-    /// None yet, of at most so many connections.
+    /// Returns an empty list, for at most so many connections.
     pub(crate) fn new(n_connections: usize) -> Self {
         Self {
             n_connections,
@@ -46,22 +47,22 @@ impl Unauthenticated {
         }
     }
 
-    /// A new connection.
+    /// Adds a new connection.
     pub(crate) fn admit(&mut self) -> Arc<ConnectionState> {
         if self.arrivals.len() > 2 * self.n_connections {
-            let is_stranger = |state: &Weak<ConnectionState>| {
+            let is_unauthenticated = |state: &Weak<ConnectionState>| {
                 state
                     .upgrade()
                     .is_some_and(|known| !known.is_authenticated())
             };
-            self.arrivals.retain(is_stranger);
+            self.arrivals.retain(is_unauthenticated);
         }
         let state = Arc::new(ConnectionState::default());
         self.arrivals.push_back(Arc::downgrade(&state));
         state
     }
 
-    /// Lets the one that has been here longest make room; `false` if all connections are known.
+    /// Evicts the oldest; `false` if all connections are authenticated.
     pub(crate) fn evict_oldest(&mut self) -> bool {
         while let Some(oldest) = self.arrivals.pop_front() {
             if let Some(state) = oldest.upgrade()
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_oldest_stranger_makes_room_and_agents_stay() {
+    async fn the_oldest_unauthenticated_connection_is_evicted_and_others_stay() {
         let mut unauthenticated = Unauthenticated::new(2);
         let (agent, gone) = (unauthenticated.admit(), unauthenticated.admit());
         let (first, second) = (unauthenticated.admit(), unauthenticated.admit());
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_gone_are_forgotten() {
+    fn closed_connections_are_forgotten() {
         let mut unauthenticated = Unauthenticated::new(4);
         let stays = unauthenticated.admit();
         for _ in 0..1000 {

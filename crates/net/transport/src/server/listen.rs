@@ -292,7 +292,7 @@ async fn serve(
     }
 }
 
-/// Tells each request what is known of its connection.
+/// Gives each request the state of its connection.
 struct Known {
     router: TowerToHyperService<Router>,
     state: Arc<ConnectionState>,
@@ -335,7 +335,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
-/// Until the service ends.
+/// Waits until the service ends.
 pub async fn closing(closes: &mut watch::Receiver<bool>) {
     // Whoever could say so is gone: that is the end too.
     let _ = closes.wait_for(|closes| *closes).await;

@@ -31,9 +31,9 @@ pub struct Signed {
 pub enum Length {
     /// None at all.
     Empty,
-    /// So many bytes, no more and no less.
+    /// Exactly this number of bytes.
     Exactly(usize),
-    /// At most so many.
+    /// At most this number of bytes.
     AtMost(usize),
 }
 
@@ -75,8 +75,8 @@ pub fn claimed_signature(headers: &HeaderMap) -> Result<RequestSignature, Refusa
     .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
 }
 
-/// Reads the rest of a request whose key may use the service, and which is to be signed for the given receiver: once its signature is verified, its connection keeps its place when
-/// connections run out.
+/// Reads the rest of a request whose key may use the service, and which is to be signed for the given receiver. Once its signature
+/// is verified, its connection counts as authenticated and is not evicted when connections run out.
 ///
 /// # Errors
 /// If the body has another length than allowed or comes too slowly, or the signature does not fit.
