@@ -7,8 +7,6 @@ use fedbo_config::FileError;
 use fedbo_gp::GpError;
 use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
-use fedbo_storage::StorageError;
-use fedbo_study::StudyError;
 use fedbo_transport::LinkError;
 use fedbo_wire::{ClockDiffers, ProblemCode};
 

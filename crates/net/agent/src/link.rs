@@ -1,11 +1,9 @@
 //! The requests of an agent to its coordinator, whatever carries them.
 
-use std::time::Duration;
-
 use fedbo_transport::LinkError;
 use fedbo_wire::{
-    CoordinatorProof, Digest, EnrolRequest, Enrolled, PROTOCOL_VERSION, Problem, ProblemCode,
-    RotateRequest, Signature, SigningKey, StudyState, StudyStatus,
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, Signature, SigningKey,
+    StudyState, StudyStatus,
 };
 
 /// A way to a coordinator. Every request may be repeated: the coordinator answers it as the first time.

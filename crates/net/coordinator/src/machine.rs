@@ -181,7 +181,7 @@ pub(crate) fn machine(
         Collaboration::Distributed(distributed) => match distributed.releases.protection {
             Protection::Simulated => simulated(study, distributed, round),
             // Without noise nothing is drawn from it.
-            Protection::ChargedReleases(_) | Protection::Off => {
+            Protection::Charged(_) | Protection::Off => {
                 aggregator(study, distributed, round, SecureNoise::new())
             }
         },

@@ -164,7 +164,7 @@ impl Trials {
 }
 
 /// Returns the result to store for a trial's outcome; none if it was interrupted.
-pub fn told(outcome: &Outcome) -> Option<Told> {
+pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
         Outcome::Failed(failure) => Some(Told::Failed {
