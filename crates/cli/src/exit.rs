@@ -15,6 +15,7 @@ use fedbo_runner::federation::RunError;
 use fedbo_space::SpaceError;
 use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
+use fedbo_transport::KeyError;
 
 use crate::console::OutputClosed;
 
@@ -103,7 +104,10 @@ impl Exit {
             return Some(match error {
                 HomeError::Refused { .. } => Self::Output,
                 HomeError::Store(error) => Self::of_store(error),
-                HomeError::Randomness(_) => Self::Internal,
+                HomeError::Key(KeyError::Refused { .. }) => Self::Output,
+                HomeError::Randomness(_) | HomeError::Key(KeyError::NoRandomness(_)) => {
+                    Self::Internal
+                }
                 _ => Self::Input,
             });
         }
@@ -181,7 +185,8 @@ impl Exit {
     }
 
     fn of_agent(error: &fedbo_agent::RunError) -> Option<Self> {
-        use fedbo_agent::{RunError, TrialsError};
+        use fedbo_agent::RunError;
+        use fedbo_party::TrialsError;
         Some(match error {
             RunError::Home(error) => Self::of_agent_home(error),
             RunError::Trials(TrialsError::Storage(error)) => Self::of_storage(error),
@@ -196,19 +201,20 @@ impl Exit {
     }
 
     fn of_peer(error: &PeerError) -> Self {
-        use fedbo_agent::TrialsError;
-        use fedbo_agent::parts::PlayError;
+        use fedbo_party::{EvaluationError, TrialsError};
         use fedbo_peer::OtherHome;
         match error {
             PeerError::Home(OtherHome::Home(error)) => Self::of_agent_home(error),
             PeerError::Memory(_) => Self::Output,
-            PeerError::Trials(error) | PeerError::Play(PlayError::Trials(error)) => match error {
-                TrialsError::Storage(error) => Self::of_storage(error),
-                TrialsError::Study(error) => Self::of_study(error),
-                _ => Self::Input,
-            },
+            PeerError::Trials(error) | PeerError::Evaluation(EvaluationError::Trials(error)) => {
+                match error {
+                    TrialsError::Storage(error) => Self::of_storage(error),
+                    TrialsError::Study(error) => Self::of_study(error),
+                    _ => Self::Input,
+                }
+            }
             PeerError::Impostor { .. }
-            | PeerError::Stranger { .. }
+            | PeerError::Unexpected { .. }
             | PeerError::OtherFile { .. }
             | PeerError::Refused { .. }
             | PeerError::SetBack { .. }
@@ -220,9 +226,9 @@ impl Exit {
         }
     }
 
-    fn of_agent_home(error: &fedbo_agent::HomeError) -> Self {
+    fn of_agent_home(error: &fedbo_party::HomeError) -> Self {
         match error {
-            fedbo_agent::HomeError::Folder { .. } | fedbo_agent::HomeError::Refused { .. } => {
+            fedbo_party::HomeError::Folder { .. } | fedbo_party::HomeError::Refused { .. } => {
                 Self::Output
             }
             _ => Self::Input,

@@ -5,14 +5,13 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use fedbo_agent::{
-    AgentFile, EnrolOptions, Link, LinkError, Place, Poll, Polled, SignedConfig, enrol_with,
-};
+use fedbo_agent::{AgentFile, EnrolOptions, Link, Place, Poll, Polled, SignedConfig, enrol_with};
 use fedbo_federation::{Arm, Federation};
 use fedbo_privacy::accounting::AccountantKind;
 use fedbo_space::{ParameterSpec, Point, Space, Value};
 use fedbo_storage::Address;
 use fedbo_study::StudyFile;
+use fedbo_transport::LinkError;
 use fedbo_wire::{
     CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, PublicKey, RotateRequest,
     Signature, SigningKey, StudyStatus,

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use fedbo_coordinator::store::StudyState;
-use fedbo_coordinator::{ConnectionLimits, Home, LEASE, Service, ServiceError, ServiceSettings};
+use fedbo_coordinator::{Home, LEASE, Service, ServiceError, ServiceSettings};
 use fedbo_database::Mode;
+use fedbo_transport::ConnectionLimits;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::keys::{agent, coordinator};

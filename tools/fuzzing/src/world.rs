@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use fedbo_agent::{Clock, Link, LinkError, Observer, Place, Poll, Polled, SignedConfig, Standing};
+use fedbo_agent::{Link, Observer, Place, Poll, Polled, Progress, SignedConfig};
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
 use fedbo_ledger::event_to_bytes;
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_privacy::mechanism::{ReleaseShape, SimNoise};
 use fedbo_space::Point;
+use fedbo_transport::{Clock, LinkError};
 use fedbo_wire::{
     Content, CoordinatorProof, Digest, EnrolRequest, Enrolled, Handout, LedgerEntry, LedgerHead,
     RelayedMessage, RotateRequest, SigningKey, StudyState, StudyStatus, config_digest, sign_config,
@@ -209,7 +210,7 @@ impl Link for Desk<'_> {
                 elapsed_ms: Some(0),
             });
         }
-        Ok(Polled::Nothing(Standing {
+        Ok(Polled::Nothing(Progress {
             round: self.n_rounds,
             state: StudyState::Running,
             resend: None,

@@ -83,10 +83,19 @@ mod tests_of_rooms {
         ("net", "tools"),
     ];
 
+    /// Programs of one room that know nothing of each other, not even in their tests.
+    const APART: [&str; 3] = ["fedbo-agent", "fedbo-coordinator", "fedbo-peer"];
+
     #[derive(Deserialize)]
     struct Dependent {
         #[serde(default)]
         dependencies: BTreeMap<String, toml::Value>,
+        #[serde(default, rename = "dev-dependencies")]
+        in_tests: BTreeMap<String, toml::Value>,
+    }
+
+    fn dependent(package: &Package) -> Dependent {
+        read(&root().join(&package.folder).join("Cargo.toml")).unwrap()
     }
 
     /// The room of a package, and its line; none outside `crates`.
@@ -112,10 +121,8 @@ mod tests_of_rooms {
         let packages = packages().unwrap();
         for package in &packages {
             let (from, line) = room(package);
-            let manifest = root().join(&package.folder).join("Cargo.toml");
-            let Dependent { dependencies } = read(&manifest).unwrap();
             let ours = |name: &String| packages.iter().find(|other| other.name == *name);
-            for other in dependencies.keys().filter_map(ours) {
+            for other in dependent(package).dependencies.keys().filter_map(ours) {
                 let (to, below) = room(other);
                 let runs_down = match (line, below) {
                     (Some(line), Some(below)) => from == to || below < line,
@@ -124,6 +131,21 @@ mod tests_of_rooms {
                 };
                 assert!(runs_down, "{} depends on {}", package.folder, other.folder);
             }
+        }
+    }
+
+    #[test]
+    fn agent_coordinator_and_peer_know_nothing_of_each_other() {
+        let packages = packages().unwrap();
+        for name in APART {
+            let package = packages.iter().find(|package| package.name == name);
+            let Dependent {
+                dependencies,
+                in_tests,
+            } = dependent(package.unwrap());
+            let mut all = dependencies.keys().chain(in_tests.keys());
+            let other = all.find(|other| *other != name && APART.contains(&other.as_str()));
+            assert_eq!(other, None, "{name}");
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedbo_agent::LinkError;
-use fedbo_agent::parts::{HttpClient, Identity, Signer};
+use fedbo_party::Identity;
+use fedbo_transport::{HttpClient, LinkError, Signer};
 use fedbo_wire::{ProblemCode, PublicKey, Receipt, SigningKey};
 
 use crate::circle::{Circle, Graph};

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use fedbo_config::{Check, FileError, OwnChoices, TomlFile};
 use fedbo_objective::{CommandSpec, FailuresMax};
+use fedbo_party::ObjectiveTable;
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_space::Space;
 use serde::Deserialize;
-
-use crate::objective_table::ObjectiveTable;
 
 /// The folder of an agent, unless its file says otherwise.
 pub const HOME: &str = "fedbo-agent";
@@ -58,7 +57,7 @@ pub struct AgentFile {
     pub authority: Option<PathBuf>,
     /// The budget over all studies, `[privacy]`.
     pub cap: Option<Budget>,
-    /// After how many failed trials in a row a run ends, `agent.failures_max`.
+    /// The number of failed trials in a row that ends a run, `agent.failures_max`.
     pub failures_max: FailuresMax,
     /// Studies that need not charge it, `privacy.allow_unprotected`.
     pub allow_unprotected: Vec<String>,

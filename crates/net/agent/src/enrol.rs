@@ -6,13 +6,12 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
+use fedbo_party::{HomeError, Identity};
+use fedbo_transport::{Clock as _, KeyError, LinkError, SystemClock, checked_url};
 use fedbo_wire::{Digest, EnrolRequest, Enrolled, EnrolmentToken, config_digest, verify_config};
 
-use crate::address::checked_url;
-use crate::clock::{Clock as _, SystemClock};
-use crate::identity::Identity;
 use crate::link::SignedConfig;
-use crate::{EnrolError, Home, HttpLink, KeyError, Link, LinkError, Membership};
+use crate::{EnrolError, Home, HttpLink, Link, Membership};
 
 /// The options of an enrolment.
 #[derive(Clone, Debug)]
@@ -91,7 +90,7 @@ pub fn enrol_showing(
     pass("agent: the coordinator knows it");
     let config = link.config(&key, &enrolled.study).map_err(asked)?;
     let text =
-        believed(&options.token, &enrolled, &config).map_err(|message| EnrolError::Impostor {
+        verified(&options.token, &enrolled, &config).map_err(|message| EnrolError::Impostor {
             url: url.clone(),
             message,
         })?;
@@ -122,14 +121,11 @@ pub fn enrol_showing(
     Ok(membership)
 }
 
-/// That whoever answers holds the key that the token names.
+/// Checks that the coordinator that answers holds the key that the token names.
 fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolError> {
     let mut challenge = Digest([0; 32]);
-    getrandom::fill(&mut challenge.0).map_err(|error| {
-        EnrolError::Key(KeyError::NoRandomness {
-            cause: error.to_string(),
-        })
-    })?;
+    getrandom::fill(&mut challenge.0)
+        .map_err(|error| HomeError::from(KeyError::NoRandomness(error)))?;
     let proof = link.prove(&challenge).map_err(|source| EnrolError::Link {
         url: url.to_owned(),
         source,
@@ -193,7 +189,7 @@ fn store(home: &Home, fresh: Membership) -> Result<Membership, EnrolError> {
 }
 
 /// The configuration's text, if the coordinator that the token names has signed it.
-fn believed(
+fn verified(
     token: &EnrolmentToken,
     enrolled: &Enrolled,
     config: &SignedConfig,
@@ -221,7 +217,7 @@ fn believed(
         .map_err(|_| "the configuration is no text in UTF-8".to_owned())
 }
 
-/// That the slot is one of the configuration's.
+/// Checks that the slot is one of the configuration's.
 fn fits(federation: &Federation, enrolled: &Enrolled) -> Result<(), String> {
     let Enrolled {
         study,

@@ -5,117 +5,12 @@ use std::path::PathBuf;
 use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_gp::GpError;
+use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
-use fedbo_storage::StorageError;
-use fedbo_study::StudyError;
+use fedbo_transport::LinkError;
 use fedbo_wire::{ClockDiffers, ProblemCode};
 
-use crate::play::PlayError;
-use crate::{KeyError, LinkError, Misconduct, NotFollowed, Unpriced, Unprotected};
-
-/// An error in opening or using an agent's home.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HomeError {
-    /// There is none.
-    #[error("{}: there is no agent here; enrol one with `fedbo agent enrol` and the token that the study's operator gave you", path.display())]
-    Absent {
-        /// The folder, or the file in it.
-        path: PathBuf,
-    },
-    /// The folder or a file in it cannot be made or written.
-    #[error("{}: {cause}; make the agent's folder writable, or name another", path.display())]
-    Folder {
-        /// The folder or file that cannot be made or written.
-        path: PathBuf,
-        /// The system's error message.
-        cause: String,
-    },
-    /// Others can put files of theirs into the folder.
-    #[error(
-        "{}: others can write in this folder (mode {mode:o}), and so replace the agent's key; `chmod go-w {}`, or name a folder of \
-         your own", path.display(), path.display()
-    )]
-    OpenFolder {
-        /// The folder.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// The folder belongs to somebody else.
-    #[error(
-        "{}: this folder belongs to user {owner}, who can replace the agent's key; run as that user, or name a folder of your own", path.display()
-    )]
-    OtherOwner {
-        /// The folder.
-        path: PathBuf,
-        /// The user id of its owner.
-        owner: u32,
-    },
-    /// The agent's memory cannot be used.
-    #[error("{}: {message}", path.display())]
-    Database {
-        /// The file.
-        path: PathBuf,
-        /// A description of the file or of what happened to it, and the remedy.
-        message: String,
-    },
-    /// The agent's memory or its disk refuses, for now or for good: a full disk, rights that are missing.
-    #[error("{}: {message}", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// The system's error message, and the remedy.
-        message: String,
-    },
-    /// The layout of the agent's memory is of another version.
-    #[error("{}: its layout has version {found}, this program reads {expected}; {}", path.display(), way_on(*found, *expected))]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// The file's version.
-        found: i64,
-        /// Ours.
-        expected: i64,
-    },
-    /// The agent's memory contradicts itself.
-    #[error("{}: {message}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The contradiction that was found.
-        message: String,
-    },
-    /// The key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// Another process is at work.
-    #[error("{}: {by} {what}; wait for its end or end it", path.display())]
-    Held {
-        /// The lock's file.
-        path: PathBuf,
-        /// The process that holds the lock, in words.
-        by: String,
-        /// The work of that process, in words.
-        what: String,
-    },
-    /// The home has several memberships, or none of this name.
-    #[error("{}: {which}", path.display())]
-    WhichStudy {
-        /// The home.
-        path: PathBuf,
-        /// The study that was asked for, the studies that there are, and the remedy.
-        which: String,
-    },
-}
-
-/// The way out where a memory is of another version than the program's.
-fn way_on(found: i64, expected: i64) -> &'static str {
-    match found < expected {
-        true => "`fedbo agent run` brings it up to date",
-        false => "use the fedbo that wrote it",
-    }
-}
+use crate::{Misconduct, NotFollowed, Unpriced, Unprotected};
 
 /// An error that prevents the enrolment of an agent.
 #[derive(Debug, thiserror::Error)]
@@ -132,9 +27,6 @@ pub enum EnrolError {
     /// The home.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// The coordinator does not answer, or refuses.
     #[error("{url}: {source}")]
     Link {
@@ -143,7 +35,7 @@ pub enum EnrolError {
         /// The cause.
         source: LinkError,
     },
-    /// Whoever answers is not the coordinator that the token names.
+    /// The party that answers is not the coordinator that the token names.
     #[error("{url}: {message}; nothing was stored; ask the study's operator")]
     Impostor {
         /// The address.
@@ -178,9 +70,6 @@ pub enum RunError {
     /// Its home.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Its key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// Its trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
@@ -325,7 +214,7 @@ pub enum RunError {
     Link(LinkError),
 }
 
-/// So many failed trials in a row, in words.
+/// The number of failed trials in a row, in words.
 fn in_a_row(n: u64) -> String {
     match n {
         1 => "1 trial failed".to_owned(),
@@ -333,36 +222,13 @@ fn in_a_row(n: u64) -> String {
     }
 }
 
-impl From<PlayError> for RunError {
-    fn from(error: PlayError) -> Self {
+impl From<EvaluationError> for RunError {
+    fn from(error: EvaluationError) -> Self {
         match error {
-            PlayError::Trials(error) => Self::Trials(error),
-            PlayError::Objective { message } => Self::Objective { message },
+            EvaluationError::Trials(error) => Self::Trials(error),
+            EvaluationError::Objective { message } => Self::Objective { message },
         }
     }
-}
-
-/// An error in reading or writing trials.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TrialsError {
-    /// The study among the trials is another one.
-    #[error(transparent)]
-    Study(#[from] StudyError),
-    /// The file.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// They are not those that the agent asked for.
-    #[error(
-        "{}: trial {number} is not what the agent asks for in its place; the trials were changed by hand or are another \
-         run's: restore them from a copy", path.display()
-    )]
-    Strange {
-        /// The file.
-        path: PathBuf,
-        /// The trial.
-        number: u64,
-    },
 }
 
 /// An error in replacing a key.
@@ -372,9 +238,6 @@ pub enum RotateError {
     /// The home.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// A coordinator does not answer, or refuses.
     #[error(
         "study {study:?}: {source}; the new key is kept beside the old one, and both serve: start again to complete the change"

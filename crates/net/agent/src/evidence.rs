@@ -1,10 +1,10 @@
 //! Handouts that an agent refused, kept in its folder: the coordinator's signature on each shows who made it.
 
+use fedbo_party::HomeError;
+
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-
-use crate::HomeError;
 
 /// Handouts that are kept besides the first: the newest.
 const NEWEST: usize = 4;

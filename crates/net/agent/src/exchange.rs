@@ -5,13 +5,14 @@ use std::time::Duration;
 use fedbo_failpoints::pass;
 use fedbo_ledger::{Head, HeadUnreadable};
 use fedbo_protocol::{AgentEffect, AgentUpdate};
+use fedbo_transport::LinkError;
 use fedbo_wire::{CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, StudyState, Upload};
 
+use crate::budget::{Charge, Charged};
 use crate::evidence;
-use crate::link::{LinkError, Place, Poll, Polled, Standing};
+use crate::link::{Place, Poll, Polled, Progress};
 use crate::log::{MadeUpload, TakenHandout, UploadState};
 use crate::pace::Instant;
-use crate::purse::{Charge, Charged};
 use crate::session::{Ended, Session, Step};
 use crate::{Misconduct, RunError};
 
@@ -213,7 +214,7 @@ impl Session<'_> {
     /// Keeps an upload before its first byte leaves, with its charge where there is one (INV-13).
     fn keep(&mut self, round: u64, bytes: &[u8]) -> Result<UploadState, RunError> {
         let now_ms = self.clock.now_ms();
-        let Some(purse) = &self.purse else {
+        let Some(budget) = &self.budget else {
             let state = UploadState::Pending;
             self.log().make(round, bytes, state, now_ms)?;
             return Ok(state);
@@ -225,7 +226,7 @@ impl Session<'_> {
             now_ms,
         };
         pass("agent: an upload is about to be charged");
-        match purse.charge(&self.home.database, &charge)?? {
+        match budget.charge(&self.home.database, &charge)?? {
             Charged::Made => {
                 pass("agent: an upload is charged");
                 Ok(UploadState::Pending)
@@ -284,17 +285,17 @@ impl Session<'_> {
             Ok(Polled::Handout { .. }) => {
                 Ok(Step::Waits(self.backoff.next(self.clock).min(MOMENT)))
             }
-            Ok(Polled::Nothing(standing)) => {
+            Ok(Polled::Nothing(progress)) => {
                 self.answered()?;
-                self.heard(standing.round, standing.state, standing.elapsed_ms);
-                match standing.state {
+                self.heard(progress.round, progress.state, progress.elapsed_ms);
+                match progress.state {
                     StudyState::Running => {
                         let took = self.clock.now_ms().saturating_sub(asked_ms);
                         Ok(Step::Waits(
                             POLL_PAUSE.saturating_sub(Duration::from_millis(took)),
                         ))
                     }
-                    _ => self.wait(standing, asked_ms),
+                    _ => self.wait(progress, asked_ms),
                 }
             }
             Err(error) => self.failed("the study's beginning", error),
@@ -360,9 +361,9 @@ impl Session<'_> {
                 self.answered()?;
                 self.take(bytes, elapsed_ms)
             }
-            Ok(Polled::Nothing(standing)) => {
+            Ok(Polled::Nothing(progress)) => {
                 self.answered()?;
-                self.wait(standing, asked_ms)
+                self.wait(progress, asked_ms)
             }
             Err(error) => self.failed("the next round", error),
         }
@@ -376,14 +377,14 @@ impl Session<'_> {
             });
         }
         let round = self.follower.round().unwrap_or(0);
-        let believed = self.follower.read(&taken.bytes);
-        let believed = believed.map_err(|source| RunError::Log { round, source })?;
-        self.begin_round(believed)
+        let verified = self.follower.read(&taken.bytes);
+        let verified = verified.map_err(|source| RunError::Log { round, source })?;
+        self.begin_round(verified)
     }
 
     fn take(&mut self, bytes: Vec<u8>, elapsed_ms: Option<u64>) -> Result<Step, RunError> {
-        let believed = match self.follower.read(&bytes) {
-            Ok(believed) => believed,
+        let verified = match self.follower.read(&bytes) {
+            Ok(verified) => verified,
             Err(misconduct) => {
                 self.keep_evidence(&bytes)?;
                 return Err(self.accuse(misconduct));
@@ -393,10 +394,10 @@ impl Session<'_> {
             n_told: self.n_told,
             bytes,
         };
-        let (round, collects) = (believed.round, believed.collects);
+        let (round, collects) = (verified.round, verified.collects);
         pass("agent: a handout has come");
         self.log()
-            .take(round, &taken, &believed.head, self.clock.now_ms())?;
+            .take(round, &taken, &verified.head, self.clock.now_ms())?;
         pass("agent: a handout is stored");
         let now_ms = self.clock.elapsed_ms();
         self.pace.began(round, elapsed_ms.unwrap_or(0), now_ms);
@@ -407,7 +408,7 @@ impl Session<'_> {
         };
         self.said_state = None;
         self.observer.round_began(round, collects);
-        let went = self.begin_round(believed)?;
+        let went = self.begin_round(verified)?;
         pass("agent: a handout is taken");
         Ok(went)
     }
@@ -427,23 +428,23 @@ impl Session<'_> {
     }
 
     /// There is nothing new.
-    fn wait(&mut self, standing: Standing, asked_ms: u64) -> Result<Step, RunError> {
+    fn wait(&mut self, progress: Progress, asked_ms: u64) -> Result<Step, RunError> {
         // Asked for what this agent said to have delivered, and for nothing else.
-        if standing.resend.is_some() && standing.resend == self.delivered {
-            self.resend = standing.resend;
+        if progress.resend.is_some() && progress.resend == self.delivered {
+            self.resend = progress.resend;
             self.is_unsure = true;
             return Ok(Step::Went);
         }
-        self.heard(standing.round, standing.state, standing.elapsed_ms);
-        self.check_forward(standing.round)?;
-        if standing.state == StudyState::Finished {
+        self.heard(progress.round, progress.state, progress.elapsed_ms);
+        self.check_forward(progress.round)?;
+        if progress.state == StudyState::Finished {
             return self.finish(Ended::StudyOver);
         }
-        if standing.state == StudyState::Running {
+        if progress.state == StudyState::Running {
             self.said_state = None;
-        } else if self.said_state != Some(standing.state) {
-            self.said_state = Some(standing.state);
-            self.observer.study_waits(standing.state);
+        } else if self.said_state != Some(progress.state) {
+            self.said_state = Some(progress.state);
+            self.observer.study_waits(progress.state);
         }
         let now_ms = self.clock.now_ms();
         if now_ms.abs_diff(self.membership.contact_at_ms) > CONTACT_MS {

@@ -32,11 +32,11 @@ pub enum NotFollowed {
 
 /// The verified content of a handout.
 #[derive(Clone, Debug)]
-pub(crate) struct Believed {
+pub(crate) struct VerifiedHandout {
     /// The round that begins.
     pub(crate) round: u64,
     pub(crate) collects: bool,
-    pub(crate) content: BelievedContent,
+    pub(crate) content: VerifiedContent,
     /// The head of the ledger after this handout.
     pub(crate) head: Head,
     /// Hash of each new release with its event, by round.
@@ -44,7 +44,7 @@ pub(crate) struct Believed {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum BelievedContent {
+pub(crate) enum VerifiedContent {
     Messages {
         messages: Vec<RelayedMessage>,
         stragglers: Vec<u32>,
@@ -59,7 +59,7 @@ pub(crate) struct Follower {
     config: Digest,
     limits: Limits,
     ledger: Option<LedgerPlan>,
-    /// The newest round that was believed.
+    /// The newest round that was verified.
     round: Option<u64>,
     head: Head,
     /// Releases by round.
@@ -144,7 +144,7 @@ impl Follower {
     }
 
     /// Looks at a handout; nothing is changed by it.
-    pub(crate) fn read(&self, bytes: &[u8]) -> Result<Believed, Misconduct> {
+    pub(crate) fn read(&self, bytes: &[u8]) -> Result<VerifiedHandout, Misconduct> {
         let handout = Handout::from_bytes(bytes, &self.coordinator, self.limits)?;
         if handout.config != self.config {
             return Err(Misconduct::OtherConfig {
@@ -168,10 +168,10 @@ impl Follower {
                     stragglers,
                 },
                 None,
-            ) => Ok(Believed {
+            ) => Ok(VerifiedHandout {
                 round: handout.round,
                 collects: handout.collects,
-                content: BelievedContent::Messages {
+                content: VerifiedContent::Messages {
                     messages,
                     stragglers,
                 },
@@ -185,10 +185,10 @@ impl Follower {
                 };
                 let (releases, known) = self.follow(plan, &entries, signed, handout.round)?;
                 plan.check_round(handout.round, handout.collects, signed.seq)?;
-                Ok(Believed {
+                Ok(VerifiedHandout {
                     round: handout.round,
                     collects: handout.collects,
-                    content: BelievedContent::Releases(releases),
+                    content: VerifiedContent::Releases(releases),
                     head: signed,
                     known,
                 })
@@ -198,11 +198,11 @@ impl Follower {
         }
     }
 
-    /// Goes on to a handout that was believed.
-    pub(crate) fn advance(&mut self, believed: &Believed) {
-        self.round = Some(believed.round);
-        self.head = believed.head;
-        self.known.extend(believed.known.iter().copied());
+    /// Goes on to a handout that was verified.
+    pub(crate) fn advance(&mut self, verified: &VerifiedHandout) {
+        self.round = Some(verified.round);
+        self.head = verified.head;
+        self.known.extend(verified.known.iter().copied());
     }
 
     /// The releases that are new when a round begins, after the whole chain from the own head to the signed one was followed.
@@ -292,7 +292,7 @@ impl Follower {
 }
 
 impl LedgerPlan {
-    /// That every round before this one that is to release has done so, and that it collects as it is to (INV-3). The round
+    /// Checks that every round before this one that is to release has done so, and that it collects as it is to (INV-3). The round
     /// itself may have been released: by a coordinator that stopped between that and the next handout, and was started again.
     fn check_round(&self, round: u64, collects: bool, n_released: u64) -> Result<(), Misconduct> {
         if collects != self.schedule.releases(round) {

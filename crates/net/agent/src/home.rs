@@ -1,33 +1,18 @@
 //! An agent's folder: its key, its memory, its trials.
 
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use fedbo_database::Mode;
+use fedbo_database::{Lock, Mode};
+use fedbo_party::{Database, HomeError, TRIALS_FILE, hold, keep_private, make_folder};
 use fedbo_privacy::accounting::Budget;
+use fedbo_transport::check_folder;
 
-use crate::database::Database;
-use crate::lock::Lock;
 use crate::log::forget_used;
 use crate::schema::FORMAT;
-use crate::trials::TRIALS_FILE;
-use crate::{HomeError, Membership, purse};
+use crate::{Membership, budget};
 
 /// Name of the agent's memory in its folder.
 const DATABASE_FILE: &str = "agent.db";
-
-/// Makes a folder for its owner alone, unless it is there.
-///
-/// # Errors
-/// If it cannot be made.
-pub fn make_folder(folder: &Path) -> Result<(), HomeError> {
-    let mut builder = std::fs::DirBuilder::new();
-    let made = builder.recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| HomeError::Folder {
-        path: folder.to_owned(),
-        cause: error.to_string(),
-    })
-}
 
 /// An agent's folder. Raw data never leaves it (INV-12): what an agent sends is a weight sample a round.
 #[derive(Debug)]
@@ -60,7 +45,9 @@ impl Home {
     }
 
     fn with(folder: &Path, mode: Mode) -> Result<Self, HomeError> {
-        check_folder(folder)?;
+        if folder.is_dir() {
+            check_folder(folder)?;
+        }
         for name in [DATABASE_FILE, TRIALS_FILE] {
             for suffix in ["", "-wal", "-shm"] {
                 keep_private(&folder.join(format!("{name}{suffix}")))?;
@@ -93,7 +80,7 @@ impl Home {
     /// # Errors
     /// If it cannot be read.
     pub fn budget(&self) -> Result<Option<Budget>, HomeError> {
-        self.database.read(purse::cap)
+        self.database.read(budget::cap)
     }
 
     /// The membership in this study; the only one if none is named.
@@ -133,51 +120,20 @@ impl Home {
     /// Makes sure that nobody else runs this study.
     pub(crate) fn hold(&self, membership: &Membership) -> Result<Lock, HomeError> {
         let path = self.folder.join(format!("study-{}.lock", membership.id));
-        Lock::take(&path, "runs this study of the agent")
+        hold(&path, "runs this study of the agent")
     }
 
     /// Makes sure that nobody else changes the key, or takes a new membership.
     pub(crate) fn hold_key(&self) -> Result<Lock, HomeError> {
         let path = self.folder.join("identity.lock");
-        Lock::take(&path, "is changing the agent's key or enrolling it")
+        hold(&path, "is changing the agent's key or enrolling it")
     }
-}
-
-/// That nobody but its owner, who is who runs this or the system's administrator, can put other files into a folder (INV-26).
-fn check_folder(folder: &Path) -> Result<(), HomeError> {
-    let Ok(metadata) = std::fs::metadata(folder) else {
-        return Ok(()); // there is none, as whoever opens it says
-    };
-    let path = folder.to_owned();
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o022 != 0 {
-        return Err(HomeError::OpenFolder { path, mode });
-    }
-    let (owner, us) = (metadata.uid(), rustix::process::geteuid().as_raw());
-    if owner != us && owner != 0 && us != 0 {
-        return Err(HomeError::OtherOwner { path, owner });
-    }
-    Ok(())
-}
-
-/// Takes a file that an earlier version left readable to others back from them; one that is not there is made private by who makes it.
-fn keep_private(path: &Path) -> Result<(), HomeError> {
-    let Ok(metadata) = std::fs::metadata(path) else {
-        return Ok(());
-    };
-    let mut permissions = metadata.permissions();
-    if permissions.mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    permissions.set_mode(0o600);
-    std::fs::set_permissions(path, permissions).map_err(|error| HomeError::Folder {
-        path: path.to_owned(),
-        cause: error.to_string(),
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

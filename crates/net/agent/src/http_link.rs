@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fedbo_transport::{HttpClient, JSON_BYTES_MAX, LinkError, Signer};
 use fedbo_wire::{
     Accepted, CoordinatorProof, Digest, EnrolRequest, Enrolled, HEADER_CONFIG, HEADER_ELAPSED,
     HEADER_RESEND, HEADER_ROUND, HEADER_SIGNATURE, HEADER_STATE, PublicKey, RotateRequest,
     SigningKey, StudyState, StudyStatus,
 };
 
-use crate::http_client::{HttpClient, JSON_BYTES_MAX, Signer};
-use crate::link::{Link, LinkError, Place, Poll, Polled, SignedConfig, Standing};
+use crate::link::{Link, Place, Poll, Polled, Progress, SignedConfig};
 
 /// Bytes of a frozen configuration at most.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
@@ -112,7 +112,7 @@ impl Link for HttpLink {
         }
         answer.has_status(204)?;
         let resend = answer.optional(HEADER_RESEND)?;
-        Ok(Polled::Nothing(Standing {
+        Ok(Polled::Nothing(Progress {
             round: answer.header(HEADER_ROUND)?,
             state: answer.header::<StudyState>(HEADER_STATE)?,
             resend,

@@ -1,65 +1,51 @@
 //! An agent of a federation as a process of its own: it keeps its objective and its data, and talks to a coordinator.
 //!
-//! Decides what of an agent is durable and when, what it believes of what a coordinator hands out, when it sends and what it
-//! may spend on it over all its studies. What to try and what to send is decided by the machines of `fedbo-protocol`,
+//! Decides what of an agent is durable and when, which handouts of a coordinator it accepts, when it sends, and what it may spend
+//! on that over all its studies. What to try and what to send is decided by the machines of `fedbo-protocol`,
 //! what the bytes look like by `fedbo-wire`. Runs without threads but for the waiting for answers.
 //!
-//! Everything that an agent did is in its folder, and what it does follows from that: a run replays it and goes on.
-//! Start at [`enrol`], then [`run`], inside of it [`Session`]; what may be believed is decided in `follower.rs`, what may be
-//! spent in `purse.rs`.
+//! An agent is a log in its folder: a run replays it and goes on.
+//! Start at [`enrol`], then [`run`], inside of it [`Session`]; `follower.rs` verifies handouts, `budget.rs` holds the
+//! budget.
 
-mod address;
 mod agent_file;
-mod authority;
-mod clock;
-mod database;
+mod budget;
 mod enrol;
 mod error;
 mod evidence;
 mod exchange;
 mod follower;
 mod home;
-mod http_client;
 mod http_link;
-mod identity;
 mod link;
-mod lock;
 mod log;
 mod machine;
 mod membership;
 mod misconduct;
-mod objective_table;
 mod observer;
 mod pace;
-pub mod parts;
-mod play;
 mod protection;
-mod purse;
 mod reader;
 mod rotate;
 mod run;
 mod schema;
 mod session;
 mod status;
-mod tls_advice;
-mod trials;
 
 pub use agent_file::{AgentFile, HOME};
-pub use clock::{Clock, SystemClock};
+pub use budget::{BudgetReached, PrivacyStatus, Unpriced};
 pub use enrol::{EnrolOptions, enrol, enrol_showing, enrol_with};
-pub use error::{EnrolError, HomeError, RotateError, RunError, TrialsError};
+pub use error::{EnrolError, RotateError, RunError};
 pub use follower::NotFollowed;
 pub use home::Home;
 pub use http_link::HttpLink;
-pub use identity::KeyError;
-pub use link::{Link, LinkError, Place, Poll, Polled, SignedConfig, Standing};
+pub use link::{Link, Place, Poll, Polled, Progress, SignedConfig};
 pub use log::UploadCounts;
 pub use membership::Membership;
 pub use misconduct::Misconduct;
 pub use observer::{Observer, Silent};
 pub use pace::short_rounds;
 pub use protection::{Unprotected, protection};
-pub use purse::{BudgetReached, PrivacyStatus, Unpriced};
 pub use reader::ReleaseDefect;
 pub use rotate::{LinkTo, rotate, rotate_with};
 pub use run::{RunOptions, run};

@@ -1,10 +1,9 @@
 //! The requests of an agent to its coordinator, whatever carries them.
 
-use std::time::Duration;
-
+use fedbo_transport::LinkError;
 use fedbo_wire::{
-    CoordinatorProof, Digest, EnrolRequest, Enrolled, PROTOCOL_VERSION, Problem, ProblemCode,
-    RotateRequest, Signature, SigningKey, StudyState, StudyStatus,
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, Signature, SigningKey,
+    StudyState, StudyStatus,
 };
 
 /// A way to a coordinator. Every request may be repeated: the coordinator answers it as the first time.
@@ -98,12 +97,12 @@ pub enum Polled {
         elapsed_ms: Option<u64>,
     },
     /// There is nothing new.
-    Nothing(Standing),
+    Nothing(Progress),
 }
 
-/// The state of a study when there is nothing new.
+/// The progress of a study when there is nothing new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Progress {
     /// The round that is being played.
     pub round: u64,
     /// The state of the study; rounds go on only while it is running.
@@ -123,82 +122,4 @@ pub struct SignedConfig {
     pub digest: Digest,
     /// The signature.
     pub signature: Signature,
-}
-
-/// The failure of a request: a refusal, or no usable answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LinkError {
-    /// The coordinator refuses.
-    #[error("the coordinator refuses: {} ({})", .problem.message, .problem.code)]
-    Refused {
-        /// The coordinator's reason.
-        problem: Problem,
-        /// The time after which the request may be repeated at the earliest, if the coordinator says so.
-        retry_after: Option<Duration>,
-    },
-    /// There is no way to it now, or something between here and there answers in its place.
-    #[error("{reason}")]
-    Unreachable {
-        /// A description of the obstacle.
-        reason: String,
-    },
-    /// The answer is none of this protocol: the same request would get the same again.
-    #[error(
-        "{reason}; whoever answers is no coordinator of this version: check the address and what stands between"
-    )]
-    Unusable {
-        /// The defect of the answer.
-        reason: String,
-    },
-    /// The party that answers speaks another version of the protocol.
-    #[error(
-        "{whom} speaks version {theirs} of the protocol, this program version {PROTOCOL_VERSION}: use the same version of fedbo on \
-         both sides"
-    )]
-    OtherVersion {
-        /// The party that answers, in words.
-        whom: &'static str,
-        /// The version that it speaks.
-        theirs: u16,
-    },
-    /// The way cannot even be tried: a setting is wrong.
-    #[error("{0}")]
-    Setting(String),
-    /// The run is being stopped.
-    #[error("stopped before there was an answer")]
-    Stopped,
-}
-
-impl LinkError {
-    /// Returns true if the same request may succeed later though nobody changes anything.
-    #[must_use]
-    pub fn may_pass(&self) -> bool {
-        match self {
-            Self::Refused { problem, .. } => problem.code.may_pass(),
-            Self::Unreachable { .. } => true,
-            Self::Unusable { .. }
-            | Self::OtherVersion { .. }
-            | Self::Setting(_)
-            | Self::Stopped => false,
-        }
-    }
-
-    /// Returns the time after which the same request is welcome at the earliest, if the coordinator said so.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused { retry_after, .. } => *retry_after,
-            _ => None,
-        }
-    }
-
-    /// Returns the code of the coordinator's refusal, if it is one.
-    #[must_use]
-    pub fn code(&self) -> Option<ProblemCode> {
-        match self {
-            Self::Refused { problem, .. } => Some(problem.code),
-            _ => None,
-        }
-    }
 }

@@ -2,11 +2,11 @@
 
 use fedbo_database::Failure;
 use fedbo_ledger::Head;
+use fedbo_party::{Database, HomeError, fixed};
 use fedbo_wire::{Digest, digest};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use crate::database::{Database, fixed};
-use crate::{HomeError, Membership};
+use crate::Membership;
 
 /// A handout as it was taken.
 #[derive(Clone, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use fedbo_streams::Seed;
 use fedbo_wire::Digest;
 
 use crate::RunError;
-use crate::follower::{Believed, BelievedContent};
+use crate::follower::{VerifiedContent, VerifiedHandout};
 
 /// An agent's state machine: it takes events and returns what the agent does next. Equal events give equal effects.
 pub(crate) trait Machine {
     fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
-    fn begin_round(&mut self, handout: Believed) -> Result<Vec<AgentEffect>, AgentError>;
+    fn begin_round(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError>;
     fn evaluated(&mut self, trial: u64, value: Option<f64>)
     -> Result<Vec<AgentEffect>, AgentError>;
 }
@@ -51,7 +51,7 @@ fn playing<S: Takes + 'static>(
     own: &Federation,
     slot: u32,
     strategy: S,
-    convert: fn(Believed, MapHash) -> S::Handout,
+    convert: fn(VerifiedHandout, MapHash) -> S::Handout,
 ) -> Result<Box<dyn Machine>, RunError> {
     let map = strategy.map().hash();
     let plan = own.agent_plan(slot).ok_or(RunError::NoStart)?;
@@ -66,7 +66,7 @@ fn playing<S: Takes + 'static>(
 struct Playing<S: Takes> {
     agent: Agent<S>,
     map: MapHash,
-    convert: fn(Believed, MapHash) -> S::Handout,
+    convert: fn(VerifiedHandout, MapHash) -> S::Handout,
 }
 
 impl<S: Takes> Machine for Playing<S> {
@@ -74,7 +74,7 @@ impl<S: Takes> Machine for Playing<S> {
         self.agent.start()
     }
 
-    fn begin_round(&mut self, handout: Believed) -> Result<Vec<AgentEffect>, AgentError> {
+    fn begin_round(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError> {
         let handout = (self.convert)(handout, self.map);
         self.agent.handle(AgentEvent::Broadcast(handout))
     }
@@ -89,13 +89,13 @@ impl<S: Takes> Machine for Playing<S> {
 }
 
 /// Messages as a relay hands them out; that of others' features is refused by the coordinator.
-fn broadcast(handout: Believed, map: MapHash) -> Broadcast {
+fn broadcast(handout: VerifiedHandout, map: MapHash) -> Broadcast {
     let (messages, stragglers) = match handout.content {
-        BelievedContent::Messages {
+        VerifiedContent::Messages {
             messages,
             stragglers,
         } => (messages, stragglers),
-        BelievedContent::Releases(_) => {
+        VerifiedContent::Releases(_) => {
             unreachable!("the follower of a relayed study believes messages alone")
         }
     };
@@ -112,10 +112,10 @@ fn broadcast(handout: Believed, map: MapHash) -> Broadcast {
     }
 }
 
-fn aggregate(handout: Believed, _map: MapHash) -> AggregateHandout {
+fn aggregate(handout: VerifiedHandout, _map: MapHash) -> AggregateHandout {
     let releases = match handout.content {
-        BelievedContent::Releases(releases) => releases,
-        BelievedContent::Messages { .. } => {
+        VerifiedContent::Releases(releases) => releases,
+        VerifiedContent::Messages { .. } => {
             unreachable!("the follower of a study with releases believes them alone")
         }
     };

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use fedbo_config::FileError;
 use fedbo_database::Failure;
 use fedbo_federation::Federation;
+use fedbo_party::fixed;
 use fedbo_wire::{Digest, PublicKey, Signature};
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
-
-use crate::database::fixed;
 
 /// A study that an agent takes part in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -54,7 +54,7 @@ struct Known {
 /// The time at which an upload is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instant {
-    /// As soon as it is made: the study has no set instants.
+    /// At once when it is made: the study has no set instants.
     Free,
     /// At this time.
     At(u64),
@@ -110,7 +110,7 @@ impl Pace {
         false
     }
 
-    /// Notes that a round is being played, as a handout says that was believed: whatever was heard before.
+    /// Notes that a round is being played, as a handout says that was verified: whatever was heard before.
     pub(crate) fn began(&mut self, round: u64, elapsed_ms: u64, now_ms: u64) {
         self.begin(round, StudyState::Running, elapsed_ms, now_ms);
     }

@@ -98,7 +98,7 @@ fn charged(plan: &PrivacyPlan) -> String {
     )
 }
 
-/// That an agent may send to this study: it has no budget, the study charges what it releases, or its owner has named it (INV-25).
+/// Checks that an agent may send to this study: it has no budget, the study charges what it releases, or its owner has named it (INV-25).
 pub(crate) fn check(
     study: &str,
     federation: &Federation,

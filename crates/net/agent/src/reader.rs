@@ -168,7 +168,7 @@ impl Reader {
     }
 }
 
-/// That coordinates in which all vectors are zero hold noise of about the promised strength. Their squares over the variance
+/// Checks that coordinates in which all vectors are zero hold noise of about the promised strength. Their squares over the variance
 /// add up to chi-square with as many degrees of freedom, less than whose quantile at 1e-9 is refused. With 64 of them that is
 /// noise below half of what was promised. It sees a coordinator's mistake; one that adds noise there alone is not seen.
 fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {

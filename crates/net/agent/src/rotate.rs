@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fedbo_party::Identity;
+use fedbo_transport::{Clock as _, LinkError, SystemClock};
 use fedbo_wire::{PublicKey, RotateRequest, SigningKey};
 
-use crate::clock::{Clock as _, SystemClock};
 use crate::exchange::is_of_the_key;
-use crate::identity::Identity;
-use crate::{Home, HttpLink, Link, LinkError, Membership, RotateError};
+use crate::{Home, HttpLink, Link, Membership, RotateError};
 
 /// Replaces the agent's key at every coordinator whose study is not over, then in its folder. The new key is kept beside the
 /// old one before anybody hears of it; after a crash, or where a coordinator does not answer, this is to be called again and
@@ -46,15 +46,7 @@ pub fn rotate_with(home: &Path, link_to: &LinkTo<'_>) -> Result<PublicKey, Rotat
     for membership in &memberships {
         studies.push(home.hold(membership)?);
     }
-    let mut identity = Identity::load(home.folder())?;
-    identity.prepare_next(home.folder())?;
-    let Identity {
-        key,
-        next: Some(next),
-    } = identity
-    else {
-        unreachable!("it was just prepared")
-    };
+    let (key, next) = Identity::with_next(home.folder())?;
     for membership in &memberships {
         if membership.key == next.public() {
             continue;

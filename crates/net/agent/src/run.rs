@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_objective::{CommandObjective, Failure};
+use fedbo_transport::SystemClock;
 
-use crate::clock::SystemClock;
 use crate::{
     AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session, protection, short_rounds,
 };

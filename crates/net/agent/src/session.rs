@@ -9,25 +9,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fedbo_database::Lock;
 use fedbo_federation::Federation;
 use fedbo_objective::{Brake, FailuresMax, Objective};
+use fedbo_party::{Evaluated, HomeError, Identity, Trials, evaluate_trial};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_storage::Told;
+use fedbo_transport::{Backoff, Clock};
 use fedbo_wire::{Digest, SigningKey, StudyState, config_digest, verify_config};
 
-use crate::clock::Backoff;
+use crate::budget::{PrivacyBudget, keep_cap};
 use crate::follower::Follower;
-use crate::identity::Identity;
-use crate::lock::Lock;
 use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
-use crate::play::{Played, play};
 use crate::protection;
-use crate::purse::{Purse, keep_cap};
-use crate::trials::Trials;
-use crate::{Clock, Home, HomeError, Link, Membership, Misconduct, Observer, RunError};
+use crate::{Home, Link, Membership, Misconduct, Observer, RunError};
 
 /// The parts of a session.
 pub struct Parts<'a> {
@@ -43,7 +41,7 @@ pub struct Parts<'a> {
     pub seed: Option<u64>,
     /// The budget over all studies of the agent.
     pub cap: Option<Budget>,
-    /// After how many failed trials in a row the run ends; those of earlier runs do not count.
+    /// The number of failed trials in a row that ends the run; those of earlier runs do not count.
     pub failures_max: FailuresMax,
     /// Studies that the agent's owner has named as ones that need not charge this budget.
     pub allow_unprotected: Vec<String>,
@@ -91,8 +89,8 @@ pub struct Session<'a> {
     trials: Trials,
     pub(crate) map: Digest,
     pub(crate) follower: Follower,
-    /// The purse; none where nothing is charged.
-    pub(crate) purse: Option<Purse>,
+    /// The budget; none where nothing is charged.
+    pub(crate) budget: Option<PrivacyBudget>,
     /// The first is in use; another serves while a change of keys is not complete.
     pub(crate) keys: Vec<SigningKey>,
     pub(crate) link: &'a dyn Link,
@@ -115,7 +113,7 @@ pub struct Session<'a> {
     pub(crate) resend: Option<u64>,
     pub(crate) said_budget: bool,
     pub(crate) said_state: Option<StudyState>,
-    /// Since when the coordinator has said that it plays an earlier round than it handed out.
+    /// The time since which the coordinator has named an earlier round than it handed out.
     pub(crate) behind_since_ms: Option<u64>,
     /// The instants at which this agent speaks.
     pub(crate) pace: Pace,
@@ -173,7 +171,7 @@ impl<'a> Session<'a> {
             home.budget()?.is_some(),
             &parts.allow_unprotected,
         )?;
-        let purse = purse(&membership, &federation, parts.cap)?;
+        let budget = budget(&membership, &federation, parts.cap)?;
         let root = root(&home, &membership, parts.seed)?;
         let trials = Trials::open(home.folder(), &federation)?;
         let (mut machine, map) = machine(&federation, membership.slot, root)?;
@@ -219,7 +217,7 @@ impl<'a> Session<'a> {
             trials,
             map,
             follower,
-            purse,
+            budget,
             keys,
             queue,
             delivered,
@@ -302,7 +300,7 @@ impl<'a> Session<'a> {
         let (objective, slot) = (self.objective.as_ref(), self.membership.slot);
         let started = || self.observer.trial_started(&trial, &point);
         let asked = (&trial, &point);
-        let played = play(
+        let evaluated = evaluate_trial(
             &self.trials,
             objective,
             slot,
@@ -310,9 +308,9 @@ impl<'a> Session<'a> {
             self.ask_seconds,
             started,
         );
-        let told = match played? {
-            Played::Before(told) => told,
-            Played::Now(told) => {
+        let told = match evaluated? {
+            Evaluated::Before(told) => told,
+            Evaluated::Now(told) => {
                 // INV-12: when it ended is nobody's business.
                 let (round, now_ms) = (self.follower.round(), self.clock.elapsed_ms());
                 self.quiet_until = Some(self.pace.asks_from(round.unwrap_or(0), now_ms));
@@ -322,7 +320,7 @@ impl<'a> Session<'a> {
                 }
                 told
             }
-            Played::Interrupted => {
+            Evaluated::Interrupted => {
                 self.queue.push_front(AgentEffect::Evaluate(trial));
                 return Ok(Step::Ended(Ended::Interrupted));
             }
@@ -348,21 +346,21 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gives the machine a round that was believed and is kept.
+    /// Gives the machine a round that was verified and is kept.
     pub(crate) fn begin_round(
         &mut self,
-        believed: crate::follower::Believed,
+        verified: crate::follower::VerifiedHandout,
     ) -> Result<Step, RunError> {
-        self.follower.advance(&believed);
+        self.follower.advance(&verified);
         let began = Instant::now();
-        let effects = self.machine.begin_round(believed)?;
+        let effects = self.machine.begin_round(verified)?;
         self.ask_seconds = began.elapsed().as_secs_f64();
         self.queue.extend(effects);
         Ok(Step::Went)
     }
 }
 
-/// That the configuration is still the one that the coordinator signed.
+/// Checks that the configuration is still the one that the coordinator signed.
 fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
     let text = membership.config.as_bytes();
     let signed = verify_config(&membership.coordinator, text, &membership.signature);
@@ -378,12 +376,12 @@ fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
     })
 }
 
-/// The purse of a study that charges.
-fn purse(
+/// The budget that a study charges.
+fn budget(
     membership: &Membership,
     federation: &Federation,
     cap: Option<Budget>,
-) -> Result<Option<Purse>, RunError> {
+) -> Result<Option<PrivacyBudget>, RunError> {
     let Some(plan) = federation.privacy() else {
         return Ok(None);
     };
@@ -395,7 +393,11 @@ fn purse(
             delta: budget.delta().get(),
         });
     };
-    Ok(Some(Purse::open(cap, plan.event, plan.charter.mode)?))
+    Ok(Some(PrivacyBudget::open(
+        cap,
+        plan.event,
+        plan.charter.mode,
+    )?))
 }
 
 /// The root of the agent's draws: given once, or drawn once, and kept.

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use fedbo_ledger::Head;
+use fedbo_party::{HomeError, look};
 use fedbo_space::Direction;
 
 use crate::log::{Log, UploadCounts};
-use crate::trials::look;
-use crate::{Home, HomeError, PrivacyStatus, RunError, purse};
+use crate::{Home, PrivacyStatus, RunError, budget};
 
 /// The status of an agent.
 #[derive(Clone, Debug)]
@@ -91,6 +91,6 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
     }
     Ok(HomeStatus {
         memberships,
-        privacy: purse::spent(&home.database)?,
+        privacy: budget::spent(&home.database)?,
     })
 }

@@ -1,16 +1,14 @@
 //! A coordinator's folder: its store, its key, its ledgers, and the lock that keeps a second service out.
 
-use std::fs::{File, TryLockError};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fedbo_database::{Mode, private};
+use fedbo_database::{Lock, Mode, NotLocked, private_folder};
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_postgres::PostgresAddress;
-use fedbo_wire::{EnrolmentToken, KeyUnreadable, SigningKey, config_digest};
+use fedbo_transport::{KeyError, check_folder, read_key, read_or_make_key};
+use fedbo_wire::{EnrolmentToken, SigningKey, config_digest};
 
 use crate::store::{PostgresStore, SqliteStore, Store, StoreError, StudyRecord};
 use crate::study::{Study, StudyUnusable};
@@ -40,44 +38,9 @@ pub enum HomeError {
         /// The folder.
         path: PathBuf,
     },
-    /// The key's file holds none.
-    #[error("{}: {source}", path.display())]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// The reason why it holds no key.
-        source: KeyUnreadable,
-    },
-    /// Others can read the key.
-    #[error("{}: others can read it (mode {mode:o}); `chmod 600` it, and consider a new coordinator if others had access", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// Others can put a key of theirs in its place.
-    #[error(
-        "{}: others can write in this folder (mode {mode:o}), and so replace the coordinator's key; `chmod go-w` it, or name a \
-         folder of your own", path.display()
-    )]
-    OpenFolder {
-        /// The folder with the key.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// The folder with the key belongs to somebody else.
-    #[error(
-        "{}: this folder belongs to user {owner}, who can replace the coordinator's key; run as that user, or name a folder of \
-         your own", path.display()
-    )]
-    OtherOwner {
-        /// The folder with the key.
-        path: PathBuf,
-        /// The user id of its owner.
-        owner: u32,
-    },
+    /// The key, or the folder that it is in, cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The key is gone, and studies are there.
     #[error("{}: the coordinator's key is missing, and agents know its studies by it; put it back from a backup", path.display())]
     KeyMissing {
@@ -132,27 +95,18 @@ pub struct Home {
     key: Arc<SigningKey>,
 }
 
-/// Keeps a second service out as long as it is held.
-#[derive(Debug)]
-pub struct ServiceLock {
-    _file: File,
-}
-
 impl Home {
     /// Opens a folder; with [`Mode::Create`] one that is not there, or is empty, is begun with a new key.
     ///
     /// # Errors
     /// If it cannot be used.
     pub fn open(path: &Path, mode: Mode) -> Result<Self, HomeError> {
-        let refused = |path: &Path| {
-            let path = path.to_owned();
-            move |cause| HomeError::Refused { path, cause }
-        };
         let (store_path, key_path) = (path.join(STORE), path.join(KEY));
         if mode == Mode::Create {
-            let mut folder = std::fs::DirBuilder::new();
-            folder.recursive(true).mode(0o700);
-            folder.create(path).map_err(refused(path))?;
+            private_folder(path).map_err(|cause| HomeError::Refused {
+                path: path.to_owned(),
+                cause,
+            })?;
         }
         let is_new = !store_path.exists();
         // Whatever was interrupted while it was begun has no ledger.
@@ -168,16 +122,7 @@ impl Home {
         }
         check_folder(path)?;
         // The key first: a store without one is a coordinator that lost it.
-        let key = match std::fs::read_to_string(&key_path) {
-            Ok(text) => read_key(&key_path, &text)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_new => {
-                new_key(&key_path)?
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(HomeError::KeyMissing { path: key_path });
-            }
-            Err(cause) => return Err(refused(&key_path)(cause)),
-        };
+        let key = key(&key_path, is_new)?;
         Ok(Self {
             path: path.to_owned(),
             database: None,
@@ -204,22 +149,7 @@ impl Home {
         check_folder(key_path.parent().unwrap_or(Path::new("/")))?;
         let store = PostgresStore::open(address, mode)?;
         let is_new = store.identity()?.is_none();
-        let key = match std::fs::read_to_string(key_path) {
-            Ok(text) => read_key(key_path, &text)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if mode != Mode::Create || !is_new {
-                    let path = key_path.to_owned();
-                    return Err(HomeError::KeyMissing { path });
-                }
-                new_key(key_path)?
-            }
-            Err(cause) => {
-                return Err(HomeError::Refused {
-                    path: key_path.to_owned(),
-                    cause,
-                });
-            }
-        };
+        let key = key(key_path, is_new && mode == Mode::Create)?;
         if store.identify(&key.public())? != key.public() {
             return Err(HomeError::OtherKey {
                 path: key_path.to_owned(),
@@ -283,27 +213,14 @@ impl Home {
     /// Keeps others from serving from this folder.
     ///
     /// # Errors
-    /// [`HomeError::Held`]; or what the system says.
-    pub fn lock(&self) -> Result<ServiceLock, HomeError> {
-        let path = self.path.join(LOCK);
-        let refused = |cause| HomeError::Refused {
-            path: path.clone(),
-            cause,
-        };
-        // Who can read it can hold it.
-        let file = private()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(refused)?;
-        match file.try_lock() {
-            Ok(()) => Ok(ServiceLock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(HomeError::Held {
+    /// If another service holds it, or the system refuses.
+    pub fn lock(&self) -> Result<Lock, HomeError> {
+        Lock::take(&self.path.join(LOCK)).map_err(|error| match error {
+            NotLocked::Held(_) => HomeError::Held {
                 path: self.path.clone(),
-            }),
-            Err(TryLockError::Error(cause)) => Err(refused(cause)),
-        }
+            },
+            NotLocked::Refused(path, cause) => HomeError::Refused { path, cause },
+        })
     }
 
     /// Begins a study with a frozen configuration ([`Federation::freeze`]).
@@ -357,63 +274,12 @@ fn a_ledger(folder: &Path) -> Option<PathBuf> {
     paths.find(|path| path.to_string_lossy().ends_with(".ledger.db"))
 }
 
-/// That nobody but its owner, who is who runs this or the system's administrator, can put another key into a folder (INV-26).
-fn check_folder(path: &Path) -> Result<(), HomeError> {
-    let metadata = std::fs::metadata(path).map_err(|cause| HomeError::Refused {
-        path: path.to_owned(),
-        cause,
-    })?;
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o022 != 0 {
-        let path = path.to_owned();
-        return Err(HomeError::OpenFolder { path, mode });
+/// Reads the coordinator's key; one that is missing is made where there is none yet.
+fn key(path: &Path, is_new: bool) -> Result<SigningKey, HomeError> {
+    match is_new {
+        true => Ok(read_or_make_key(path)?),
+        false => read_key(path)?.ok_or_else(|| HomeError::KeyMissing {
+            path: path.to_owned(),
+        }),
     }
-    let (owner, us) = (metadata.uid(), rustix::process::geteuid().as_raw());
-    if owner != us && owner != 0 && us != 0 {
-        let path = path.to_owned();
-        return Err(HomeError::OtherOwner { path, owner });
-    }
-    Ok(())
-}
-
-fn read_key(path: &Path, text: &str) -> Result<SigningKey, HomeError> {
-    let metadata = std::fs::metadata(path).map_err(|cause| HomeError::Refused {
-        path: path.to_owned(),
-        cause,
-    })?;
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        let path = path.to_owned();
-        return Err(HomeError::Open { path, mode });
-    }
-    SigningKey::from_file_text(text).map_err(|source| HomeError::Key {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// Draws a key and writes it where nothing was; whole or not at all.
-fn new_key(path: &Path) -> Result<SigningKey, HomeError> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(HomeError::Randomness)?;
-    let key = SigningKey::from_seed(seed);
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".new");
-    let aside = PathBuf::from(aside);
-    let write = || {
-        let mut file = private()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&aside)?;
-        file.write_all(key.to_file_text().as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&aside, path)?;
-        fedbo_database::sync_folder(path)
-    };
-    write().map_err(|cause| HomeError::Refused {
-        path: path.to_owned(),
-        cause,
-    })?;
-    Ok(key)
 }

@@ -23,7 +23,7 @@ pub(crate) enum IntakeError {
 /// The reason why a vector is not taken.
 #[derive(Debug)]
 pub(crate) enum NotTaken {
-    /// As the machine that plays the round would say.
+    /// The machine of the round would reject it.
     Rejected(UpdateRejected),
     /// No round has begun: the same vector will be taken soon.
     BeforeTheFirst,

@@ -5,28 +5,22 @@
 //! at [`Service`], then [`store::Store`].
 
 mod backup;
-mod book;
 mod clock;
 mod home;
 mod host;
-pub mod http;
 mod intake;
-mod listen;
 mod machine;
 mod metrics;
 mod published;
+mod releases;
 mod server;
 mod service;
 pub mod store;
-mod strangers;
 mod study;
-mod tls;
 
 pub use backup::{Backup, BackupError, FolderProblem, backup, noted_head, verify};
-pub use home::{Home, HomeError, ServiceLock, TOKEN_DAYS};
+pub use home::{Home, HomeError, TOKEN_DAYS};
 pub use host::LEASE;
-pub use listen::{ConnectionLimits, ListenError};
 pub use server::{Service, ServiceError, ServiceSettings};
 pub use service::OPENAPI;
 pub use study::{Study, StudyUnusable};
-pub use tls::{TlsFiles, TlsUnusable};

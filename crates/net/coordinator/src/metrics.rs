@@ -1,5 +1,7 @@
 //! Metrics for operators. Every number is public or post-processing; docs/operations.md has the allow-list (INV-4).
 
+use fedbo_transport::ConnectionCounts;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -10,8 +12,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-
-use crate::listen::ConnectionCounts;
 
 type Labels = Vec<(&'static str, String)>;
 

@@ -44,7 +44,7 @@ pub(crate) struct Published {
     /// The newest broadcast of a relayed study.
     pub(crate) broadcast: Option<Arc<Broadcast>>,
     /// The reason why the study stands still, in words for its operator.
-    pub(crate) trouble: Option<String>,
+    pub(crate) error: Option<String>,
     /// True if the service is about to end.
     pub(crate) closes: bool,
     /// Signed handouts by the number of releases in them.
@@ -63,7 +63,7 @@ impl Published {
             head: study.genesis(),
             entries: Vec::new(),
             broadcast: None,
-            trouble: None,
+            error: None,
             closes: false,
             encoded: Mutex::default(),
         }
@@ -80,7 +80,7 @@ impl Published {
             head: self.head,
             entries: self.entries.clone(),
             broadcast: self.broadcast.clone(),
-            trouble: self.trouble.clone(),
+            error: self.error.clone(),
             closes: self.closes,
             encoded: Mutex::default(),
         }

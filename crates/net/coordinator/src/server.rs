@@ -5,16 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fedbo_transport::{
+    ConnectionCounts, ConnectionLimits, ListenError, ListenSettings, Listening, TlsFiles, closing,
+};
 use fedbo_wire::SigningKey;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::listen::{
-    ConnectionCounts, ConnectionLimits, ListenError, ListenSettings, Listening, closing,
-};
 use crate::service::{Audience, Shared, router};
 use crate::store::{Store, StoreError};
-use crate::tls::TlsFiles;
 
 /// The interval at which the store is asked whether studies or agents have changed.
 const LOOK: Duration = Duration::from_millis(500);

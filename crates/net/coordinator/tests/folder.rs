@@ -6,6 +6,7 @@ use std::path::Path;
 
 use fedbo_coordinator::{Home, HomeError};
 use fedbo_database::Mode;
+use fedbo_transport::KeyError;
 
 fn folder(parent: &Path, mode: u32) -> std::path::PathBuf {
     let path = parent.join(format!("{mode:o}"));
@@ -41,8 +42,11 @@ fn a_folder_in_which_others_may_write_holds_no_key() {
         let Err(error) = Home::open(&path, Mode::Create) else {
             panic!("{mode:o} is open to others");
         };
-        assert!(matches!(&error, HomeError::OpenFolder { .. }), "{error}");
-        assert!(error.to_string().contains("`chmod go-w` it"), "{error}");
+        assert!(
+            matches!(&error, HomeError::Key(KeyError::OpenFolder { .. })),
+            "{error}"
+        );
+        assert!(error.to_string().contains("`chmod go-w "), "{error}");
         assert_eq!(read_dir(&path).unwrap().count(), 0);
     }
     // Nor does one that was opened to them later.
@@ -51,5 +55,8 @@ fn a_folder_in_which_others_may_write_holds_no_key() {
     drop(Home::open(&path, Mode::Create).unwrap());
     set_permissions(&path, Permissions::from_mode(0o770)).unwrap();
     let opened = Home::open(&path, Mode::Existing);
-    assert!(matches!(opened, Err(HomeError::OpenFolder { .. })));
+    assert!(matches!(
+        opened,
+        Err(HomeError::Key(KeyError::OpenFolder { .. }))
+    ));
 }

@@ -10,8 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, TlsFiles};
+use fedbo_coordinator::{Home, Service, ServiceSettings};
 use fedbo_database::Mode;
+use fedbo_transport::{ConnectionLimits, TlsFiles};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tokio::runtime::Runtime;

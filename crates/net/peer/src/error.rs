@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use fedbo_agent::parts::PlayError;
-use fedbo_agent::{HomeError, KeyError, LinkError, TrialsError};
 use fedbo_config::FileError;
-use fedbo_coordinator::http::ListenError;
+use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
+use fedbo_transport::{LinkError, ListenError};
 use fedbo_wire::PublicKey;
 
 /// An error in opening a peer's home: it cannot be used, or belongs to another peer.
@@ -41,9 +40,6 @@ pub enum PeerError {
     /// Its home.
     #[error(transparent)]
     Home(#[from] OtherHome),
-    /// Its key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// Its trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
@@ -52,7 +48,7 @@ pub enum PeerError {
     Memory(HomeError),
     /// A trial cannot be evaluated.
     #[error(transparent)]
-    Play(#[from] PlayError),
+    Evaluation(#[from] EvaluationError),
     /// Nobody can be listened to.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -111,7 +107,7 @@ pub enum PeerError {
     },
     /// The peer that answers is not the expected one, or cannot prove its key.
     #[error("{url}: {message}")]
-    Stranger {
+    Unexpected {
         /// The address.
         url: String,
         /// A description of the peer that answers, and the remedy.

@@ -12,8 +12,8 @@ use crate::PeerError;
 /// Longest time until the stop flag is looked at, which nobody tells.
 const TICK: Duration = Duration::from_millis(100);
 /// Requests that are not by a known key end a pause only so often.
-const STRANGERS: Duration = Duration::from_secs(1);
-/// That somebody else speaks in a neighbour's name is said only so often.
+const UNKNOWN_PAUSE: Duration = Duration::from_secs(1);
+/// The interval between two warnings that somebody else speaks in a neighbour's name.
 const IMPOSTORS: Duration = Duration::from_secs(60);
 
 /// The state that threads share, and their way to wait for its change.
@@ -34,7 +34,7 @@ struct State {
     /// Counts reports that have come.
     n_came: u64,
     /// Counts requests by whom no link is known yet.
-    strangers: (u64, Option<Instant>),
+    unknown_contacts: (u64, Option<Instant>),
     is_over: bool,
     failure: Option<PeerError>,
 }
@@ -87,7 +87,7 @@ impl Hub {
             links,
             n_outgoing,
             n_came: 0,
-            strangers: (0, None),
+            unknown_contacts: (0, None),
             is_over: false,
             failure: None,
         };
@@ -153,7 +153,7 @@ impl Hub {
         self.lock().n_came
     }
 
-    /// Is set when the session ends.
+    /// Returns a flag that is set when the session ends.
     pub(crate) fn over(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.over)
     }
@@ -171,11 +171,11 @@ impl Hub {
     }
 
     /// Somebody has sent a request as this neighbour whose key is not known yet: perhaps it is there now.
-    pub(crate) fn contact_by_stranger(&self, slot: u32) {
+    pub(crate) fn contact_by_unknown(&self, slot: u32) {
         let mut state = self.lock();
         let now = Instant::now();
-        let (count, last) = &mut state.strangers;
-        if last.is_some_and(|last| now.duration_since(last) < STRANGERS) {
+        let (count, last) = &mut state.unknown_contacts;
+        if last.is_some_and(|last| now.duration_since(last) < UNKNOWN_PAUSE) {
             return;
         }
         *last = Some(now);
@@ -226,7 +226,7 @@ impl Hub {
         let mut state = self.lock();
         let n_contacts = |state: &State| match slot {
             Some(slot) => state.links.get(&slot).map_or(0, |link| link.n_contacts),
-            None => state.strangers.0,
+            None => state.unknown_contacts.0,
         };
         let before = n_contacts(&state);
         loop {
@@ -310,12 +310,12 @@ mod tests {
         assert!(!hub.pause(Some(1), Duration::from_secs(60)));
     }
 
-    /// Strangers end few pauses: nobody can make this peer retry without a rest.
+    /// Unknown contacts end few pauses: nobody can make this peer retry without a rest.
     #[test]
     fn strangers_end_few_pauses() {
         let hub = hub();
         for _ in 0..1000 {
-            hub.contact_by_stranger(1);
+            hub.contact_by_unknown(1);
         }
         assert_eq!(hub.link(1).n_contacts, 1);
         let said = (0..1000).filter(|_| hub.may_say_impostor(1)).count();

@@ -1,6 +1,6 @@
 //! A peer: an agent of distributed Thompson sampling as a process of its own, which shares with its neighbours without a coordinator.
 //!
-//! Decides what of a peer is durable and when, whom it believes, and when it is done with its neighbours. What to try and what to
+//! Decides what of a peer is durable and when, which keys it trusts, and when it is done with its neighbours. What to try and what to
 //! share is decided by the machine of `fedbo-protocol`, what the bytes look like by `fedbo-wire`, who is a neighbour by the federation's
 //! file. Observations are shared as they are: nothing here is private.
 //!
@@ -15,8 +15,8 @@ mod member;
 mod memory;
 mod observer;
 mod peer_file;
-mod playing;
 mod records;
+mod rounds;
 mod schema;
 mod service;
 mod session;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fedbo_agent::parts::{Backoff, HttpClient, Signer, SystemClock};
-use fedbo_agent::{HomeError, LinkError};
+use fedbo_party::HomeError;
+use fedbo_transport::{Backoff, HttpClient, LinkError, Signer, SystemClock};
 use fedbo_wire::{Digest, PeerIdentity, ProblemCode, Receipt};
 
 use crate::PeerError;
@@ -32,7 +32,7 @@ pub(crate) struct Link {
 }
 
 /// The failure of a step.
-enum Trouble {
+enum StepError {
     /// It may go well later.
     Passing(String),
     /// It will not.
@@ -41,13 +41,13 @@ enum Trouble {
     Stopped,
 }
 
-impl From<PeerError> for Trouble {
+impl From<PeerError> for StepError {
     fn from(error: PeerError) -> Self {
         Self::Fatal(error)
     }
 }
 
-impl From<HomeError> for Trouble {
+impl From<HomeError> for StepError {
     fn from(error: HomeError) -> Self {
         Self::Fatal(PeerError::Memory(error))
     }
@@ -74,24 +74,24 @@ impl Link {
                     backoff.reset();
                     self.reached();
                 }
-                Err(Trouble::Passing(why)) => {
+                Err(StepError::Passing(why)) => {
                     self.missed(&why);
                     if !self.shared.hub.pause(self.slot, backoff.next(&SystemClock)) {
                         return;
                     }
                 }
-                Err(Trouble::Fatal(error)) => {
+                Err(StepError::Fatal(error)) => {
                     // The session hears of it when its trial has ended; who watches, now.
                     self.shared.observer.misconduct(&error.to_string());
                     return self.shared.hub.fail(error);
                 }
-                Err(Trouble::Stopped) => return,
+                Err(StepError::Stopped) => return,
             }
         }
     }
 
     /// Asks who answers at the address, and what of ours it has.
-    fn introduce(&mut self) -> Result<(), Trouble> {
+    fn introduce(&mut self) -> Result<(), StepError> {
         let mut challenge = Digest([0; 32]);
         getrandom::fill(&mut challenge.0)
             .map_err(|error| PeerError::NoRandomness(error.to_string()))?;
@@ -102,9 +102,9 @@ impl Link {
             .get(None, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
         let identity: PeerIdentity = answer
             .and_then(|answer| answer.json())
-            .map_err(|error| self.trouble(error, "to say who it is"))?;
+            .map_err(|error| self.failed(error, "to say who it is"))?;
         identity.verify(&challenge).map_err(|_| {
-            self.stranger("whoever answers does not hold the key that it names".to_owned())
+            self.unexpected("whoever answers does not hold the key that it names".to_owned())
         })?;
         let slot = self.believe(&identity)?;
         let receipt = self.say(false)?;
@@ -117,8 +117,8 @@ impl Link {
         Ok(())
     }
 
-    /// That who answers is the neighbour that is meant. A key that nobody has named is believed the first time.
-    fn believe(&mut self, identity: &PeerIdentity) -> Result<u32, Trouble> {
+    /// Checks that the expected neighbour answers. A key that nobody has named is trusted on first use.
+    fn believe(&mut self, identity: &PeerIdentity) -> Result<u32, StepError> {
         let member = &self.shared.member;
         let name = identity.name.as_str();
         if identity.federation != member.digest {
@@ -134,14 +134,14 @@ impl Link {
         {
             let expected = member.name_of(expected);
             let message = format!("{name:?} answers, expected is {expected:?}: mend the address");
-            return Err(self.stranger(message));
+            return Err(self.unexpected(message));
         }
         if !member.neighbours.contains(&slot) || member.name_of(slot) != name {
             let message = format!(
                 "{name:?} answers, which is no neighbour of {:?} in the federation's graph: mend the address",
                 member.name()
             );
-            return Err(self.stranger(message));
+            return Err(self.unexpected(message));
         }
         if self.slot.is_none() {
             let was_claimed = self
@@ -150,7 +150,7 @@ impl Link {
                 .change(slot, |link| std::mem::replace(&mut link.is_claimed, true));
             if was_claimed {
                 let message = format!("{name:?} answers, which has another address already");
-                return Err(self.stranger(message));
+                return Err(self.unexpected(message));
             }
             self.shared.memory.meet(slot, name, &self.url, None)?;
             self.slot = Some(slot);
@@ -158,7 +158,7 @@ impl Link {
         match self.shared.hub.link(slot).key {
             Some(known) if known == identity.key => {}
             Some(known) => {
-                return Err(Trouble::Fatal(PeerError::Impostor {
+                return Err(StepError::Fatal(PeerError::Impostor {
                     neighbour: name.to_owned(),
                     url: self.url.clone(),
                     known,
@@ -177,7 +177,7 @@ impl Link {
     }
 
     /// Says what of the neighbour's has come, and whether anything more is needed; learns the same.
-    fn say(&self, farewell: bool) -> Result<Receipt, Trouble> {
+    fn say(&self, farewell: bool) -> Result<Receipt, StepError> {
         let shared = &self.shared;
         let slot = self.slot_or_stopped()?;
         let received = shared.memory.received_from(slot);
@@ -199,7 +199,7 @@ impl Link {
         );
         let receipt = answer
             .and_then(|answer| answer.json())
-            .map_err(|error| self.trouble(error, "to say what it has"))?;
+            .map_err(|error| self.failed(error, "to say what it has"))?;
         self.verify(slot, &receipt)?;
         if farewell {
             shared.hub.change(slot, |link| link.is_done = true);
@@ -208,18 +208,18 @@ impl Link {
     }
 
     /// Sends a report. It counts as confirmed once the neighbour has signed so.
-    fn push(&self, round: u64) -> Result<(), Trouble> {
+    fn push(&self, round: u64) -> Result<(), StepError> {
         let shared = &self.shared;
         let slot = self.slot_or_stopped()?;
         let Some(bytes) = shared.memory.outgoing(round)? else {
             let what = format!("the report of round {round} is missing");
-            return Err(Trouble::Fatal(PeerError::Log(what)));
+            return Err(StepError::Fatal(PeerError::Log(what)));
         };
         let target = format!("/v1/peers/{}/reports/{round}", shared.member.slot);
         let answer = self.client.put(self.signer(slot)?, &target, &bytes);
         let receipt: Receipt = answer
             .and_then(|answer| answer.json())
-            .map_err(|error| self.trouble(error, &format!("the report of round {round}")))?;
+            .map_err(|error| self.failed(error, &format!("the report of round {round}")))?;
         self.verify(slot, &receipt)?;
         shared.confirm(slot, receipt.received_from)?;
         if receipt.received_from <= round {
@@ -227,21 +227,21 @@ impl Link {
                 "it says to have {} reports after that of round {round} was sent",
                 receipt.received_from
             );
-            return Err(Trouble::Passing(why));
+            return Err(StepError::Passing(why));
         }
         Ok(())
     }
 
     /// Signs for a neighbour that has said who it is.
-    fn signer(&self, slot: u32) -> Result<Signer<'_>, Trouble> {
+    fn signer(&self, slot: u32) -> Result<Signer<'_>, StepError> {
         let to = self.shared.hub.link(slot).key;
-        let to = to.ok_or_else(|| Trouble::Passing("its key is not known yet".to_owned()))?;
+        let to = to.ok_or_else(|| StepError::Passing("its key is not known yet".to_owned()))?;
         let key = &self.shared.key;
         Ok(Signer { key, to })
     }
 
-    /// That the neighbour gave this receipt, and that it can be true.
-    fn verify(&self, slot: u32, receipt: &Receipt) -> Result<(), Trouble> {
+    /// Checks that the neighbour gave this receipt, and that it can be true.
+    fn verify(&self, slot: u32, receipt: &Receipt) -> Result<(), StepError> {
         let shared = &self.shared;
         let name = shared.member.name_of(slot);
         let key = shared.hub.link(slot).key;
@@ -249,11 +249,11 @@ impl Link {
             key.map(|key| receipt.verify(&key, &shared.member.digest, shared.member.slot));
         if !matches!(verified, Some(Ok(()))) {
             let message = format!("a receipt came that {name:?} has not signed");
-            return Err(self.stranger(message));
+            return Err(self.unexpected(message));
         }
         let ours = shared.hub.n_outgoing();
         if receipt.received_from > ours {
-            return Err(Trouble::Fatal(PeerError::SetBack {
+            return Err(StepError::Fatal(PeerError::SetBack {
                 neighbour: name.to_owned(),
                 theirs: receipt.received_from,
                 ours,
@@ -294,12 +294,12 @@ impl Link {
         }
     }
 
-    fn slot_or_stopped(&self) -> Result<u32, Trouble> {
-        self.slot.ok_or(Trouble::Stopped)
+    fn slot_or_stopped(&self) -> Result<u32, StepError> {
+        self.slot.ok_or(StepError::Stopped)
     }
 
-    fn stranger(&self, message: String) -> Trouble {
-        self.unless_it_worked(PeerError::Stranger {
+    fn unexpected(&self, message: String) -> StepError {
+        self.unless_it_worked(PeerError::Unexpected {
             url: self.url.clone(),
             message,
         })
@@ -307,24 +307,24 @@ impl Link {
 
     /// A mistake that is found when neighbours first meet is to be mended before anything is tried. Where reports have passed before,
     /// something has changed at the neighbour, which may change back: one neighbour does not end the work with all others.
-    fn unless_it_worked(&self, error: PeerError) -> Trouble {
+    fn unless_it_worked(&self, error: PeerError) -> StepError {
         let has_worked = self.slot.is_some_and(|slot| {
             let has_come = self.shared.memory.received_from(slot) > 0;
             has_come || self.shared.hub.link(slot).confirmed > 0
         });
         match has_worked {
-            true => Trouble::Passing(error.to_string()),
-            false => Trouble::Fatal(error),
+            true => StepError::Passing(error.to_string()),
+            false => StepError::Fatal(error),
         }
     }
 
     /// Classifies the failure of a request: it may pass, it is fatal, or the process ends.
-    fn trouble(&self, error: LinkError, what: &str) -> Trouble {
+    fn failed(&self, error: LinkError, what: &str) -> StepError {
         match error {
-            LinkError::Stopped => Trouble::Stopped,
-            LinkError::Unreachable { reason } => Trouble::Passing(reason),
+            LinkError::Stopped => StepError::Stopped,
+            LinkError::Unreachable { reason } => StepError::Passing(reason),
             LinkError::Refused { problem, .. } if problem.code.may_pass() => {
-                Trouble::Passing(problem.message)
+                StepError::Passing(problem.message)
             }
             LinkError::Refused { problem, .. } => {
                 let neighbour = match self.slot {
@@ -344,10 +344,10 @@ impl Link {
                     message,
                 })
             }
-            LinkError::Unusable { reason } => self.stranger(format!(
+            LinkError::Unusable { reason } => self.unexpected(format!(
                 "{reason}; whoever answers is no peer of this version: mend the address"
             )),
-            error => Trouble::Fatal(PeerError::Link {
+            error => StepError::Fatal(PeerError::Link {
                 neighbour: self.url.clone(),
                 source: error,
             }),

@@ -8,9 +8,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use fedbo_agent::HomeError;
-use fedbo_agent::parts::Database;
 use fedbo_database::{Failure, Mode};
+use fedbo_party::{Database, HomeError};
 use fedbo_protocol::Tick;
 use fedbo_wire::{PeerReport, PublicKey};
 use rusqlite::{Transaction, params};

@@ -47,7 +47,7 @@ pub trait Observer: Send + Sync {
         let _ = neighbour;
     }
 
-    /// A neighbour's key is believed from now on, as nobody has named one.
+    /// A neighbour's key is trusted on first use, as nobody has named one.
     fn trusts(&self, neighbour: &str, key: &PublicKey) {
         let (_, _) = (neighbour, key);
     }

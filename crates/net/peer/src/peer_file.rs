@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_agent::parts::{ObjectiveTable, PlayError, checked_url};
 use fedbo_config::{Check, OwnChoices, TomlFile};
-use fedbo_coordinator::TlsFiles;
-use fedbo_coordinator::http::{ConnectionLimits, ListenSettings};
 use fedbo_objective::{CommandObjective, Failure, Objective, Problems};
+use fedbo_party::{EvaluationError, ObjectiveTable};
+use fedbo_transport::{ConnectionLimits, ListenSettings, TlsFiles, checked_url};
 use fedbo_wire::PublicKey;
 use serde::Deserialize;
 
@@ -20,8 +19,8 @@ use crate::{Address, Member, Observer, Parts, PeerError};
 pub const HOME: &str = "fedbo-peer";
 /// The default address on which a peer listens.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7434);
-/// Connections of strangers; a peer has few neighbours.
-const N_STRANGERS: usize = 256;
+/// Connections at most beside those of neighbours.
+const N_UNAUTHENTICATED: usize = 256;
 
 /// A whole file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -180,7 +179,7 @@ impl PeerFile {
                 tls: self.tls.clone(),
                 plain_http: self.overrides.plain_http,
                 limits: ConnectionLimits {
-                    n_connections: N_STRANGERS + 2 * member.neighbours.len(),
+                    n_connections: N_UNAUTHENTICATED + 2 * member.neighbours.len(),
                     ..ConnectionLimits::default()
                 },
             },
@@ -206,7 +205,7 @@ impl PeerFile {
         let unusable = |program: String, error: fedbo_objective::CommandError| {
             let message = error.to_string();
             let message = Failure::Spawn { program, message }.to_string();
-            PeerError::Play(PlayError::Objective { message })
+            PeerError::Evaluation(EvaluationError::Objective { message })
         };
         let check = Check::new(&self.file);
         check.foreign_names(&shared.federation.space)?; // INV-24

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use fedbo_agent::HomeError;
-use fedbo_agent::parts::{Database, fixed};
 use fedbo_database::{Failure, Mode};
+use fedbo_party::{Database, HomeError, fixed};
 use fedbo_protocol::Tick;
 use fedbo_wire::{Digest, PublicKey};
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};

@@ -8,7 +8,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use axum::routing::{get, put};
-use fedbo_coordinator::http::{Length, Refusal, claimed, json, of_type, read_known};
+use fedbo_transport::{Length, Refusal, claimed_signature, json, of_type, read_authorized};
 use fedbo_wire::{Digest, PeerIdentity, PeerReport, ProblemCode, PublicKey, RequestSignature};
 use serde::Deserialize;
 
@@ -88,7 +88,7 @@ async fn standing(
     let Query(said) = said.map_err(|error| unreadable(&error.to_string()))?;
     let (signature, _) = of_neighbour(&shared, sender, &request)?;
     let signature = (signature, shared.key.public());
-    read_known(request, signature, Length::Empty, BODY_PATIENCE).await?;
+    read_authorized(request, signature, Length::Empty, BODY_PATIENCE).await?;
     blocking(move || {
         let n_outgoing = shared.hub.n_outgoing();
         if said.received > n_outgoing {
@@ -136,7 +136,7 @@ async fn report(
     }
     let length = Length::AtMost(shared.member.report_bytes_max(round));
     let signature = (signature, shared.key.public());
-    let body = read_known(request, signature, length, BODY_PATIENCE)
+    let body = read_authorized(request, signature, length, BODY_PATIENCE)
         .await?
         .body;
     check(&shared, &body, (sender, round), &key)?;
@@ -178,7 +178,7 @@ fn of_neighbour(
     sender: u32,
     request: &Request,
 ) -> Result<(RequestSignature, PublicKey), Refusal> {
-    let signature = claimed(request.headers())?;
+    let signature = claimed_signature(request.headers())?;
     let member = &shared.member;
     if !member.neighbours.contains(&sender) {
         let message = format!(
@@ -206,7 +206,7 @@ fn of_neighbour(
         }
         None => {
             // Its key is learned where the user says that it is found, never from who comes here.
-            shared.hub.contact_by_stranger(sender);
+            shared.hub.contact_by_unknown(sender);
             let message = format!(
                 "{:?} has not reached {name:?} at its address yet, so it does not know its key; try again",
                 member.name()
@@ -216,7 +216,7 @@ fn of_neighbour(
     }
 }
 
-/// That a body is the report of this place, by this key.
+/// Checks that a body is the report of this place, by this key.
 fn check(shared: &Shared, body: &[u8], place: (u32, u64), key: &PublicKey) -> Result<(), Refusal> {
     let member = &shared.member;
     let dim = u32::try_from(member.dim).unwrap_or(u32::MAX);

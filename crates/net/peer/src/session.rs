@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fedbo_agent::HomeError;
-use fedbo_agent::parts::{HttpClient, Identity, Lock, Trials, make_folder};
-use fedbo_coordinator::http::{ConnectionCounts, ListenSettings, Listening};
+use fedbo_database::Lock;
 use fedbo_federation::Federation;
 use fedbo_objective::Objective;
+use fedbo_party::{HomeError, Identity, Trials, hold, make_folder};
 use fedbo_protocol::{Peer, PeerEffect, Trial};
+use fedbo_transport::{ConnectionCounts, HttpClient, ListenSettings, Listening};
 use fedbo_wire::PublicKey;
 use tokio::sync::watch;
 
@@ -81,7 +81,7 @@ pub fn run(parts: Parts) -> Result<Ended, PeerError> {
     let mut session = Session::open(parts)?;
     // Before anybody is asked or answered, all that had happened has happened again.
     session.catch_up()?;
-    let ended = session.with_neighbours(Session::play_on);
+    let ended = session.with_neighbours(Session::run_rounds);
     session.shared.hub.end();
     ended
 }
@@ -120,12 +120,13 @@ impl Session {
     fn open(parts: Parts) -> Result<Self, PeerError> {
         let home = |error: HomeError| PeerError::Home(error.into());
         make_folder(&parts.home).map_err(home)?;
-        let lock = Lock::take(&parts.home.join("peer.lock"), "runs this peer").map_err(home)?;
+        let lock = hold(&parts.home.join("peer.lock"), "runs this peer").map_err(home)?;
         // A home that was begun has its key: another one would be another peer.
         let identity = match key_of(&parts.home).map_err(home)? {
-            Some(_) => Identity::load(&parts.home)?,
-            None => Identity::load_or_make(&parts.home)?,
-        };
+            Some(_) => Identity::load(&parts.home),
+            None => Identity::load_or_make(&parts.home),
+        }
+        .map_err(home)?;
         let memory = Memory::open(&parts.home, &parts.member, identity.key.public())?;
         let links = meet(&memory, &parts.member, &parts.neighbours).map_err(PeerError::Memory)?;
         let n_outgoing = memory.n_outgoing().map_err(PeerError::Memory)?;

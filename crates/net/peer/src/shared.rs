@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fedbo_agent::HomeError;
+use fedbo_party::HomeError;
 use fedbo_wire::{Receipt, SigningKey};
 
 use crate::hub::Hub;

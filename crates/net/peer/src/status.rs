@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use fedbo_agent::HomeError;
-use fedbo_agent::parts::look as look_at_trials;
+use fedbo_party::{HomeError, look as look_at_trials};
 use fedbo_space::Direction;
 use fedbo_wire::PublicKey;
 

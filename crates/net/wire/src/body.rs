@@ -30,7 +30,7 @@ impl CoordinatorProof {
         }
     }
 
-    /// That who answered the challenge holds the key that it names.
+    /// Checks that the coordinator that answered the challenge holds the key that it names.
     ///
     /// # Errors
     /// If it does not.
@@ -66,7 +66,7 @@ impl EnrolRequest {
         }
     }
 
-    /// That the holder of the token asks for its slot for `agent`, at this coordinator.
+    /// Checks that the holder of the token asks for its slot for `agent`, at this coordinator.
     ///
     /// # Errors
     /// If it does not.
@@ -112,7 +112,7 @@ impl RotateRequest {
         }
     }
 
-    /// That the holder of the new key asks to put it in the place of `old`, for this slot of this study.
+    /// Checks that the holder of the new key asks to put it in the place of `old`, for this slot of this study.
     ///
     /// # Errors
     /// If it does not.

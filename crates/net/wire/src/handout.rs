@@ -18,7 +18,7 @@ pub const HEADER_RESEND: &str = "fedbo-resend";
 /// Header of an answer with a handout: for how many milliseconds the round that it begins has been played.
 pub const HEADER_ELAPSED: &str = "fedbo-elapsed";
 
-/// Everything that happened since the round for which an agent asked.
+/// The events since the round for which an agent asked.
 ///
 /// ```text
 /// "FBHO" | version u16 | kind u8 | collects u8 | round u64 | config 32 | head: seq u64, hash 32 | content | signature 64

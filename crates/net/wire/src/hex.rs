@@ -1,5 +1,7 @@
 //! Bytes of fixed length as text: lowercase hexadecimal digits, two a byte.
 
+use data_encoding::HEXLOWER;
+
 /// A text that is not the hexadecimal form of what was expected. It never repeats the text, which may be a secret in the
 /// wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,30 +28,14 @@ pub enum HexUnreadable {
     },
 }
 
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        for half in [byte >> 4, byte & 15] {
-            text.push(char::from(match half {
-                0..10 => b'0' + half,
-                _ => b'a' + half - 10,
-            }));
-        }
-    }
-    text
-}
-
 pub(crate) fn from_hex<const N: usize>(
     what: &'static str,
     text: &str,
 ) -> Result<[u8; N], HexUnreadable> {
-    let value = |digit: char| match digit {
-        '0'..='9' => Some(digit as u8 - b'0'),
-        'a'..='f' => Some(digit as u8 - b'a' + 10),
-        _ => None,
-    };
-    if let Some(at) = text.chars().position(|digit| value(digit).is_none()) {
-        return Err(HexUnreadable::Digit { what, at: at + 1 });
+    let is_other = |digit| !matches!(digit, '0'..='9' | 'a'..='f');
+    let other = |at| HexUnreadable::Digit { what, at: at + 1 };
+    if let Some(at) = text.chars().position(is_other) {
+        return Err(other(at));
     }
     if text.len() != 2 * N {
         return Err(HexUnreadable::Length {
@@ -59,9 +45,9 @@ pub(crate) fn from_hex<const N: usize>(
         });
     }
     let mut bytes = [0; N];
-    for (at, digit) in text.chars().filter_map(value).enumerate() {
-        bytes[at / 2] = bytes[at / 2] << 4 | digit;
-    }
+    HEXLOWER
+        .decode_mut(text.as_bytes(), &mut bytes)
+        .map_err(|partial| other(partial.error.position))?;
     Ok(bytes)
 }
 
@@ -70,7 +56,7 @@ macro_rules! hex_text {
     ($type:ident, $what:literal) => {
         impl std::fmt::Display for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&crate::hex::to_hex(&self.0))
+                data_encoding::HEXLOWER.encode_display(&self.0).fmt(f)
             }
         }
 

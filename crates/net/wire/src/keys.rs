@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use sha2::{Digest as _, Sha256};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::hex::{from_hex, hex_text, to_hex};
+use crate::hex::{from_hex, hex_text};
 
 /// The secret half of a key, which signs. It is made of 32 bytes from the system's generator.
 ///
@@ -87,7 +88,7 @@ impl SigningKey {
 
     /// The line that a key's file holds: `fedbo-secret-key-1`, a space and the seed in hexadecimal.
     pub fn to_file_text(&self) -> Zeroizing<String> {
-        let digits = Zeroizing::new(to_hex(self.seed.as_ref()));
+        let digits = Zeroizing::new(HEXLOWER.encode(self.seed.as_ref()));
         let mut text = Zeroizing::new(String::with_capacity(FILE_PREFIX.len() + 65));
         text.push_str(FILE_PREFIX);
         text.push_str(&digits);
@@ -118,7 +119,7 @@ impl fmt::Debug for SigningKey {
 }
 
 impl PublicKey {
-    /// That this key signed these parts for this purpose.
+    /// Checks that this key signed these parts for this purpose.
     ///
     /// # Errors
     /// If it did not.

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::hex::to_hex;
+use data_encoding::HEXLOWER;
+
 use crate::{LedgerEntry, digest};
 
 /// The end of a ledger: number and hash of its last entry. Before the first, 0 and the hash of the study's charter.
@@ -107,6 +108,6 @@ impl LedgerHead {
 
 impl fmt::Display for LedgerHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.seq, to_hex(&self.hash))
+        write!(f, "{}:{}", self.seq, HEXLOWER.encode_display(&self.hash))
     }
 }

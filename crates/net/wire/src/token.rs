@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use data_encoding::BASE64URL_NOPAD;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::keys::sha256;
@@ -90,7 +89,7 @@ impl EnrolmentToken {
         check.copy_from_slice(&sha256(content)[..CHECK_SIZE]);
         let mut text = Zeroizing::new(String::with_capacity(TEXT_LENGTH));
         text.push_str(PREFIX);
-        URL_SAFE_NO_PAD.encode_string(bytes.as_ref(), &mut text);
+        BASE64URL_NOPAD.encode_append(bytes.as_ref(), &mut text);
         text
     }
 }
@@ -119,9 +118,11 @@ impl FromStr for EnrolmentToken {
             found => return Err(TokenUnreadable::TooLong { found }),
         }
         let mut bytes = Zeroizing::new([0; SIZE]);
-        match URL_SAFE_NO_PAD.decode_slice(encoded, bytes.as_mut()) {
-            Ok(SIZE) => {}
-            _ => return Err(TokenUnreadable::Mistyped),
+        let encoded = encoded.as_bytes();
+        if BASE64URL_NOPAD.decode_len(encoded.len()) != Ok(SIZE)
+            || BASE64URL_NOPAD.decode_mut(encoded, bytes.as_mut()).is_err()
+        {
+            return Err(TokenUnreadable::Mistyped);
         }
         let (content, check) = bytes.split_at(SIZE - CHECK_SIZE);
         if sha256(content)[..CHECK_SIZE] != *check {

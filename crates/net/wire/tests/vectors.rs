@@ -34,10 +34,7 @@ fn bytes(case: &Value, key: &str) -> Vec<u8> {
 }
 
 fn from_hex(digits: &str) -> Vec<u8> {
-    let pairs = digits.as_bytes().chunks(2);
-    pairs
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
-        .collect()
+    data_encoding::HEXLOWER.decode(digits.as_bytes()).unwrap()
 }
 
 fn array<const N: usize>(case: &Value, key: &str) -> [u8; N] {

@@ -6,9 +6,11 @@
 mod failure;
 mod file;
 mod format;
+mod lock;
 mod private;
 
 pub use failure::{Failure, Fault};
 pub use file::{File, Mode, PATIENCE, begin, beside, sync_folder, uri};
 pub use format::{Content, Format, integrity_problems, pragma};
-pub use private::private;
+pub use lock::{Lock, NotLocked};
+pub use private::{private, private_folder};

@@ -16,6 +16,18 @@ pub fn private() -> OpenOptions {
     options
 }
 
+/// Makes a folder for its owner alone, whatever the umask allows, and those above it that are missing; one that is there stays as it
+/// is.
+///
+/// # Errors
+/// The error that the system reports.
+pub fn private_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}
+
 /// Keeps other threads from opening a database meanwhile.
 ///
 /// Closing a file ends all locks that the process has on it, also those of SQLite's connections. So a file that is begun here is

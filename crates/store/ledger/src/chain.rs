@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest as _, Sha256};
 
 /// SHA-256.
@@ -59,7 +60,7 @@ pub struct HeadUnreadable {
 
 impl fmt::Display for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.seq, hex(&self.hash))
+        write!(f, "{}:{}", self.seq, HEXLOWER.encode_display(&self.hash))
     }
 }
 
@@ -71,27 +72,19 @@ impl FromStr for Head {
             text: text.chars().take(120).collect(),
         };
         let (seq, hash) = text.trim().split_once(':').ok_or_else(unreadable)?;
-        let digits = hash.as_bytes();
-        let is_hex = digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit);
         let is_number = !seq.is_empty() && seq.bytes().all(|digit| digit.is_ascii_digit());
-        if !is_hex || !is_number {
+        if hash.len() != 64 || !is_number {
             return Err(unreadable());
         }
         let mut head = Self {
             seq: seq.parse().map_err(|_| unreadable())?,
             hash: [0; 32],
         };
-        for (byte, pair) in head.hash.iter_mut().zip(digits.chunks(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| unreadable())?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| unreadable())?;
-        }
+        HEXLOWER_PERMISSIVE
+            .decode_mut(hash.as_bytes(), &mut head.hash)
+            .map_err(|_| unreadable())?;
         Ok(head)
     }
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// SHA-256 over parts, each preceded by its length (eight bytes, little end first) and all by the length and name of what they
@@ -212,7 +205,7 @@ mod tests {
             release: b"cd",
         };
         assert_eq!(
-            hex(&entry.hash()),
+            HEXLOWER.encode(&entry.hash()),
             "b32ef2ffcf2cc10b3db44be7c85e3d13bd1f286431d634577d6f608033b937e1"
         );
     }

@@ -4,7 +4,7 @@ use fedbo_privacy::accounting::{AccountantKind, Budget, Mode};
 use sha2::Digest as _;
 
 use crate::LedgerError;
-use crate::chain::{Hash, hash, hex};
+use crate::chain::{Hash, hash};
 
 /// Characters of a name at most.
 pub const NAME_CHARS_MAX: usize = 200;
@@ -154,7 +154,7 @@ fn config_difference(here: &[u8], there: &[u8]) -> Option<Difference> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    hex(&sha2::Sha256::digest(bytes))
+    data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(bytes))
 }
 
 /// The beginning of a text that may be long.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fedbo_database::{Failure, File, Mode, integrity_problems};
+use fedbo_database::{Failure, File, Lock, Mode, NotLocked, beside, integrity_problems};
 use fedbo_failpoints::pass;
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
@@ -10,7 +10,6 @@ use crate::backend::{Backend, Key, Source, StoredCharter, StoredEntry};
 use crate::chain::{Entry, Hash};
 use crate::creation::{lay_out, refuse_existing};
 use crate::error::Doing;
-use crate::lock::{Lock, NotLocked};
 use crate::record::{Findings, Record};
 use crate::schema::FORMAT;
 use crate::{Charter, Head, LedgerError};
@@ -244,8 +243,10 @@ fn hash_of(row: &Row<'_>, column: usize) -> Result<Hash, Failure> {
         .map_err(|_| Failure::Contradiction(format!("a hash has {} bytes", bytes.len())))
 }
 
+/// Takes the lock beside the ledger. It keeps two runs from computing the same study; that one of them alone can commit is held by
+/// the fencing token in the ledger, also where the lock's file is deleted.
 fn lock(file: &File) -> Result<Lock, LedgerError> {
-    Lock::take(file.absolute()).map_err(|error| match error {
+    Lock::take(&beside(file.absolute(), "-lock")).map_err(|error| match error {
         NotLocked::Held(by) => LedgerError::Held {
             path: file.path().to_owned(),
             by,

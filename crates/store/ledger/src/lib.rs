@@ -12,7 +12,6 @@ mod encoding;
 mod error;
 mod file;
 mod ledger;
-mod lock;
 mod postgres;
 mod record;
 mod schema;

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, TlsFiles};
+use fedbo_coordinator::{Home, Service, ServiceSettings};
 use fedbo_database::Mode;
+use fedbo_transport::{ConnectionLimits, TlsFiles};
 
 use super::process::{cpu_seconds, resident_mib};
 

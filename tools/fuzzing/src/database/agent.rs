@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use fedbo_agent::{
-    Clock as _, EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with, status,
-};
+use fedbo_agent::{EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with, status};
 use fedbo_objective::FailuresMax;
 use fedbo_privacy::accounting::{Budget, Delta};
+use fedbo_transport::Clock as _;
 use fedbo_wire::{EnrolmentToken, config_digest};
 
 use super::Change;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fedbo_coordinator::{ConnectionLimits, Service, ServiceSettings, TlsFiles};
+use fedbo_coordinator::{Service, ServiceSettings};
 use fedbo_storage::Mode;
+use fedbo_transport::{ConnectionLimits, TlsFiles};
 
 use super::Place;
 use crate::commands::parse_listen;

@@ -1,6 +1,7 @@
 //! `fedbo privacy statement`: what a study has spent.
 
 use fedbo_privacy::accounting::{Noise, PrivacyEvent, Sampling};
+use fedbo_wire::Digest;
 use serde::Serialize;
 
 use super::Place;
@@ -145,7 +146,7 @@ impl Document {
             further_releases: statement.further(),
             is_overdrawn: statement.is_overdrawn(),
             charges: charges.collect(),
-            config_sha256: hex(&statement.config_hash),
+            config_sha256: Digest(statement.config_hash).to_string(),
             head: statement.head.to_string(),
         }
     }
@@ -198,7 +199,7 @@ fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
         console::table(&table, None)?;
         console::result("")?;
     }
-    console::result(&format!("config SHA-256 {}", hex(&statement.config_hash)))?;
+    console::result(&format!("config SHA-256 {}", Digest(statement.config_hash)))?;
     console::result(&format!("head {}", statement.head))?;
     Ok(())
 }
@@ -233,8 +234,4 @@ fn noise_multiplier(event: &PrivacyEvent) -> f64 {
             variance, bound, ..
         } => (variance as f64).sqrt() / bound as f64,
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,12 +1,13 @@
 //! A coordinator that does what none may do is refused by its name, and gets nothing more (INV-13).
 
-use fedbo_agent::{Clock as _, Misconduct, ReleaseDefect, RunError, Session, Step};
+use fedbo_agent::{Misconduct, ReleaseDefect, RunError, Session, Step};
 use fedbo_ledger::Head;
+use fedbo_transport::Clock as _;
 use fedbo_wire::{Content, Digest, Handout, LedgerEntry, LedgerHead, SigningKey};
 
-use crate::coordinator::{Desk, Mangle};
+use crate::coordinator::{Mangle, TestCoordinator};
 use crate::ways::note;
-use crate::world::{CHARGED, desk, members};
+use crate::world::{CHARGED, coordinator, members};
 
 /// The round in whose handout it misbehaves: agents know two rounds and two releases by then.
 const ROUND: u64 = 3;
@@ -19,12 +20,12 @@ fn entries(handout: &mut Handout) -> &mut Vec<LedgerEntry> {
 }
 
 /// Signs for the entries as they are now: the lie is consistent.
-fn resign(handout: &mut Handout, desk: &Desk) {
+fn resign(handout: &mut Handout, coordinator: &TestCoordinator) {
     let entries = entries(handout).clone();
     let first = entries.first().map_or(u64::MAX, |entry| entry.seq);
-    let before = desk.ledger.iter().filter(|entry| entry.seq < first);
+    let before = coordinator.ledger.iter().filter(|entry| entry.seq < first);
     let follow = |head: Head, e: &LedgerEntry| head.follow(e.round, &e.event, &e.release);
-    let head = before.chain(&entries).fold(desk.genesis, follow);
+    let head = before.chain(&entries).fold(coordinator.genesis, follow);
     handout.head = LedgerHead {
         seq: head.seq,
         hash: head.hash,
@@ -35,9 +36,9 @@ fn resign(handout: &mut Handout, desk: &Desk) {
 /// more, also when it is started again.
 fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("bad", "dp-fts-de", CHARGED);
-    let members = members(folder.path(), &desk);
-    desk.borrow_mut().mangle = Some(mangle);
+    let coordinator = coordinator("bad", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &coordinator);
+    coordinator.borrow_mut().mangle = Some(mangle);
     let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
     let mut errors: Vec<Option<RunError>> = members.iter().map(|_| None).collect();
     let mut n_steps = 0;
@@ -50,7 +51,7 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
             }
         }
     }
-    let n_arrived = desk.borrow().arrived.len();
+    let n_arrived = coordinator.borrow().arrived.len();
     for (session, error) in sessions.iter_mut().zip(&errors) {
         match error {
             Some(RunError::Misconduct(misconduct)) => {
@@ -65,7 +66,11 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
     for (member, slot) in members.iter().zip(0..) {
         assert_eq!(member.ears.count("refused"), 1, "{words}");
         // Nothing is sent any more, so nothing is kept (INV-26).
-        for ((_, round), bodies) in desk.borrow().arrived.range((slot, 0)..=(slot, u64::MAX)) {
+        for ((_, round), bodies) in coordinator
+            .borrow()
+            .arrived
+            .range((slot, 0)..=(slot, u64::MAX))
+        {
             assert!(!member.holds(&bodies[0]), "{words}: round {round}");
         }
     }
@@ -81,7 +86,7 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
         assert!(matches!(again, RunError::Misconduct(_)), "{words}: {again}");
     }
     assert_eq!(
-        desk.borrow().arrived.len(),
+        coordinator.borrow().arrived.len(),
         n_arrived,
         "{words}: an upload after the refusal"
     );
@@ -90,10 +95,10 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
 #[test]
 fn bad_coordinators() {
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 handout.config = Digest([7; 32]);
-                assert_ne!(handout.config, desk.digest());
+                assert_ne!(handout.config, coordinator.digest());
             }
         },
         |m| matches!(m, Misconduct::OtherConfig { .. }),
@@ -109,10 +114,10 @@ fn bad_coordinators() {
         "rounds go back",
     );
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 handout.collects = !handout.collects;
-                assert!(!desk.ledger.is_empty());
+                assert!(!coordinator.ledger.is_empty());
             }
         },
         |m| matches!(m, Misconduct::OtherCollection { .. }),
@@ -136,11 +141,11 @@ fn bad_coordinators() {
 #[test]
 fn bad_coordinators_with_a_ledger_that_was_rewritten() {
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 // Set back to its first entry.
-                let entry = &desk.ledger[0];
-                let head = desk
+                let entry = &coordinator.ledger[0];
+                let head = coordinator
                     .genesis
                     .follow(entry.round, &entry.event, &entry.release);
                 entries(handout).clear();
@@ -154,11 +159,11 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
         "ledger goes back",
     );
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 // What follows another second entry.
-                let mut head = desk.genesis;
-                for entry in &desk.ledger {
+                let mut head = coordinator.genesis;
+                for entry in &coordinator.ledger {
                     let other = [entry.release.as_slice(), b"!"].concat();
                     let release = if entry.seq == 2 {
                         &other
@@ -177,9 +182,9 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
         "another history",
     );
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
-                let mut again = desk.ledger[1].clone();
+                let mut again = coordinator.ledger[1].clone();
                 *again.release.last_mut().unwrap() ^= 1;
                 entries(handout).insert(0, again);
             }
@@ -188,12 +193,14 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
         "released round 1 twice",
     );
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 entries(handout).clear();
-                let head = desk.ledger[..2].iter().fold(desk.genesis, |head, e| {
-                    head.follow(e.round, &e.event, &e.release)
-                });
+                let head = coordinator.ledger[..2]
+                    .iter()
+                    .fold(coordinator.genesis, |head, e| {
+                        head.follow(e.round, &e.event, &e.release)
+                    });
                 handout.head = LedgerHead {
                     seq: head.seq,
                     hash: head.hash,
@@ -217,7 +224,7 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
 #[test]
 fn bad_coordinators_that_release_what_was_not_agreed() {
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 // Half the noise: another event of the same form.
                 let entry = entries(handout).last_mut().unwrap();
@@ -230,20 +237,20 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
                 }
                 assert_ne!(cheaper, event);
                 entry.event = fedbo_ledger::event_to_bytes(&cheaper).unwrap();
-                resign(handout, desk);
+                resign(handout, coordinator);
             }
         },
         |m| matches!(m, Misconduct::OtherEvent { round: 2 }),
         "another event",
     );
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             // Three releases are planned.
             if handout.round == 4 {
-                let mut more = desk.ledger[2].clone();
+                let mut more = coordinator.ledger[2].clone();
                 (more.seq, more.round) = (4, 3);
                 entries(handout).push(more);
-                resign(handout, desk);
+                resign(handout, coordinator);
             }
         },
         |m| {
@@ -258,32 +265,32 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
         "more than planned",
     );
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 entries(handout).last_mut().unwrap().round = 7;
-                resign(handout, desk);
+                resign(handout, coordinator);
             }
         },
         |m| matches!(m, Misconduct::OtherRound { seq: 3, .. }),
         "the configuration says round 2",
     );
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 entries(handout).last_mut().unwrap().release.pop();
-                resign(handout, desk);
+                resign(handout, coordinator);
             }
         },
         |m| matches!(m, Misconduct::Release { round: 2, .. }),
         "release of round 2 is none",
     );
     refused(
-        |handout, desk| {
+        |handout, coordinator| {
             if handout.round == ROUND {
                 // That of the round before: bytes of this mechanism, of another round.
-                let release = desk.ledger[1].release.clone();
+                let release = coordinator.ledger[1].release.clone();
                 entries(handout).last_mut().unwrap().release = release;
-                resign(handout, desk);
+                resign(handout, coordinator);
             }
         },
         |m| matches!(m, Misconduct::Release { round: 2, .. }),
@@ -302,22 +309,22 @@ fn bad_coordinators_without_their_noise() {
             matches!(source, ReleaseDefect::Quiet { n: 64, .. })
         };
         let mangle: Mangle = match weaker {
-            0 => |handout, desk| weaken(handout, desk, |_| 0),
-            _ => |handout, desk| weaken(handout, desk, |sum| sum / 3),
+            0 => |handout, coordinator| weaken(handout, coordinator, |_| 0),
+            _ => |handout, coordinator| weaken(handout, coordinator, |sum| sum / 3),
         };
         refused(mangle, is_quiet, "coordinates without signal");
     }
 }
 
 /// Changes the witnesses of a release: the last 64 of its sums, of eight bytes each.
-fn weaken(handout: &mut Handout, desk: &Desk, change: fn(i64) -> i64) {
+fn weaken(handout: &mut Handout, coordinator: &TestCoordinator, change: fn(i64) -> i64) {
     if handout.round == ROUND {
         let release = &mut entries(handout).last_mut().unwrap().release;
         let first = release.len() - 64 * 8;
         for sum in release[first..].as_chunks_mut::<8>().0 {
             *sum = change(i64::from_le_bytes(*sum)).to_le_bytes();
         }
-        resign(handout, desk);
+        resign(handout, coordinator);
     }
 }
 
@@ -325,19 +332,19 @@ fn weaken(handout: &mut Handout, desk: &Desk, change: fn(i64) -> i64) {
 #[test]
 fn bad_coordinators_that_are_others() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("bad", "dp-fts-de", CHARGED);
-    let members = members(folder.path(), &desk);
+    let coordinator = coordinator("bad", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &coordinator);
     let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
     'all: loop {
         for session in &mut sessions {
             note(session.advance().unwrap(), 3);
-            if desk.borrow().arrived.len() == 3 {
+            if coordinator.borrow().arrived.len() == 3 {
                 break 'all; // nobody has taken the next round yet
             }
         }
     }
-    desk.borrow_mut().key = SigningKey::from_seed([1; 32]);
-    let n_arrived = desk.borrow().arrived.len();
+    coordinator.borrow_mut().key = SigningKey::from_seed([1; 32]);
+    let n_arrived = coordinator.borrow().arrived.len();
     for session in &mut sessions {
         let error = loop {
             match session.advance() {
@@ -355,7 +362,7 @@ fn bad_coordinators_that_are_others() {
             "{text}"
         );
     }
-    assert_eq!(desk.borrow().arrived.len(), n_arrived);
+    assert_eq!(coordinator.borrow().arrived.len(), n_arrived);
 }
 
 /// A coordinator that was set back and hands out nothing: it says for half a minute that it plays a round which this agent has
@@ -363,10 +370,10 @@ fn bad_coordinators_that_are_others() {
 #[test]
 fn bad_coordinators_that_were_set_back_are_seen_while_they_hand_out_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("bad", "fts", "");
-    let members = members(folder.path(), &desk);
+    let coordinator = coordinator("bad", "fts", "");
+    let members = members(folder.path(), &coordinator);
     let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
-    while desk.borrow().round < Some(ROUND) {
+    while coordinator.borrow().round < Some(ROUND) {
         for session in &mut sessions {
             note(session.advance().unwrap(), 3);
         }
@@ -381,12 +388,12 @@ fn bad_coordinators_that_were_set_back_are_seen_while_they_hand_out_nothing() {
         }
         Ok::<(), RunError>(())
     };
-    let now = desk.borrow().round;
-    desk.borrow_mut().round = Some(1);
+    let now = coordinator.borrow().round;
+    coordinator.borrow_mut().round = Some(1);
     advance(5).unwrap();
-    desk.borrow_mut().round = now;
+    coordinator.borrow_mut().round = now;
     advance(40).unwrap();
-    desk.borrow_mut().round = Some(1);
+    coordinator.borrow_mut().round = Some(1);
     let error = advance(100).unwrap_err();
     assert!(
         matches!(

@@ -7,18 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::{
-    AgentFile, Ended, Home, Link, LinkError, Place, Poll, Polled, RunError, RunOptions, Session,
-    SignedConfig, Silent, Step, status,
+    AgentFile, Ended, Home, Link, Place, Poll, Polled, RunError, RunOptions, Session, SignedConfig,
+    Silent, Step, status,
 };
 use fedbo_privacy::accounting::Claim;
+use fedbo_transport::LinkError;
 use fedbo_wire::{
     CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, SigningKey, StudyStatus,
 };
 
-use crate::coordinator::Desk;
-use crate::ways::{DeskLink, note};
+use crate::coordinator::TestCoordinator;
+use crate::ways::{TestLink, note};
 use crate::world::{
-    CHARGED, Member, SIMULATED, budget, desk, finish, frozen, members, take_turns, three_agents,
+    CHARGED, Member, SIMULATED, budget, coordinator, finish, frozen, members, take_turns,
+    three_agents,
 };
 
 /// More than one study costs (2.0), less than two.
@@ -31,15 +33,15 @@ fn spent(home: &Path) -> Claim {
 }
 
 /// A study with its agents, of whom the first lives in `home`.
-fn study(folder: &Path, home: &Path, name: &str) -> (Rc<RefCell<Desk>>, Vec<Member>) {
-    let desk = desk(name, "dp-fts-de", privacy(name));
-    let mut members = vec![Member::enrol(home, &desk, 0)];
+fn study(folder: &Path, home: &Path, name: &str) -> (Rc<RefCell<TestCoordinator>>, Vec<Member>) {
+    let coordinator = coordinator(name, "dp-fts-de", privacy(name));
+    let mut members = vec![Member::enrol(home, &coordinator, 0)];
     for slot in 1..3 {
         let other = folder.join(format!("{name}{slot}"));
-        members.push(Member::enrol(&other, &desk, slot));
+        members.push(Member::enrol(&other, &coordinator, slot));
     }
     members[0].cap = Some(budget(CAP));
-    (desk, members)
+    (coordinator, members)
 }
 
 /// Studies of different names charge different events.
@@ -51,9 +53,13 @@ fn privacy(name: &str) -> &'static str {
 }
 
 /// The number of uploads of the first agent that arrived.
-fn n_arrived(desk: &RefCell<Desk>) -> usize {
-    let desk = desk.borrow();
-    desk.arrived.keys().filter(|(slot, _)| *slot == 0).count()
+fn n_arrived(coordinator: &RefCell<TestCoordinator>) -> usize {
+    let coordinator = coordinator.borrow();
+    coordinator
+        .arrived
+        .keys()
+        .filter(|(slot, _)| *slot == 0)
+        .count()
 }
 
 /// One step of each session that has not ended.
@@ -109,10 +115,10 @@ fn two_studies_one_agent() {
         for members in [&members_a, &members_b] {
             assert_eq!(members[0].trials().len(), 6, "trials go on");
         }
-        let standing = status(&home).unwrap().memberships;
-        let withheld: u64 = standing.iter().map(|m| m.uploads.withheld).sum();
+        let progress = status(&home).unwrap().memberships;
+        let withheld: u64 = progress.iter().map(|m| m.uploads.withheld).sum();
         assert_eq!(withheld + n_sent as u64, 6);
-        assert!(standing.iter().all(|m| m.finished && m.n_trials == 6));
+        assert!(progress.iter().all(|m| m.finished && m.n_trials == 6));
     }
 }
 
@@ -123,23 +129,23 @@ fn two_studies_that_race_for_the_rest_of_a_budget_share_it() {
     let home: PathBuf = folder.path().join("home");
     for name in ["a", "b"] {
         let text = frozen(&three_agents(name, "dp-fts-de", privacy(name)));
-        let desk = Rc::new(RefCell::new(Desk::new(&text)));
-        Member::enrol(&home, &desk, 0);
+        let coordinator = Rc::new(RefCell::new(TestCoordinator::new(&text)));
+        Member::enrol(&home, &coordinator, 0);
     }
     let run = |name: &str| {
         let text = frozen(&three_agents(name, "dp-fts-de", privacy(name)));
-        let desk = Rc::new(RefCell::new(Desk::new(&text)));
+        let coordinator = Rc::new(RefCell::new(TestCoordinator::new(&text)));
         let known = Home::open(&home).unwrap().membership(Some(name)).unwrap();
-        desk.borrow_mut().keys.insert(0, known.key);
-        let mut members = vec![Member::unenrolled(&home, &desk)];
+        coordinator.borrow_mut().keys.insert(0, known.key);
+        let mut members = vec![Member::unenrolled(&home, &coordinator)];
         members[0].cap = Some(budget(CAP));
         for slot in 1..3 {
             let other = folder.path().join(format!("{name}{slot}"));
-            members.push(Member::enrol(&other, &desk, slot));
+            members.push(Member::enrol(&other, &coordinator, slot));
         }
         let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
         take_turns(&mut sessions);
-        n_arrived(&desk)
+        n_arrived(&coordinator)
     };
     let n_sent = std::thread::scope(|scope| {
         let (a, b) = (scope.spawn(|| run("a")), scope.spawn(|| run("b")));
@@ -183,8 +189,8 @@ fn a_cap_refuses_what_has_no_price() {
     ];
     for (algorithm, more, what) in cases {
         let folder = tempfile::tempdir().unwrap();
-        let desk = desk("open", algorithm, more);
-        let mut members = members(folder.path(), &desk);
+        let coordinator = coordinator("open", algorithm, more);
+        let mut members = members(folder.path(), &coordinator);
         for member in &mut members {
             member.cap = Some(budget(0.1));
             member.allow_unprotected = vec!["another".to_owned()];
@@ -194,12 +200,12 @@ fn a_cap_refuses_what_has_no_price() {
         assert!(matches!(error, RunError::Unprotected { .. }), "{text}");
         assert!(text.contains(what), "{text}");
         assert!(text.contains("allow_unprotected = [\"open\"]"), "{text}");
-        assert!(desk.borrow().arrived.is_empty(), "{what}");
+        assert!(coordinator.borrow().arrived.is_empty(), "{what}");
         assert!(!members[0].home.join("trials.db").exists());
         // Its owner may name the study. Then the cap holds where there is a price.
         members[0].allow_unprotected = vec!["open".to_owned()];
         finish(&mut members[0].session().unwrap(), 20).unwrap();
-        let n_sent = n_arrived(&desk);
+        let n_sent = n_arrived(&coordinator);
         match what.contains("paper") {
             true => assert_eq!(n_sent, 0, "{what}"),
             false => assert!(n_sent > 0, "{what}"),
@@ -215,8 +221,8 @@ fn a_cap_refuses_what_has_no_price() {
 fn a_home_with_a_budget_has_it_with_every_file() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    let charged = desk("a", "dp-fts-de", CHARGED);
-    let open = desk("b", "fts", "");
+    let charged = coordinator("a", "dp-fts-de", CHARGED);
+    let open = coordinator("b", "fts", "");
     Member::enrol(&home, &charged, 0);
     Member::enrol(&home, &open, 0);
     let run = |study: &str, privacy: &str| {
@@ -258,12 +264,12 @@ fn a_home_with_a_budget_has_it_with_every_file() {
 #[test]
 fn without_a_budget_left_nothing_leaves() {
     let folder = tempfile::tempdir().unwrap();
-    let (desk, mut members) = study(folder.path(), &folder.path().join("home"), "a");
+    let (coordinator, mut members) = study(folder.path(), &folder.path().join("home"), "a");
     members[0].cap = Some(budget(0.01));
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     take_turns(&mut sessions);
     drop(sessions);
-    assert_eq!(n_arrived(&desk), 0);
+    assert_eq!(n_arrived(&coordinator), 0);
     assert_eq!(members[0].ears.count("budget"), 1, "said once");
     assert_eq!(members[0].trials().len(), 6);
     let rounds = members[0].ears.count("round");
@@ -272,7 +278,7 @@ fn without_a_budget_left_nothing_leaves() {
 
 /// Looks into the agent's memory, as another process would, whenever an upload is about to leave.
 struct Auditor<'a> {
-    link: &'a DeskLink,
+    link: &'a TestLink,
     memory: PathBuf,
     n_uploads: Cell<usize>,
 }

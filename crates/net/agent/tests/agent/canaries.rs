@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::ways::token;
-use crate::world::{CHARGED, desk, members, take_turns};
+use crate::world::{CHARGED, coordinator, members, take_turns};
 
 /// The files below a folder with their bytes.
 fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
@@ -35,12 +35,12 @@ fn from_digits(digits: &str) -> Vec<u8> {
 #[test]
 fn canary_grep() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("canaries", "dp-fts-de", CHARGED);
-    let members = members(folder.path(), &desk);
+    let coordinator = coordinator("canaries", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &coordinator);
     let look = |when: &str| {
         // The first slot's token is of zeros, of which files are full.
         for (slot, member) in (0..).zip(&members).skip(1) {
-            let token = token(&desk.borrow(), slot);
+            let token = token(&coordinator.borrow(), slot);
             let key = std::fs::read_to_string(member.home.join("identity.key")).unwrap();
             let digits = key.trim_end().rsplit(|c: char| !c.is_ascii_hexdigit());
             let digits = digits.max_by_key(|part| part.len()).unwrap();

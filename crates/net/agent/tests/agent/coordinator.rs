@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use fedbo_agent::{Poll, Polled, Standing};
+use fedbo_agent::{Poll, Polled, Progress};
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
 use fedbo_ledger::{Head, event_to_bytes};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
@@ -19,20 +19,20 @@ use fedbo_wire::{
 use crate::ways::now_ms;
 
 /// The machine that plays the rounds.
-enum Play {
+enum Rounds {
     Relay(Relay),
     Aggregator(Box<dyn Coordinator<Handout = AggregateHandout>>),
 }
 
 /// Changes a handout before it is signed.
-pub(crate) type Mangle = fn(&mut Handout, &Desk);
+pub(crate) type Mangle = fn(&mut Handout, &TestCoordinator);
 
 /// A coordinator of one study.
-pub(crate) struct Desk {
+pub(crate) struct TestCoordinator {
     pub(crate) key: SigningKey,
     pub(crate) federation: Federation,
     pub(crate) text: String,
-    play: Play,
+    rounds: Rounds,
     broadcasts: Vec<Broadcast>,
     /// The newest round that has begun by a handout.
     pub(crate) round: Option<u64>,
@@ -70,7 +70,7 @@ pub(crate) struct Desk {
     pub(crate) n_enrolments: u32,
 }
 
-impl Desk {
+impl TestCoordinator {
     /// Begins a study with the frozen text of a federation.
     pub(crate) fn new(text: &str) -> Self {
         let federation = Federation::thaw(text).unwrap();
@@ -80,11 +80,11 @@ impl Desk {
             seq: 0,
             hash: [0; 32],
         };
-        let play = match &federation.collaboration {
+        let rounds = match &federation.collaboration {
             Collaboration::Relayed(_) => {
                 let participants = (0..n_agents).collect();
                 let (n_features, hash) = (map.n_features(), map.hash());
-                Play::Relay(Relay::new(
+                Rounds::Relay(Relay::new(
                     participants,
                     Vec::new(),
                     n_features,
@@ -97,20 +97,20 @@ impl Desk {
             Collaboration::Released(releases) => match &releases.releases.protection {
                 Protection::Charged(plan) => {
                     head = plan.charter.genesis();
-                    Play::Aggregator(aggregator(&federation, SecureNoise::new()))
+                    Rounds::Aggregator(aggregator(&federation, SecureNoise::new()))
                 }
                 _ => {
                     head = Head::uncharged(text.as_bytes());
                     let noise = SimNoise::new(federation.noise_seed());
-                    Play::Aggregator(aggregator(&federation, noise))
+                    Rounds::Aggregator(aggregator(&federation, noise))
                 }
             },
         };
-        let mut desk = Self {
+        let mut coordinator = Self {
             key: coordinator_key(),
             text: text.to_owned(),
             federation,
-            play,
+            rounds,
             broadcasts: Vec::new(),
             round: None,
             collects: true,
@@ -133,11 +133,11 @@ impl Desk {
             forged: None,
             n_enrolments: 0,
         };
-        if let Play::Aggregator(aggregator) = &mut desk.play {
+        if let Rounds::Aggregator(aggregator) = &mut coordinator.rounds {
             let effects = aggregator.start(0);
-            desk.carry_out(effects).unwrap();
+            coordinator.apply(effects).unwrap();
         }
-        desk
+        coordinator
     }
 
     pub(crate) fn digest(&self) -> Digest {
@@ -196,14 +196,14 @@ impl Desk {
             map: fedbo_gp::MapHash(upload.map.0),
             weights: std::mem::take(&mut upload.weights),
         };
-        let refusal = match &mut self.play {
-            Play::Relay(relay) => {
+        let refusal = match &mut self.rounds {
+            Rounds::Relay(relay) => {
                 let effects = relay.receive(update, 0);
                 self.carry_out_relayed(effects)
             }
-            Play::Aggregator(aggregator) => {
+            Rounds::Aggregator(aggregator) => {
                 let effects = aggregator.receive(update, 0);
-                self.carry_out(effects)
+                self.apply(effects)
             }
         };
         refusal?;
@@ -233,7 +233,7 @@ impl Desk {
                     elapsed_ms: self.elapsed_ms(),
                 })
             }
-            _ => Ok(Polled::Nothing(Standing {
+            _ => Ok(Polled::Nothing(Progress {
                 round: self.round.unwrap_or(0),
                 state: self.state,
                 resend: self.resend,
@@ -263,9 +263,9 @@ impl Desk {
 
     /// The head of its ledger, as it says when asked; empty where messages are relayed.
     pub(crate) fn status_head(&self) -> String {
-        match &self.play {
-            Play::Relay(_) => String::new(),
-            Play::Aggregator(_) => self.head.to_string(),
+        match &self.rounds {
+            Rounds::Relay(_) => String::new(),
+            Rounds::Aggregator(_) => self.head.to_string(),
         }
     }
 
@@ -279,19 +279,19 @@ impl Desk {
 
     /// A private round is over, whoever has not delivered.
     pub(crate) fn end_round(&mut self) {
-        if let Play::Aggregator(aggregator) = &mut self.play {
+        if let Rounds::Aggregator(aggregator) = &mut self.rounds {
             let effects = aggregator.idle(0);
-            self.carry_out(effects).unwrap();
+            self.apply(effects).unwrap();
         }
     }
 
     fn handout(&self, round: u64, poll: Poll) -> Handout {
-        let content = match &self.play {
-            Play::Aggregator(_) => {
+        let content = match &self.rounds {
+            Rounds::Aggregator(_) => {
                 let news = self.ledger.iter().filter(|entry| entry.seq > poll.entries);
                 Content::Releases(news.cloned().collect())
             }
-            Play::Relay(_) => {
+            Rounds::Relay(_) => {
                 let is_new = |b: &&Broadcast| poll.after.is_none_or(|after| b.round > after);
                 let mut news = self.broadcasts.iter().filter(is_new).cloned();
                 let mut joined = news.next().unwrap();
@@ -312,9 +312,9 @@ impl Desk {
             config: self.digest(),
             round,
             collects: self.collects,
-            head: match &self.play {
-                Play::Relay(_) => LedgerHead::NONE,
-                Play::Aggregator(_) => LedgerHead {
+            head: match &self.rounds {
+                Rounds::Relay(_) => LedgerHead::NONE,
+                Rounds::Aggregator(_) => LedgerHead {
                     seq: self.head.seq,
                     hash: self.head.hash,
                 },
@@ -337,11 +337,11 @@ impl Desk {
         Ok(())
     }
 
-    fn carry_out(&mut self, effects: Vec<Effect<AggregateHandout>>) -> Result<(), Problem> {
+    fn apply(&mut self, effects: Vec<Effect<AggregateHandout>>) -> Result<(), Problem> {
         let mut queue = VecDeque::from(effects);
         let mut refused = Ok(());
         while let Some(effect) = queue.pop_front() {
-            let Play::Aggregator(aggregator) = &mut self.play else {
+            let Rounds::Aggregator(aggregator) = &mut self.rounds else {
                 panic!("a relay has no releases")
             };
             match effect {

@@ -8,7 +8,7 @@ use fedbo_space::Point;
 use fedbo_storage::Told;
 
 use crate::ways::{Cutter, busy, note};
-use crate::world::{CHARGED, Member, SIMULATED, desk, members};
+use crate::world::{CHARGED, Member, SIMULATED, coordinator, members};
 
 /// The observable traces of a federation that is over.
 #[derive(Debug, PartialEq)]
@@ -25,8 +25,8 @@ fn run(
     more: &str,
     mut allowance: impl FnMut(u64) -> Option<u64>,
 ) -> (Traces, u64) {
-    let desk = desk("cut", algorithm, more);
-    let members = members(folder, &desk);
+    let coordinator = coordinator("cut", algorithm, more);
+    let members = members(folder, &coordinator);
     members
         .iter()
         .for_each(|member| member.cutter().n_calls.set(0));
@@ -52,15 +52,15 @@ fn run(
         }
     }
     drop(sessions);
-    let desk = desk.borrow();
-    for ((slot, round), bodies) in &desk.arrived {
+    let coordinator = coordinator.borrow();
+    for ((slot, round), bodies) in &coordinator.arrived {
         let differs = bodies.iter().any(|body| *body != bodies[0]);
         assert!(
             !differs,
             "slot {slot} sent two different bodies for round {round}"
         );
     }
-    let first = desk
+    let first = coordinator
         .arrived
         .iter()
         .map(|(at, bodies)| (*at, bodies[0].clone()));

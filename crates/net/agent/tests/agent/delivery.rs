@@ -6,23 +6,27 @@ use std::rc::Rc;
 use fedbo_agent::{Ended, Misconduct, RunError, Session, Step};
 use fedbo_wire::{ProblemCode, StudyState};
 
-use crate::coordinator::Desk;
+use crate::coordinator::TestCoordinator;
 use crate::ways::{note, now_ms};
-use crate::world::{CHARGED, Member, SIMULATED, desk, finish, members, take_turns};
+use crate::world::{CHARGED, Member, SIMULATED, coordinator, finish, members, take_turns};
 
-fn bodies(desk: &RefCell<Desk>, slot: u32, round: u64) -> Vec<Vec<u8>> {
-    let desk = desk.borrow();
-    desk.arrived
+fn bodies(coordinator: &RefCell<TestCoordinator>, slot: u32, round: u64) -> Vec<Vec<u8>> {
+    let coordinator = coordinator.borrow();
+    coordinator
+        .arrived
         .get(&(slot, round))
         .cloned()
         .unwrap_or_default()
 }
 
-fn one(algorithm: &str, more: &str) -> (tempfile::TempDir, Rc<RefCell<Desk>>, Vec<Member>) {
+fn one(
+    algorithm: &str,
+    more: &str,
+) -> (tempfile::TempDir, Rc<RefCell<TestCoordinator>>, Vec<Member>) {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("delivery", algorithm, more);
-    let members = members(folder.path(), &desk);
-    (folder, desk, members)
+    let coordinator = coordinator("delivery", algorithm, more);
+    let members = members(folder.path(), &coordinator);
+    (folder, coordinator, members)
 }
 
 /// Steps one agent until its first upload was tried, and is over.
@@ -32,24 +36,24 @@ fn first_upload(session: &mut Session<'_>) -> Result<(), RunError> {
 
 #[test]
 fn an_upload_whose_answers_get_lost_is_sent_again_and_counts_once() {
-    let (_folder, desk, members) = one("dp-fts-de", SIMULATED);
+    let (_folder, coordinator, members) = one("dp-fts-de", SIMULATED);
     let mut session = members[0].session().unwrap();
     members[0].link.n_lost.set(3);
     first_upload(&mut session).unwrap();
-    let sent = bodies(&desk, 0, 0);
+    let sent = bodies(&coordinator, 0, 0);
     assert_eq!(sent.len(), 4);
     assert!(sent.iter().all(|body| *body == sent[0]));
     assert_eq!(members[0].ears.count("retrying"), 3);
     assert_eq!(members[0].ears.count("sent 0"), 1);
     // Again at instants that follow from the slot, the round and the attempt: from half of 2 s, 4 s, 8 s to all of it.
-    let came = desk.borrow().came_ms[&(0, 0)].clone();
+    let came = coordinator.borrow().came_ms[&(0, 0)].clone();
     for (pair, longest) in came.windows(2).zip([2_000, 4_000, 8_000]) {
         let wait = pair[1] - pair[0];
         assert!((longest / 2..=longest).contains(&wait), "{came:?}");
     }
     drop(session);
     // The others come a minute later: the round is begun anew, or they would be too late for it.
-    desk.borrow_mut().began_ms = now_ms();
+    coordinator.borrow_mut().began_ms = now_ms();
     // And all of a federation in which every eleventh answer gets lost comes to its end.
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     let mut ended = [false; 3];
@@ -69,67 +73,67 @@ fn an_upload_whose_answers_get_lost_is_sent_again_and_counts_once() {
         }
     }
     assert_eq!(ended, [true; 3]);
-    let desk = desk.borrow();
-    assert_eq!(desk.counted.len(), 6, "2 releases of 3 agents");
-    for bodies in desk.arrived.values() {
+    let coordinator = coordinator.borrow();
+    assert_eq!(coordinator.counted.len(), 6, "2 releases of 3 agents");
+    for bodies in coordinator.arrived.values() {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
     }
 }
 
 #[test]
 fn a_coordinator_that_lost_an_upload_gets_the_same_bytes() {
-    let (_folder, desk, members) = one("dp-fts-de", CHARGED);
+    let (_folder, coordinator, members) = one("dp-fts-de", CHARGED);
     let mut session = members[0].session().unwrap();
     first_upload(&mut session).unwrap();
-    desk.borrow_mut().resend = Some(0);
+    coordinator.borrow_mut().resend = Some(0);
     finish(&mut session, 5).unwrap();
     drop(session);
-    desk.borrow_mut().resend = Some(0);
+    coordinator.borrow_mut().resend = Some(0);
     // Also after the agent was started again, and answers got lost.
     members[0].link.n_lost.set(1);
     let mut session = members[0].session().unwrap();
     finish(&mut session, 5).unwrap();
-    let sent = bodies(&desk, 0, 0);
+    let sent = bodies(&coordinator, 0, 0);
     assert!(sent.len() >= 3 && sent.iter().all(|body| *body == sent[0]));
     assert_eq!(members[0].ears.count("resent 0"), 2);
     // What was never sent is not made up, and asking for it does not keep the agent busy.
-    desk.borrow_mut().resend = Some(2);
+    coordinator.borrow_mut().resend = Some(2);
     assert_eq!(finish(&mut session, 5).unwrap(), None);
-    assert!(bodies(&desk, 0, 2).is_empty());
+    assert!(bodies(&coordinator, 0, 2).is_empty());
 }
 
 /// A coordinator that was restored from a backup asks for vectors of rounds that another history has released: it gets none.
 #[test]
 fn a_coordinator_with_another_history_gets_no_vector_again() {
-    let (_folder, desk, members) = one("dp-fts-de", CHARGED);
+    let (_folder, coordinator, members) = one("dp-fts-de", CHARGED);
     let mut session = members[0].session().unwrap();
     first_upload(&mut session).unwrap();
-    assert_eq!(bodies(&desk, 0, 0).len(), 1);
-    let head = desk.borrow().head;
-    desk.borrow_mut().head.hash = [9; 32];
-    desk.borrow_mut().resend = Some(0);
+    assert_eq!(bodies(&coordinator, 0, 0).len(), 1);
+    let head = coordinator.borrow().head;
+    coordinator.borrow_mut().head.hash = [9; 32];
+    coordinator.borrow_mut().resend = Some(0);
     let refused = finish(&mut session, 5).unwrap_err();
     assert!(
         matches!(&refused, RunError::Misconduct(Misconduct::OtherHistory { expected, .. }) if *expected == head),
         "{refused}"
     );
-    assert_eq!(bodies(&desk, 0, 0).len(), 1);
+    assert_eq!(bodies(&coordinator, 0, 0).len(), 1);
     drop(session);
     // Neither does it get the first vector of an agent that begins again.
     let mut session = members[1].session().unwrap();
     let refused = first_upload(&mut session).unwrap_err();
     assert!(matches!(refused, RunError::Misconduct(_)), "{refused}");
-    assert!(bodies(&desk, 1, 0).is_empty());
+    assert!(bodies(&coordinator, 1, 0).is_empty());
 }
 
 /// However long a study is paused, an agent asks now and then, and says once why it waits. A round that was over before is missed.
 #[test]
 fn a_paused_study_is_not_asked_without_rest() {
     for n_over in [0, 1] {
-        let (_folder, desk, members) = one("dp-fts-de", SIMULATED);
+        let (_folder, coordinator, members) = one("dp-fts-de", SIMULATED);
         let mut session = members[0].session().unwrap();
-        (0..n_over).for_each(|_| desk.borrow_mut().end_round());
-        desk.borrow_mut().state = StudyState::Paused;
+        (0..n_over).for_each(|_| coordinator.borrow_mut().end_round());
+        coordinator.borrow_mut().state = StudyState::Paused;
         let mut n_waits = 0;
         for _ in 0..60 {
             if let Step::Waits(time) = note(session.advance().unwrap(), 1) {
@@ -147,7 +151,7 @@ fn a_paused_study_is_not_asked_without_rest() {
 
 #[test]
 fn refusals_that_pass_are_waited_for() {
-    let (_folder, desk, members) = one("fts", "");
+    let (_folder, coordinator, members) = one("fts", "");
     let codes = [
         ProblemCode::NotStarted,
         ProblemCode::Paused,
@@ -156,19 +160,19 @@ fn refusals_that_pass_are_waited_for() {
         ProblemCode::Internal,
         ProblemCode::Early,
     ];
-    desk.borrow_mut().refuses.extend(codes);
+    coordinator.borrow_mut().refuses.extend(codes);
     let mut session = members[0].session().unwrap();
     first_upload(&mut session).unwrap();
     // Of a study that has not begun, or is paused, the agent hears by a poll.
     assert_eq!(members[0].ears.count("retrying"), codes.len() - 2);
-    assert_eq!(bodies(&desk, 0, 0).len(), 1);
+    assert_eq!(bodies(&coordinator, 0, 0).len(), 1);
 }
 
 #[test]
 fn an_upload_that_is_missed_is_not_sent_again_and_the_agent_goes_on() {
     for code in [ProblemCode::Late, ProblemCode::NotCollected] {
-        let (_folder, desk, members) = one("dp-fts-de", SIMULATED);
-        desk.borrow_mut().refuses.push_back(code);
+        let (_folder, coordinator, members) = one("dp-fts-de", SIMULATED);
+        coordinator.borrow_mut().refuses.push_back(code);
         let mut session = members[0].session().unwrap();
         first_upload(&mut session).unwrap();
         drop(session);
@@ -176,9 +180,9 @@ fn an_upload_that_is_missed_is_not_sent_again_and_the_agent_goes_on() {
         let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
         let ended = take_turns(&mut sessions);
         assert!(ended.iter().all(|ended| *ended == Ended::Complete));
-        assert!(bodies(&desk, 0, 0).is_empty());
+        assert!(bodies(&coordinator, 0, 0).is_empty());
         assert_eq!(
-            bodies(&desk, 0, 2).len(),
+            bodies(&coordinator, 0, 2).len(),
             1,
             "the next release has it again"
         );
@@ -195,8 +199,8 @@ fn refusals_that_do_not_pass_end_the_run_in_words() {
         ProblemCode::ClockDiffers,
         ProblemCode::Revoked,
     ] {
-        let (_folder, desk, members) = one("fts", "");
-        desk.borrow_mut().refuses.push_back(code);
+        let (_folder, coordinator, members) = one("fts", "");
+        coordinator.borrow_mut().refuses.push_back(code);
         let mut session = members[0].session().unwrap();
         let error = first_upload(&mut session).unwrap_err();
         let text = error.to_string();
@@ -205,23 +209,23 @@ fn refusals_that_do_not_pass_end_the_run_in_words() {
             "{text}"
         );
         assert!(matches!(error, RunError::Refused { .. }));
-        assert!(bodies(&desk, 0, 0).is_empty());
+        assert!(bodies(&coordinator, 0, 0).is_empty());
     }
 }
 
 /// An agent that was asleep for rounds takes all that was released since at once, and delivers for no round that is over.
 #[test]
 fn a_slow_agent_gets_every_release_and_misses_rounds() {
-    let (_folder, desk, members) = one("dp-fts-de", CHARGED);
+    let (_folder, coordinator, members) = one("dp-fts-de", CHARGED);
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     let (slow, others) = sessions.split_first_mut().unwrap();
     for _ in 0..3 {
         for session in others.iter_mut() {
             finish(session, 2).unwrap();
         }
-        desk.borrow_mut().end_round();
+        coordinator.borrow_mut().end_round();
     }
-    assert_eq!(desk.borrow().ledger.len(), 3);
+    assert_eq!(coordinator.borrow().ledger.len(), 3);
     assert_eq!(finish(slow, 2).unwrap(), None);
     assert_eq!(members[0].ears.count("missed 0 late"), 1);
     assert_eq!(members[0].ears.count("round 3"), 1);
@@ -237,15 +241,15 @@ fn a_slow_agent_gets_every_release_and_misses_rounds() {
 
 #[test]
 fn a_study_that_waits_is_said_once_and_one_that_is_over_ends_the_run() {
-    let (_folder, desk, members) = one("fts", "");
+    let (_folder, coordinator, members) = one("fts", "");
     let mut session = members[0].session().unwrap();
     first_upload(&mut session).unwrap();
-    desk.borrow_mut().state = StudyState::Paused;
+    coordinator.borrow_mut().state = StudyState::Paused;
     finish(&mut session, 5).unwrap();
     assert_eq!(members[0].ears.count("waits paused"), 1);
-    let sent = desk.borrow().arrived[&(0, 0)][0].clone();
+    let sent = coordinator.borrow().arrived[&(0, 0)][0].clone();
     assert!(members[0].holds(&sent));
-    desk.borrow_mut().state = StudyState::Finished;
+    coordinator.borrow_mut().state = StudyState::Finished;
     assert_eq!(finish(&mut session, 5).unwrap(), Some(Ended::StudyOver));
     // It is not asked for again (INV-26).
     assert!(!members[0].holds(&sent));

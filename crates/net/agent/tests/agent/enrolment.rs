@@ -5,15 +5,16 @@ use std::path::Path;
 use std::rc::Rc;
 
 use fedbo_agent::{
-    EnrolError, Home, Link, LinkError, Membership, RotateError, enrol_with, rotate_with, status,
+    EnrolError, Home, Link, Membership, RotateError, enrol_with, rotate_with, status,
 };
+use fedbo_transport::LinkError;
 use fedbo_wire::{PublicKey, SigningKey};
 
-use crate::coordinator::Desk;
-use crate::ways::{Cutter, DeskLink, token};
-use crate::world::{Member, desk, finish, members, options, take_turns};
+use crate::coordinator::TestCoordinator;
+use crate::ways::{Cutter, TestLink, token};
+use crate::world::{Member, coordinator, finish, members, options, take_turns};
 
-fn rotated(home: &Path, link: &DeskLink) -> Result<PublicKey, RotateError> {
+fn rotated(home: &Path, link: &TestLink) -> Result<PublicKey, RotateError> {
     let to = |_: &Membership| -> Result<Box<dyn Link>, LinkError> { Ok(Box::new(link.clone())) };
     rotate_with(home, &to)
 }
@@ -22,9 +23,9 @@ fn rotated(home: &Path, link: &DeskLink) -> Result<PublicKey, RotateError> {
 fn enrolment_that_dies_at_any_moment_can_be_done_again() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    let desk = desk("enrol", "fts", "");
-    let link = DeskLink::new(&desk);
-    let options = options(&home, token(&desk.borrow(), 1));
+    let coordinator = coordinator("enrol", "fts", "");
+    let link = TestLink::new(&coordinator);
+    let options = options(&home, token(&coordinator.borrow(), 1));
     let mut n_cut = 0;
     let membership = loop {
         link.cutter.after(n_cut);
@@ -38,18 +39,19 @@ fn enrolment_that_dies_at_any_moment_can_be_done_again() {
     let again = enrol_with(&options, &link).unwrap();
     assert_eq!(again, membership);
     assert_eq!((membership.slot, membership.agent.as_str()), (1, "south"));
-    assert_eq!(membership.key, desk.borrow().keys[&1]);
-    let standing = status(&home).unwrap();
-    assert_eq!(standing.memberships.len(), 1);
-    assert!(standing.privacy.is_none() && standing.memberships[0].round.is_none());
+    assert_eq!(membership.key, coordinator.borrow().keys[&1]);
+    let progress = status(&home).unwrap();
+    assert_eq!(progress.memberships.len(), 1);
+    assert!(progress.privacy.is_none() && progress.memberships[0].round.is_none());
 }
 
-fn refused(change: impl Fn(&mut Desk), words: &str) {
+fn refused(change: impl Fn(&mut TestCoordinator), words: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("enrol", "fts", "");
-    let token = token(&desk.borrow(), 1);
-    change(&mut desk.borrow_mut());
-    let error = enrol_with(&options(folder.path(), token), &DeskLink::new(&desk)).unwrap_err();
+    let coordinator = coordinator("enrol", "fts", "");
+    let token = token(&coordinator.borrow(), 1);
+    change(&mut coordinator.borrow_mut());
+    let error =
+        enrol_with(&options(folder.path(), token), &TestLink::new(&coordinator)).unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, EnrolError::Impostor { .. }), "{text}");
     assert!(text.contains(words), "{text}");
@@ -65,15 +67,15 @@ fn refused(change: impl Fn(&mut Desk), words: &str) {
 #[test]
 fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
     refused(
-        |desk| desk.key = SigningKey::from_seed([1; 32]),
+        |coordinator| coordinator.key = SigningKey::from_seed([1; 32]),
         "the token names",
     );
     refused(
-        |desk| desk.federation.name = "other".to_owned(),
+        |coordinator| coordinator.federation.name = "other".to_owned(),
         "is of a study \"enrol\", not of \"other\"",
     );
     refused(
-        |desk| desk.federation.agents[1].name = "east".to_owned(),
+        |coordinator| coordinator.federation.agents[1].name = "east".to_owned(),
         "is that of \"south\"",
     );
 }
@@ -82,29 +84,31 @@ fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
 #[test]
 fn an_impostor_hears_of_no_key_and_of_no_token() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("enrol", "fts", "");
-    let token = token(&desk.borrow(), 1);
-    desk.borrow_mut().key = SigningKey::from_seed([1; 32]);
-    enrol_with(&options(folder.path(), token), &DeskLink::new(&desk)).unwrap_err();
-    assert_eq!(desk.borrow().n_enrolments, 0);
-    assert!(desk.borrow().keys.is_empty());
+    let coordinator = coordinator("enrol", "fts", "");
+    let token = token(&coordinator.borrow(), 1);
+    coordinator.borrow_mut().key = SigningKey::from_seed([1; 32]);
+    enrol_with(&options(folder.path(), token), &TestLink::new(&coordinator)).unwrap_err();
+    assert_eq!(coordinator.borrow().n_enrolments, 0);
+    assert!(coordinator.borrow().keys.is_empty());
 }
 
 /// INV-11: what a party agreed to when it got its token is what it joins.
 #[test]
 fn a_configuration_that_was_changed_after_the_token_was_made_is_refused() {
-    let change = |desk: &mut Desk| desk.text = desk.text.replace("rounds = 4", "rounds = 5");
+    let change = |coordinator: &mut TestCoordinator| {
+        coordinator.text = coordinator.text.replace("rounds = 4", "rounds = 5")
+    };
     refused(change, "is not the one for which the token was made");
 }
 
 #[test]
 fn another_study_of_the_same_name_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let first = desk("enrol", "fts", "");
+    let first = coordinator("enrol", "fts", "");
     Member::enrol(folder.path(), &first, 0);
-    let second = desk("enrol", "ts", "");
+    let second = coordinator("enrol", "ts", "");
     let options = options(folder.path(), token(&second.borrow(), 0));
-    let error = enrol_with(&options, &DeskLink::new(&second)).unwrap_err();
+    let error = enrol_with(&options, &TestLink::new(&second)).unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("another configuration") && text.contains("another home"),
@@ -115,11 +119,11 @@ fn another_study_of_the_same_name_is_refused() {
 #[test]
 fn a_change_of_keys_that_dies_at_any_moment_can_be_done_again_and_runs_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("rotate", "fts", "");
-    let members = members(folder.path(), &desk);
+    let coordinator = coordinator("rotate", "fts", "");
+    let members = members(folder.path(), &coordinator);
     let home = &members[0].home;
     let link = &members[0].link;
-    let before = desk.borrow().keys[&0];
+    let before = coordinator.borrow().keys[&0];
     let mut n_cut = 0;
     let key = loop {
         link.cutter.after(n_cut);
@@ -134,7 +138,7 @@ fn a_change_of_keys_that_dies_at_any_moment_can_be_done_again_and_runs_go_on() {
         }
     };
     assert!(n_cut >= 2 && key != before, "{n_cut} moments");
-    assert_eq!(desk.borrow().keys[&0], key);
+    assert_eq!(coordinator.borrow().keys[&0], key);
     assert!(!home.join("identity.key.next").exists());
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     take_turns(&mut sessions);
@@ -143,15 +147,15 @@ fn a_change_of_keys_that_dies_at_any_moment_can_be_done_again_and_runs_go_on() {
 #[test]
 fn a_coordinator_that_does_not_answer_leaves_both_keys() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("rotate", "fts", "");
-    let members = members(folder.path(), &desk);
+    let coordinator = coordinator("rotate", "fts", "");
+    let members = members(folder.path(), &coordinator);
     let home = &members[0].home;
     // Carried out, and the answer was lost.
     members[0].link.n_lost.set(1);
     let error = rotated(home, &members[0].link).unwrap_err().to_string();
     assert!(error.contains("start again"), "{error}");
     assert!(home.join("identity.key.next").exists());
-    let known = desk.borrow().keys[&0];
+    let known = coordinator.borrow().keys[&0];
     let mut session = members[0].session().unwrap();
     finish(&mut session, 3).unwrap();
     // While a study runs, its key stays.
@@ -166,8 +170,8 @@ fn a_coordinator_that_does_not_answer_leaves_both_keys() {
 fn several_studies_are_named_when_none_is() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b"] {
-        let desk: Rc<RefCell<Desk>> = desk(name, "fts", "");
-        Member::enrol(folder.path(), &desk, 0);
+        let coordinator: Rc<RefCell<TestCoordinator>> = coordinator(name, "fts", "");
+        Member::enrol(folder.path(), &coordinator, 0);
     }
     let home = Home::open(folder.path()).unwrap();
     let error = home.membership(None).unwrap_err().to_string();

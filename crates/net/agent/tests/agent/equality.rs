@@ -16,15 +16,15 @@ use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_streams::Seed;
 
-use crate::coordinator::Desk;
-use crate::world::{Bump, SIMULATED, desk, frozen, members, take_turns, three_agents};
+use crate::coordinator::TestCoordinator;
+use crate::world::{Bump, SIMULATED, coordinator, frozen, members, take_turns, three_agents};
 
 /// Trials by agent: point, source, value.
 type Trials = Vec<Vec<(Point, String, f64)>>;
 
-struct Scribe(Trials);
+struct Recorder(Trials);
 
-impl Observer for Scribe {
+impl Observer for Recorder {
     fn wave_ended(&mut self, records: &[TrialRecord]) -> Result<(), anyhow::Error> {
         for record in records {
             let Outcome::Value(value) = record.outcome else {
@@ -39,7 +39,7 @@ impl Observer for Scribe {
 
 fn in_one_process(federation: &Federation) -> Trials {
     let map = federation.feature_map().unwrap();
-    let mut scribe = Scribe(vec![Vec::new(); federation.agents.len()]);
+    let mut recorder = Recorder(vec![Vec::new(); federation.agents.len()]);
     let stop = AtomicBool::new(false);
     let arm = federation.own_arm();
     match &federation.collaboration {
@@ -50,7 +50,7 @@ fn in_one_process(federation: &Federation) -> Trials {
                     .unwrap()
             });
             let (n_features, hash) = (map.n_features(), map.hash());
-            run_relayed(&mut all, Vec::new(), n_features, hash, &mut scribe, &stop).unwrap();
+            run_relayed(&mut all, Vec::new(), n_features, hash, &mut recorder, &stop).unwrap();
         }
         Collaboration::Neighbours(_) => panic!("it has no coordinator"),
         Collaboration::Released(releases) => {
@@ -74,13 +74,13 @@ fn in_one_process(federation: &Federation) -> Trials {
                 Vec::new(),
                 &mut aggregator,
                 store,
-                &mut scribe,
+                &mut recorder,
                 &stop,
             )
             .unwrap();
         }
     }
-    scribe.0
+    recorder.0
 }
 
 fn all<S: Takes>(federation: &Federation, strategy: impl Fn(Seed) -> S) -> Vec<Member<S>> {
@@ -102,8 +102,8 @@ fn all<S: Takes>(federation: &Federation, strategy: impl Fn(Seed) -> S) -> Vec<M
 }
 
 fn in_processes(folder: &Path, text: &str) -> (Trials, Federation) {
-    let desk = Rc::new(RefCell::new(Desk::new(&frozen(text))));
-    let members = members(folder, &desk);
+    let coordinator = Rc::new(RefCell::new(TestCoordinator::new(&frozen(text))));
+    let members = members(folder, &coordinator);
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     let ended = take_turns(&mut sessions);
     assert!(ended.iter().all(|ended| *ended == Ended::Complete));
@@ -119,7 +119,7 @@ fn in_processes(folder: &Path, text: &str) -> (Trials, Federation) {
             .collect()
     });
     let trials = trials.collect();
-    let federation = desk.borrow().federation.clone();
+    let federation = coordinator.borrow().federation.clone();
     (trials, federation)
 }
 
@@ -149,15 +149,15 @@ fn agents_of_their_own_do_what_they_do_in_one_process() {
 #[test]
 fn without_a_given_seed_an_agent_draws_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("secret", "fts", "");
-    let mut members = members(folder.path(), &desk);
+    let coordinator = coordinator("secret", "fts", "");
+    let mut members = members(folder.path(), &coordinator);
     for member in &mut members {
         member.seed = None;
     }
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     take_turns(&mut sessions);
     drop(sessions);
-    let expected = in_one_process(&desk.borrow().federation);
+    let expected = in_one_process(&coordinator.borrow().federation);
     for (member, expected) in members.iter().zip(&expected) {
         let trials = member.trials();
         let shared = trials

@@ -6,15 +6,15 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::{AgentFile, Ended, EnrolError, RunError, RunOptions, Silent, enrol_showing, run};
 
-use crate::ways::{DeskLink, token};
-use crate::world::{Member, desk, options};
+use crate::ways::{TestLink, token};
+use crate::world::{Member, coordinator, options};
 
 /// Enrols an agent in a study with these choices, and runs it by a file with this objective. It is told to stop at once, so a run that
 /// comes so far as to ask the coordinator has accepted the study.
 fn ran(folder: &Path, choices: &str, objective: &str) -> Result<Ended, RunError> {
     let space = format!("[space.kernel]\ntype = \"categorical\"\nchoices = [{choices}]\n");
-    let desk = desk("hostile", "fts", &space);
-    Member::enrol(&folder.join("home"), &desk, 0);
+    let coordinator = coordinator("hostile", "fts", &space);
+    Member::enrol(&folder.join("home"), &coordinator, 0);
     let path = folder.join("agent.toml");
     std::fs::write(
         &path,
@@ -68,10 +68,10 @@ fn choices_are_not_code() {
 #[test]
 fn a_study_is_shown_before_it_is_stored() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("shown", "fts", "");
-    let options = options(folder.path(), token(&desk.borrow(), 1));
+    let coordinator = coordinator("shown", "fts", "");
+    let options = options(folder.path(), token(&coordinator.borrow(), 1));
     let mut n_shown = 0;
-    enrol_showing(&options, &DeskLink::new(&desk), &mut |federation| {
+    enrol_showing(&options, &TestLink::new(&coordinator), &mut |federation| {
         assert_eq!(federation.space.parameters()[0].name(), "x");
         let home = fedbo_agent::Home::open(folder.path()).unwrap();
         assert!(home.memberships().unwrap().is_empty());
@@ -84,11 +84,14 @@ fn a_study_is_shown_before_it_is_stored() {
 #[test]
 fn a_parameter_whose_name_may_act_is_not_joined() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("names", "fts", "");
-    let text = desk.borrow().text.replace("[space.x]", "[space.\"x;id\"]");
-    desk.borrow_mut().text = text;
-    let options = options(folder.path(), token(&desk.borrow(), 1));
-    let enrolled = enrol_showing(&options, &DeskLink::new(&desk), &mut |_| {});
+    let coordinator = coordinator("names", "fts", "");
+    let text = coordinator
+        .borrow()
+        .text
+        .replace("[space.x]", "[space.\"x;id\"]");
+    coordinator.borrow_mut().text = text;
+    let options = options(folder.path(), token(&coordinator.borrow(), 1));
+    let enrolled = enrol_showing(&options, &TestLink::new(&coordinator), &mut |_| {});
     let error = enrolled.unwrap_err();
     assert!(matches!(error, EnrolError::Config(_)), "{error}");
     assert!(error.to_string().contains("x;id"), "{error}");

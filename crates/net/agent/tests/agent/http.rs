@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fedbo_agent::{HttpLink, Link as _, LinkError, Place, Poll, Polled, Standing};
+use fedbo_agent::{HttpLink, Link as _, Place, Poll, Polled, Progress};
+use fedbo_transport::LinkError;
 use fedbo_wire::{
     Digest, EnrolRequest, EnrolmentToken, HEADER_KEY, HEADER_SIGNATURE, HEADER_TIME, ProblemCode,
     PublicKey, RequestSignature, SigningKey, StudyState,
@@ -170,7 +171,7 @@ fn requests_are_signed_and_answers_read() {
         slot: 2,
     };
     link.upload(&key, to, &[1, 0, 255]).unwrap();
-    let nothing = Standing {
+    let nothing = Progress {
         round: 3,
         state: StudyState::Running,
         resend: Some(2),

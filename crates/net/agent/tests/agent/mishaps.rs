@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fedbo_agent::{Ended, EnrolError, HomeError, KeyError, RunError, enrol_with};
+use fedbo_agent::{Ended, EnrolError, RunError, enrol_with};
 use fedbo_objective::{CommandObjective, CommandSpec, FailuresMax, Objective, Outcome, TrialId};
+use fedbo_party::HomeError;
 use fedbo_space::Point;
 use fedbo_storage::{Mode, NewTrial, SqliteStorage, Storage as _, Told};
+use fedbo_transport::KeyError;
 
-use crate::ways::{DeskLink, token};
-use crate::world::{Bump, Member, desk, finish, members, options};
+use crate::ways::{TestLink, token};
+use crate::world::{Bump, Member, coordinator, finish, members, options};
 
 fn command(
     script: &str,
@@ -25,13 +27,13 @@ fn command(
         directory: None,
         timeout: Some(Duration::from_millis(timeout_ms)),
     };
-    let space = member.link.desk.borrow().federation.space.clone();
+    let space = member.link.coordinator.borrow().federation.space.clone();
     Arc::new(CommandObjective::new(&spec, &space, Arc::clone(stop)).unwrap())
 }
 
 fn one(folder: &Path) -> Member {
-    let desk = desk("mishap", "fts", "");
-    members(folder, &desk).remove(0)
+    let coordinator = coordinator("mishap", "fts", "");
+    members(folder, &coordinator).remove(0)
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn a_program_that_cannot_be_started_ends_the_run_and_no_trial() {
         directory: None,
         timeout: None,
     };
-    let space = member.link.desk.borrow().federation.space.clone();
+    let space = member.link.coordinator.borrow().federation.space.clone();
     let stop = Arc::new(AtomicBool::new(false));
     member.objective = Arc::new(CommandObjective::new(&spec, &space, stop).unwrap());
     std::fs::remove_file(&program).unwrap();
@@ -160,12 +162,12 @@ fn one_process_at_a_time_runs_a_study() {
 #[test]
 fn a_folder_that_cannot_be_used_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("mishap", "fts", "");
+    let coordinator = coordinator("mishap", "fts", "");
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let token = token(&desk.borrow(), 0);
+    let token = token(&coordinator.borrow(), 0);
     let options = options(&file.join("home"), token);
-    let error = enrol_with(&options, &DeskLink::new(&desk)).unwrap_err();
+    let error = enrol_with(&options, &TestLink::new(&coordinator)).unwrap_err();
     let text = error.to_string();
     assert!(
         matches!(error, EnrolError::Home(HomeError::Folder { .. })),
@@ -175,7 +177,7 @@ fn a_folder_that_cannot_be_used_is_named() {
         text.contains("file/home") && text.contains("name another"),
         "{text}"
     );
-    assert!(desk.borrow().keys.is_empty(), "nobody was asked");
+    assert!(coordinator.borrow().keys.is_empty(), "nobody was asked");
     let error = fedbo_agent::Home::open(&folder.path().join("nowhere")).unwrap_err();
     assert!(error.to_string().contains("no agent here"), "{error}");
 }
@@ -189,7 +191,7 @@ fn a_key_that_others_may_read_stops_the_run() {
     let error = member.session().unwrap_err();
     assert!(matches!(
         error,
-        RunError::Key(KeyError::Exposed { mode: 0o644, .. })
+        RunError::Home(HomeError::Key(KeyError::Exposed { mode: 0o644, .. }))
     ));
 }
 
@@ -214,7 +216,7 @@ fn with_other_trials_than_before_nothing_is_sent() {
     member.objective = Arc::new(Fickle(-1.0));
     let n_before = member
         .link
-        .desk
+        .coordinator
         .borrow()
         .arrived
         .values()
@@ -227,7 +229,7 @@ fn with_other_trials_than_before_nothing_is_sent() {
     );
     let n_after = member
         .link
-        .desk
+        .coordinator
         .borrow()
         .arrived
         .values()
@@ -244,7 +246,13 @@ fn trials_that_the_agent_did_not_ask_for_are_named() {
     let storage = SqliteStorage::open(&member.home.join("trials.db"), Mode::Existing).unwrap();
     let study = storage.studies().unwrap().remove(0);
     let strange = NewTrial {
-        point: member.link.desk.borrow().federation.space.decode(&[0.123]),
+        point: member
+            .link
+            .coordinator
+            .borrow()
+            .federation
+            .space
+            .decode(&[0.123]),
         encoding: vec![1],
         source: "enqueued".to_owned(),
         ask_seconds: 0.0,

@@ -12,9 +12,9 @@ use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_space::Point;
 use fedbo_wire::StudyState;
 
-use crate::coordinator::Desk;
+use crate::coordinator::TestCoordinator;
 use crate::ways::{note, now_ms, pass_time};
-use crate::world::{Bump, CHARGED, Member, desk, finish, members, take_turns};
+use crate::world::{Bump, CHARGED, Member, coordinator, finish, members, take_turns};
 
 /// Takes a time that says on which side of one half it was asked.
 struct Telling {
@@ -38,8 +38,8 @@ type Heard = (BTreeMap<(u32, u64), Vec<u64>>, Vec<(u32, u64)>);
 
 fn heard(below: u64, above: u64) -> Heard {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("pace", "dp-fts-de", CHARGED);
-    let mut members = members(folder.path(), &desk);
+    let coordinator = coordinator("pace", "dp-fts-de", CHARGED);
+    let mut members = members(folder.path(), &coordinator);
     let (below, above) = (Duration::from_millis(below), Duration::from_millis(above));
     for member in &mut members {
         member.objective = Arc::new(Telling { below, above });
@@ -50,8 +50,8 @@ fn heard(below: u64, above: u64) -> Heard {
     let sides = members.iter().flat_map(|member| member.trials());
     let n_above = sides.filter(|(point, ..)| point.number("x") >= 0.5).count();
     assert!((1..18).contains(&n_above), "both sides were asked");
-    let desk = desk.borrow();
-    (desk.came_ms.clone(), desk.asked_ms.clone())
+    let coordinator = coordinator.borrow();
+    (coordinator.came_ms.clone(), coordinator.asked_ms.clone())
 }
 
 /// Trials take times that say what was asked and measured; what an observer of the network sees is the same whatever they take. In virtual
@@ -77,8 +77,8 @@ fn upload_time_uncorrelated() {
 fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
     for took in [22_500, 25_000, 29_999] {
         let folder = tempfile::tempdir().unwrap();
-        let desk = desk("pace", "dp-fts-de", CHARGED);
-        let mut members = members(folder.path(), &desk);
+        let coordinator = coordinator("pace", "dp-fts-de", CHARGED);
+        let mut members = members(folder.path(), &coordinator);
         let took = Duration::from_millis(took);
         members[0].objective = Arc::new(Telling {
             below: took,
@@ -87,30 +87,33 @@ fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
         let mut session = members[0].session().unwrap();
         assert_eq!(finish(&mut session, 3).unwrap(), None);
         drop(session);
-        assert!(desk.borrow().arrived.is_empty());
+        assert!(coordinator.borrow().arrived.is_empty());
         assert_eq!(members[0].ears.count("missed 0 late"), 1);
-        assert_eq!(desk.borrow().asked_ms[0], (0, 60_000));
+        assert_eq!(coordinator.borrow().asked_ms[0], (0, 60_000));
         let spent = status(&members[0].home).unwrap().privacy.unwrap();
         assert_eq!(spent.spent.unwrap().n_releases, 0);
         // A session that is opened again sees the same.
         let mut session = members[0].session().unwrap();
         finish(&mut session, 3).unwrap();
-        assert!(desk.borrow().arrived.is_empty());
+        assert!(coordinator.borrow().arrived.is_empty());
     }
 }
 
 /// A study that waits, or has begun at this time, its agents, and the first of them with trials that take so long.
-fn one(begins_ms: u64, took_ms: u64) -> (tempfile::TempDir, Rc<RefCell<Desk>>, Vec<Member>) {
+fn one(
+    begins_ms: u64,
+    took_ms: u64,
+) -> (tempfile::TempDir, Rc<RefCell<TestCoordinator>>, Vec<Member>) {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("pace", "dp-fts-de", CHARGED);
-    desk.borrow_mut().begins_ms = Some(begins_ms);
-    let mut members = members(folder.path(), &desk);
+    let coordinator = coordinator("pace", "dp-fts-de", CHARGED);
+    coordinator.borrow_mut().begins_ms = Some(begins_ms);
+    let mut members = members(folder.path(), &coordinator);
     let took = Duration::from_millis(took_ms);
     members[0].objective = Arc::new(Telling {
         below: took,
         above: took,
     });
-    (folder, desk, members)
+    (folder, coordinator, members)
 }
 
 /// The number of uploads that an agent has paid for.
@@ -126,14 +129,19 @@ fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
     let set = heard(0, 0).0[&(0, 0)].clone();
     for (took_ms, is_in_time) in [(1_000, true), (4_000, true), (9_000, true), (25_000, false)] {
         let began_ms = now_ms() + 1_500;
-        let (_folder, desk, members) = one(began_ms, took_ms);
-        desk.borrow_mut().state = StudyState::Waiting;
+        let (_folder, coordinator, members) = one(began_ms, took_ms);
+        coordinator.borrow_mut().state = StudyState::Waiting;
         let ended_ms = now_ms() + 2 * took_ms;
         finish(&mut members[0].session().unwrap(), 3).unwrap();
         // Asked at the start, then at a quarter of a round's time.
-        let looked_ms: Vec<u64> = desk.borrow().looked_ms.iter().map(|(_, at)| *at).collect();
+        let looked_ms: Vec<u64> = coordinator
+            .borrow()
+            .looked_ms
+            .iter()
+            .map(|(_, at)| *at)
+            .collect();
         assert_eq!(looked_ms[1], ended_ms.next_multiple_of(15_000));
-        let came = desk.borrow().came_ms.clone();
+        let came = coordinator.borrow().came_ms.clone();
         assert_eq!(came.get(&(0, 0)), is_in_time.then_some(&set), "{took_ms}");
         assert_eq!(n_charged(&members[0]), u64::from(is_in_time));
         let missed = members[0].ears.count("missed 0 late");
@@ -141,15 +149,15 @@ fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
     }
     // An agent that is done before waits for the beginning.
     let began_ms = now_ms() + 100_000;
-    let (_folder, desk, members) = one(began_ms, 1_000);
-    desk.borrow_mut().state = StudyState::Waiting;
+    let (_folder, coordinator, members) = one(began_ms, 1_000);
+    coordinator.borrow_mut().state = StudyState::Waiting;
     let mut session = members[0].session().unwrap();
     assert_eq!(finish(&mut session, 10).unwrap(), None);
     assert_eq!(n_charged(&members[0]), 0, "nothing is sent yet");
     assert_eq!(members[0].ears.count("waits waiting"), 1);
     finish(&mut session, 100).unwrap();
     // It hears of it within a second.
-    let came = desk.borrow().came_ms[&(0, 0)].clone();
+    let came = coordinator.borrow().came_ms[&(0, 0)].clone();
     assert_eq!(came, set);
 }
 
@@ -159,13 +167,18 @@ fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
 fn a_round_that_begins_anew_during_a_trial_is_not_missed() {
     let set = heard(0, 0).0[&(0, 0)].clone();
     let since_ms = now_ms();
-    let (_folder, desk, members) = one(since_ms + 40_000, 25_000);
+    let (_folder, coordinator, members) = one(since_ms + 40_000, 25_000);
     finish(&mut members[0].session().unwrap(), 3).unwrap();
     assert_eq!(members[0].ears.count("missed"), 0);
-    assert_eq!(desk.borrow().came_ms[&(0, 0)], set);
+    assert_eq!(coordinator.borrow().came_ms[&(0, 0)], set);
     assert_eq!(n_charged(&members[0]), 1);
     // The trials ended at 50 s; nothing shows that.
-    let looked_ms: Vec<u64> = desk.borrow().looked_ms.iter().map(|(_, at)| *at).collect();
+    let looked_ms: Vec<u64> = coordinator
+        .borrow()
+        .looked_ms
+        .iter()
+        .map(|(_, at)| *at)
+        .collect();
     assert_eq!(looked_ms, [since_ms, since_ms + 60_000]);
 }
 
@@ -174,8 +187,8 @@ fn a_round_that_begins_anew_during_a_trial_is_not_missed() {
 fn a_forged_round_does_not_mute_an_agent() {
     let sent = heard(0, 0).0;
     for (forged, n_missed) in [(1_000_000, 0), (4, 1)] {
-        let (_folder, desk, members) = one(now_ms(), 0);
-        desk.borrow_mut().forged = Some(forged);
+        let (_folder, coordinator, members) = one(now_ms(), 0);
+        coordinator.borrow_mut().forged = Some(forged);
         let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
         take_turns(&mut sessions);
         drop(sessions);
@@ -183,7 +196,7 @@ fn a_forged_round_does_not_mute_an_agent() {
         let missed = (0, 0);
         let mut expected = sent.clone();
         expected.retain(|upload, _| n_missed == 0 || *upload != missed);
-        assert_eq!(desk.borrow().came_ms, expected);
+        assert_eq!(coordinator.borrow().came_ms, expected);
     }
 }
 
@@ -196,12 +209,12 @@ fn rounds_that_are_short_are_warned_of() {
         ("fts", "round_s = 2.5\ncollect_s = 2.0", true),
     ] {
         let privacy = if algorithm == "fts" { "" } else { CHARGED };
-        let desk = desk(
+        let coordinator = coordinator(
             "pace",
             algorithm,
             &format!("{privacy}[network]\n{network}\n"),
         );
-        let warning = short_rounds(&desk.borrow().federation);
+        let warning = short_rounds(&coordinator.borrow().federation);
         assert_eq!(warning.is_some(), is_warned, "{algorithm} {network}");
         let is_clear = |text: String| text.contains("2.5 s") && text.contains("round_s of 10");
         assert!(warning.is_none_or(is_clear));
@@ -213,12 +226,12 @@ fn rounds_that_are_short_are_warned_of() {
 fn a_relayed_study_has_an_instant_where_it_sets_one() {
     for (more, is_set) in [("", false), ("[network]\ncollect_s = 54.0\n", true)] {
         let folder = tempfile::tempdir().unwrap();
-        let desk = desk("pace", "fts", more);
-        let members = members(folder.path(), &desk);
+        let coordinator = coordinator("pace", "fts", more);
+        let members = members(folder.path(), &coordinator);
         let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
         take_turns(&mut sessions);
-        let desk = desk.borrow();
-        let mut offsets = desk.came_ms.values().flatten();
+        let coordinator = coordinator.borrow();
+        let mut offsets = coordinator.came_ms.values().flatten();
         assert!(offsets.all(|offset| (*offset >= 34_000) == is_set));
     }
 }
@@ -226,8 +239,8 @@ fn a_relayed_study_has_an_instant_where_it_sets_one() {
 #[test]
 fn clocks_are_compared_before_anything_is_evaluated() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("pace", "dp-fts-de", CHARGED);
-    let members = members(folder.path(), &desk);
+    let coordinator = coordinator("pace", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &coordinator);
     members[0].clock.ahead_ms.set(301_000);
     let error = finish(&mut members[0].session().unwrap(), 3).unwrap_err();
     let text = error.to_string();
@@ -250,8 +263,8 @@ fn clocks_are_compared_before_anything_is_evaluated() {
 #[test]
 fn vectors_do_not_outlive_their_use() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("pace", "dp-fts-de", CHARGED);
-    let members = members(folder.path(), &desk);
+    let coordinator = coordinator("pace", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &coordinator);
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     let mut ended = [false; 3];
     let mut seen = BTreeMap::new();
@@ -262,8 +275,8 @@ fn vectors_do_not_outlive_their_use() {
                 ended[at] = matches!(step, Step::Ended(_));
             }
             let (member, slot) = (&members[at], u32::try_from(at).unwrap());
-            let desk = desk.borrow();
-            for ((_, round), bodies) in desk.arrived.range((slot, 0)..=(slot, u64::MAX)) {
+            let coordinator = coordinator.borrow();
+            for ((_, round), bodies) in coordinator.arrived.range((slot, 0)..=(slot, u64::MAX)) {
                 let is_of_use = *round == member.newest_round() && !ended[at];
                 if seen.insert((at, round.to_owned()), is_of_use) != Some(is_of_use) {
                     let place = format!("slot {slot}, round {round}");

@@ -6,9 +6,9 @@ use fedbo_agent::{Ended, Home, Session, Step, status};
 use fedbo_wire::digest;
 use rusqlite::{Connection, params};
 
-use crate::coordinator::Desk;
+use crate::coordinator::TestCoordinator;
 use crate::ways::note;
-use crate::world::{CHARGED, Member, desk, members, take_turns};
+use crate::world::{CHARGED, Member, coordinator, members, take_turns};
 
 /// The statements of the first version; never changes.
 const LAYOUT: &str = include_str!("agent_v1.sql");
@@ -24,7 +24,7 @@ fn upload(mark: u8) -> Vec<u8> {
 }
 
 /// Lays out a home's memory as the first version did, with the rows of this one and raw vectors.
-fn set_back(home: &Path, desk: &Desk) {
+fn set_back(home: &Path, coordinator: &TestCoordinator) {
     let (path, now) = (home.join("agent.db"), home.join("now.db"));
     std::fs::rename(&path, &now).unwrap();
     let old = Connection::open(&path).unwrap();
@@ -48,7 +48,7 @@ fn set_back(home: &Path, desk: &Desk) {
         let sql = "UPDATE uploads SET state = ? WHERE membership = ? AND round = ?";
         old.execute(sql, params![state, membership, round]).unwrap();
     };
-    for ((_, round), bodies) in desk.arrived.range((0, 0)..(1, 0)) {
+    for ((_, round), bodies) in coordinator.arrived.range((0, 0)..(1, 0)) {
         make(1, *round, &bodies[0]);
         end(1, *round, "acknowledged");
     }
@@ -71,15 +71,15 @@ fn set_back(home: &Path, desk: &Desk) {
 #[test]
 fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = desk("old", "dp-fts-de", CHARGED);
-    let members = members(folder.path(), &desk);
+    let coordinator = coordinator("old", "dp-fts-de", CHARGED);
+    let members = members(folder.path(), &coordinator);
     let member = &members[0];
     // Studies of the same home that nobody runs any more: one as it was left, one that is over.
     for name in ["left", "over"] {
-        Member::enrol(&member.home, &crate::world::desk(name, "fts", ""), 0);
+        Member::enrol(&member.home, &crate::world::coordinator(name, "fts", ""), 0);
     }
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
-    let arrived = |round| desk.borrow().arrived.contains_key(&(0, round));
+    let arrived = |round| coordinator.borrow().arrived.contains_key(&(0, round));
     while !(arrived(1) && member.newest_round() == 1) {
         for session in &mut sessions {
             assert!(!matches!(
@@ -90,8 +90,8 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     }
     drop(sessions);
     let before = status(&member.home).unwrap();
-    let vector = |round| desk.borrow().arrived[&(0, round)][0].clone();
-    set_back(&member.home, &desk.borrow());
+    let vector = |round| coordinator.borrow().arrived[&(0, round)][0].clone();
+    set_back(&member.home, &coordinator.borrow());
     let kept = [vector(1), upload(N_LEFT)];
     let mut forgotten = vec![vector(0), upload(OVER)];
     forgotten.extend((0..N_LEFT).map(upload));
@@ -120,8 +120,8 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     drop(sessions);
     let spent = of(&status(&member.home).unwrap()).2;
     assert_eq!(spent.n_releases, 3);
-    let desk = desk.borrow();
-    assert!(desk.arrived.values().all(|bodies| bodies.len() == 1));
+    let coordinator = coordinator.borrow();
+    assert!(coordinator.arrived.values().all(|bodies| bodies.len() == 1));
 
     // What a newer program wrote is left alone.
     let memory = Connection::open(member.home.join("agent.db")).unwrap();

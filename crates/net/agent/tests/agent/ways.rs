@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use fedbo_agent::{Clock, Link, LinkError, Place, Poll, Polled, SignedConfig, Step};
+use fedbo_agent::{Link, Place, Poll, Polled, SignedConfig, Step};
+use fedbo_transport::{Clock, LinkError};
 use fedbo_wire::{
     CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, Problem, ProblemCode,
     RotateRequest, SigningKey, StudyStatus,
 };
 
-use crate::coordinator::{Desk, problem};
+use crate::coordinator::{TestCoordinator, problem};
 
 /// Ends everything at a chosen call, as the death of the process would: what is open is dropped, nothing more is written.
 #[derive(Default)]
@@ -123,26 +124,29 @@ impl Clock for TestClock {
 
 /// The way of one agent to a coordinator.
 #[derive(Clone)]
-pub(crate) struct DeskLink {
-    pub(crate) desk: Rc<RefCell<Desk>>,
+pub(crate) struct TestLink {
+    pub(crate) coordinator: Rc<RefCell<TestCoordinator>>,
     pub(crate) cutter: Rc<Cutter>,
     /// Answers that get lost, while above 0: the request was carried out.
     pub(crate) n_lost: Rc<Cell<u32>>,
 }
 
-impl DeskLink {
-    pub(crate) fn new(desk: &Rc<RefCell<Desk>>) -> Self {
+impl TestLink {
+    pub(crate) fn new(coordinator: &Rc<RefCell<TestCoordinator>>) -> Self {
         Self {
-            desk: Rc::clone(desk),
+            coordinator: Rc::clone(coordinator),
             cutter: Rc::default(),
             n_lost: Rc::default(),
         }
     }
 
     /// One request: the process may die before it or after it, and the answer may get lost.
-    fn ask<R>(&self, act: impl FnOnce(&mut Desk) -> Result<R, Problem>) -> Result<R, LinkError> {
+    fn ask<R>(
+        &self,
+        act: impl FnOnce(&mut TestCoordinator) -> Result<R, Problem>,
+    ) -> Result<R, LinkError> {
         self.cutter.step();
-        let answer = act(&mut self.desk.borrow_mut());
+        let answer = act(&mut self.coordinator.borrow_mut());
         self.cutter.step();
         if self.n_lost.get() > 0 {
             self.n_lost.set(self.n_lost.get() - 1);
@@ -157,57 +161,59 @@ impl DeskLink {
 }
 
 /// The token of a slot: its secret says which.
-pub(crate) fn token(desk: &Desk, slot: u8) -> EnrolmentToken {
+pub(crate) fn token(coordinator: &TestCoordinator, slot: u8) -> EnrolmentToken {
     EnrolmentToken {
         secret: [slot; 20],
-        coordinator: desk.key.public(),
-        config: desk.digest(),
+        coordinator: coordinator.key.public(),
+        config: coordinator.digest(),
     }
 }
 
-impl Link for DeskLink {
+impl Link for TestLink {
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
-        self.ask(|desk| Ok(CoordinatorProof::new(&desk.key, challenge)))
+        self.ask(|coordinator| Ok(CoordinatorProof::new(&coordinator.key, challenge)))
     }
 
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
-        self.ask(|desk| {
-            request.verify(&key.public(), &desk.key.public()).unwrap();
-            desk.n_enrolments += 1;
-            let is_its = |slot: &u8| token(desk, *slot).key().public() == request.token;
+        self.ask(|coordinator| {
+            request
+                .verify(&key.public(), &coordinator.key.public())
+                .unwrap();
+            coordinator.n_enrolments += 1;
+            let is_its = |slot: &u8| token(coordinator, *slot).key().public() == request.token;
             let slot = u32::from((0..=255).find(is_its).unwrap());
-            desk.keys.insert(slot, key.public());
+            coordinator.keys.insert(slot, key.public());
             Ok(Enrolled {
-                study: desk.federation.name.clone(),
+                study: coordinator.federation.name.clone(),
                 slot,
-                agent: desk.federation.agents[slot as usize].name.clone(),
-                config: desk.digest(),
-                coordinator: desk.key.public(),
+                agent: coordinator.federation.agents[slot as usize].name.clone(),
+                config: coordinator.digest(),
+                coordinator: coordinator.key.public(),
             })
         })
     }
 
     fn config(&self, _: &SigningKey, _: &str) -> Result<SignedConfig, LinkError> {
-        self.ask(|desk| {
+        self.ask(|coordinator| {
             Ok(SignedConfig {
-                text: desk.text.clone().into_bytes(),
-                digest: desk.digest(),
-                signature: desk.signature(),
+                text: coordinator.text.clone().into_bytes(),
+                digest: coordinator.digest(),
+                signature: coordinator.signature(),
             })
         })
     }
 
     fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
-        self.ask(|desk| desk.upload(key, to.slot, to.round, body))
+        self.ask(|coordinator| coordinator.upload(key, to.slot, to.round, body))
     }
 
     fn handouts(&self, key: &SigningKey, _: &str, poll: Poll) -> Result<Polled, LinkError> {
-        self.ask(|desk| desk.handouts(key, poll))
+        self.ask(|coordinator| coordinator.handouts(key, poll))
     }
 
     fn status(&self, key: &SigningKey, _: &str) -> Result<StudyStatus, LinkError> {
         // It changes nothing, and no answer of it gets lost: tests count those of what does.
-        let answer = self.desk.borrow_mut().status(key);
+        let answer = self.coordinator.borrow_mut().status(key);
         answer.map_err(|problem| LinkError::Refused {
             problem,
             retry_after: None,
@@ -220,12 +226,15 @@ impl Link for DeskLink {
         study: &str,
         request: &RotateRequest,
     ) -> Result<(), LinkError> {
-        self.ask(|desk| {
+        self.ask(|coordinator| {
             let unknown = || problem(ProblemCode::UnknownAgent);
-            let found = desk.keys.iter().find(|(_, known)| **known == key.public());
+            let found = coordinator
+                .keys
+                .iter()
+                .find(|(_, known)| **known == key.public());
             let slot = *found.ok_or_else(unknown)?.0;
             request.verify(study, slot, &key.public()).unwrap();
-            desk.keys.insert(slot, request.key);
+            coordinator.keys.insert(slot, request.key);
             Ok(())
         })
     }

@@ -19,8 +19,8 @@ use fedbo_space::Point;
 use fedbo_storage::{Mode, SqliteStorage, Storage as _, Told};
 use fedbo_wire::{EnrolmentToken, Problem};
 
-use crate::coordinator::{Desk, coordinator_key};
-use crate::ways::{Cutter, DeskLink, TestClock, note, pass_time, token};
+use crate::coordinator::{TestCoordinator, coordinator_key};
+use crate::ways::{Cutter, TestClock, TestLink, note, pass_time, token};
 
 /// Hears everything, and remembers what tests ask for.
 #[derive(Default)]
@@ -88,7 +88,7 @@ impl Objective for Bump {
 /// An agent in a test.
 pub(crate) struct Member {
     pub(crate) home: PathBuf,
-    pub(crate) link: DeskLink,
+    pub(crate) link: TestLink,
     pub(crate) clock: TestClock,
     pub(crate) ears: Ears,
     pub(crate) objective: Arc<dyn Objective>,
@@ -101,18 +101,18 @@ pub(crate) struct Member {
 
 impl Member {
     /// Enrols an agent in a slot.
-    pub(crate) fn enrol(home: &Path, desk: &Rc<RefCell<Desk>>, slot: u8) -> Self {
-        let member = Self::unenrolled(home, desk);
-        let token = token(&desk.borrow(), slot);
+    pub(crate) fn enrol(home: &Path, coordinator: &Rc<RefCell<TestCoordinator>>, slot: u8) -> Self {
+        let member = Self::unenrolled(home, coordinator);
+        let token = token(&coordinator.borrow(), slot);
         enrol_with(&options(home, token), &member.link).unwrap();
         member
     }
 
-    pub(crate) fn unenrolled(home: &Path, desk: &Rc<RefCell<Desk>>) -> Self {
+    pub(crate) fn unenrolled(home: &Path, coordinator: &Rc<RefCell<TestCoordinator>>) -> Self {
         let cutter: Rc<Cutter> = Rc::default();
-        let link = DeskLink {
+        let link = TestLink {
             cutter: Rc::clone(&cutter),
-            ..DeskLink::new(desk)
+            ..TestLink::new(coordinator)
         };
         Self {
             failures_max: FailuresMax::default(),
@@ -127,10 +127,10 @@ impl Member {
                 ..Ears::default()
             },
             objective: Arc::new(Bump),
-            seed: Some(desk.borrow().federation.seed),
+            seed: Some(coordinator.borrow().federation.seed),
             cap: Some(budget(1e6)),
-            allow_unprotected: vec![desk.borrow().federation.name.clone()],
-            study: desk.borrow().federation.name.clone(),
+            allow_unprotected: vec![coordinator.borrow().federation.name.clone()],
+            study: coordinator.borrow().federation.name.clone(),
         }
     }
 
@@ -273,13 +273,13 @@ pub(crate) const SIMULATED: &str =
     "[privacy]\nepsilon = 20.0\nsimulate = true\nreleases = 2\nevery = 2\n";
 pub(crate) const CHARGED: &str = "[privacy]\nepsilon = 2.0\nreleases = 3\n";
 
-pub(crate) fn desk(name: &str, algorithm: &str, more: &str) -> Rc<RefCell<Desk>> {
+pub(crate) fn coordinator(name: &str, algorithm: &str, more: &str) -> Rc<RefCell<TestCoordinator>> {
     let text = frozen(&three_agents(name, algorithm, more));
-    Rc::new(RefCell::new(Desk::new(&text)))
+    Rc::new(RefCell::new(TestCoordinator::new(&text)))
 }
 
 /// Three agents, each in a home of its own in a folder.
-pub(crate) fn members(folder: &Path, desk: &Rc<RefCell<Desk>>) -> Vec<Member> {
-    let member = |slot: u8| Member::enrol(&folder.join(format!("home{slot}")), desk, slot);
+pub(crate) fn members(folder: &Path, coordinator: &Rc<RefCell<TestCoordinator>>) -> Vec<Member> {
+    let member = |slot: u8| Member::enrol(&folder.join(format!("home{slot}")), coordinator, slot);
     (0..3).map(member).collect()
 }

@@ -1,4 +1,4 @@
-//! The work that a study's thread does whether it leads or not: it looks at the store and publishes what that says.
+//! The work of a study's thread with and without leadership: it reads the store and publishes what that says.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,38 +6,38 @@ use std::time::{Duration, Instant};
 use fedbo_ledger::Head;
 use fedbo_wire::{LedgerEntry, StudyState};
 
-use super::past::broadcast;
-use super::trouble::Trouble;
+use super::broadcasts::broadcast;
+use super::error::HostError;
 use super::worker::{FOLLOW, IDLE, Worker};
-use crate::book::{Book, released};
+use crate::releases::{Releases, released};
 use crate::store::StudyRecord;
 
 impl Worker {
-    /// Looks at the store now and then; not while it is away.
+    /// Reads the store now and then; not while it is away.
     pub(super) fn look(&mut self) {
-        let pause = match (&self.intake, &self.seat) {
+        let pause = match (&self.intake, &self.leader) {
             (None, _) => Duration::ZERO,
             (Some(_), Some(_)) => IDLE / 2,
             (Some(_), None) => FOLLOW,
         };
         let is_early = self.looked.is_some_and(|looked| looked.elapsed() < pause);
         let is_away = self.intake.is_some()
-            && self.publisher.borrow().trouble.is_some()
+            && self.publisher.borrow().error.is_some()
             && self.retry.is_some_and(|(at, _)| Instant::now() < at);
         if !is_early && !is_away {
             self.refresh();
         }
     }
 
-    /// Looks at the store, and begins or stops playing accordingly.
+    /// Reads the store, and acquires or resigns leadership accordingly.
     pub(super) fn refresh(&mut self) {
         self.looked = Some(Instant::now());
         let record = match self.store.study(&self.study.name) {
             Ok(record) => record,
             Err(error) => return self.stop(&error.into()),
         };
-        if let Err(trouble) = self.watch_inbox() {
-            return self.stop(&trouble);
+        if let Err(error) = self.watch_inbox() {
+            return self.stop(&error);
         }
         if record.state != self.publisher.borrow().state {
             self.publish(|published| {
@@ -50,29 +50,29 @@ impl Worker {
         }
         let may_try = self.retry.is_none_or(|(at, _)| Instant::now() >= at);
         if self.intake.is_some()
-            && self.seat.is_none()
-            && let Err(trouble) = self.follow(&record)
+            && self.leader.is_none()
+            && let Err(error) = self.follow(&record)
         {
-            return self.stop(&trouble);
+            return self.stop(&error);
         }
         let is_ready = self.publisher.borrow().is_ready;
         if !is_ready
             && may_try
             && record.state != StudyState::Running
-            && let Err(trouble) = self.load(&record)
+            && let Err(error) = self.load(&record)
         {
-            return self.stop(&trouble);
+            return self.stop(&error);
         }
-        match (record.state, &self.seat) {
+        match (record.state, &self.leader) {
             (StudyState::Running, None) if may_try => {
-                if let Err(trouble) = self.sit_down() {
-                    self.stop(&trouble);
+                if let Err(error) = self.acquire_leadership() {
+                    self.stop(&error);
                 }
             }
             (StudyState::Running, _) => {}
             (_, Some(_)) => {
-                if let Some(seat) = self.seat.take()
-                    && let Err(error) = self.store.resign(&seat.lead)
+                if let Some(leader) = self.leader.take()
+                    && let Err(error) = self.store.resign(&leader.lead)
                 {
                     self.stop(&error.into());
                 }
@@ -81,8 +81,8 @@ impl Worker {
         }
     }
 
-    /// After a crash of the database, agents that wait are told that their vectors are gone.
-    pub(super) fn watch_inbox(&mut self) -> Result<(), Trouble> {
+    /// Tells agents that wait that their vectors are gone, after a crash of the database.
+    pub(super) fn watch_inbox(&mut self) -> Result<(), HostError> {
         let Some(intake) = &self.intake else {
             return Ok(());
         };
@@ -96,13 +96,13 @@ impl Worker {
     }
 
     /// Publishes what the store says, while another replica leads.
-    pub(super) fn follow(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
+    pub(super) fn follow(&mut self, record: &StudyRecord) -> Result<(), HostError> {
         let now = Arc::clone(&self.publisher.borrow());
-        if now.shows(record) && now.trouble.is_none() {
+        if now.shows(record) && now.error.is_none() {
             return Ok(());
         }
         let mut next = now.next();
-        (next.is_ready, next.round, next.trouble) = (true, record.round, None);
+        (next.is_ready, next.round, next.error) = (true, record.round, None);
         if let Some(began_ms) = record.began_ms {
             next.begun(began_ms, self.store.now_ms()?);
         }
@@ -125,22 +125,22 @@ impl Worker {
     }
 
     /// Reads what was released of a study that is not played, for agents that were away.
-    pub(super) fn load(&mut self, record: &StudyRecord) -> Result<(), Trouble> {
+    pub(super) fn load(&mut self, record: &StudyRecord) -> Result<(), HostError> {
         let Some(began_ms) = record.began_ms else {
             self.publish(|published| published.is_ready = true);
             return Ok(());
         };
         if let Some(lead) = self.lead()? {
-            let book = self.open_book(lead, record)?;
-            self.publish_book(&*book, record.round, (began_ms, self.store.now_ms()?))?;
-            drop(book);
+            let releases = self.open_releases(lead, record)?;
+            self.publish_releases(&*releases, record.round, (began_ms, self.store.now_ms()?))?;
+            drop(releases);
             self.store.resign(&lead)?;
         }
         Ok(())
     }
 
     /// By sender, the round of the newest message that was broadcast before a round.
-    pub(super) fn newest(&self, round: u64) -> Result<Vec<(u32, u64)>, Trouble> {
+    pub(super) fn newest(&self, round: u64) -> Result<Vec<(u32, u64)>, HostError> {
         if !self.study.is_relayed() {
             return Ok(Vec::new());
         }
@@ -163,15 +163,15 @@ impl Worker {
             .collect())
     }
 
-    /// Publishes a book and the round that is played with it: when it began, and the time now.
-    pub(super) fn publish_book(
+    /// Publishes releases and the round that runs with them: when it began, and the time now.
+    pub(super) fn publish_releases(
         &self,
-        book: &dyn Book,
+        releases: &dyn Releases,
         round: u64,
         (began_ms, now_ms): (u64, u64),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), HostError> {
         // A release that is stored for the round itself leaves when the round is over (INV-9).
-        let mut entries = book.entries(0)?;
+        let mut entries = releases.entries(0)?;
         entries.retain(|entry| entry.round < round);
         let follow = |head: Head, entry: &LedgerEntry| {
             head.follow(entry.round, &entry.event, &entry.release)
@@ -244,7 +244,7 @@ mod tests {
             epoch: None,
             looked: None,
             tried: None,
-            seat: None,
+            leader: None,
             retry: None,
         };
         for seconds_ago in [50, 20, 20] {

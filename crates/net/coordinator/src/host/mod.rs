@@ -1,12 +1,12 @@
 //! A study's own thread: it alone drives the study's machine, and makes durable what the machine asks for.
 //!
-//! [`Host`] is what the service holds; the [`Worker`](worker::Worker) is on the thread: it looks at the store and follows
-//! (`following`), and while it has the lead it plays rounds (`playing`).
+//! [`Host`] is what the service holds; the [`Worker`](worker::Worker) is on the thread: it reads the store and follows
+//! (`following`), and while it leads it runs rounds (`leading`).
 
+mod broadcasts;
+mod error;
 mod following;
-mod past;
-mod playing;
-mod trouble;
+mod leading;
 mod worker;
 
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::store::Store;
 use crate::study::Study;
 use worker::Worker;
 
-pub(crate) use past::broadcasts_since;
+pub(crate) use broadcasts::broadcasts_since;
 
 /// The default lease: the time for which a coordinator that does not answer keeps others from taking over its studies.
 pub const LEASE: Duration = Duration::from_secs(15);
@@ -92,7 +92,7 @@ impl Host {
             epoch: None,
             looked: None,
             tried: None,
-            seat: None,
+            leader: None,
             retry: None,
         };
         let thread = std::thread::Builder::new()

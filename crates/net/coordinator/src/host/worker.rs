@@ -9,13 +9,13 @@ use fedbo_wire::SigningKey;
 use tokio::sync::watch;
 
 use super::Command;
-use super::trouble::Trouble;
-use crate::book::Book;
+use super::error::HostError;
 use crate::clock::Clock;
 use crate::intake::Intake;
 use crate::machine::Machine;
 use crate::metrics::StudyMetrics;
 use crate::published::Published;
+use crate::releases::Releases;
 use crate::store::{Lead, Store};
 use crate::study::Study;
 
@@ -27,19 +27,19 @@ const COLLECT: Duration = Duration::from_millis(50);
 pub(super) const FOLLOW: Duration = Duration::from_millis(100);
 /// The longest time that a thread waits when nothing is due.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
-/// After trouble: the first wait before another try, which doubles up to the last.
+/// The backoff after an error: the first wait before another try, which doubles up to the last.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 /// The same where replicas share a database: a restart of it is over soon, and a round waits for it.
 const REPLICA_RETRIES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
-/// The state of a leader that plays rounds.
-pub(super) struct Seat {
+/// The state of the leader, which runs the rounds of a study.
+pub(super) struct Leader {
     pub(super) lead: Lead,
     pub(super) machine: Box<dyn Machine>,
-    pub(super) book: Box<dyn Book>,
+    pub(super) releases: Box<dyn Releases>,
     pub(super) clock: Clock,
     pub(super) renewed: Instant,
-    /// The round that is being played.
+    /// The round that is under way.
     pub(super) round: u64,
     /// True while replicas take vectors of it.
     pub(super) is_open: bool,
@@ -64,9 +64,9 @@ pub(super) struct Worker {
     pub(super) looked: Option<Instant>,
     /// The time at which the lead was last asked for.
     pub(super) tried: Option<Instant>,
-    /// While rounds are played here.
-    pub(super) seat: Option<Seat>,
-    /// After trouble: when to try again, and how long was waited.
+    /// Present while this coordinator leads the study.
+    pub(super) leader: Option<Leader>,
+    /// After an error: the time of the next try, and how long was waited.
     pub(super) retry: Option<(Instant, Duration)>,
 }
 
@@ -78,8 +78,8 @@ impl Worker {
             match command {
                 Ok(Command::Upload(update, answer)) => self.upload(update, answer),
                 Ok(Command::Awaits(slot, round, answer)) => {
-                    let seat = self.seat.as_ref();
-                    let awaits = seat.is_some_and(|seat| seat.machine.awaits(slot, round));
+                    let leader = self.leader.as_ref();
+                    let awaits = leader.is_some_and(|leader| leader.machine.awaits(slot, round));
                     // Whoever asked may have gone.
                     let _ = answer.send(awaits);
                 }
@@ -87,20 +87,20 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => self.look(),
                 Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.pass_time();
+            self.tick_and_renew();
         }
         self.publish(|published| published.closes = true);
-        if let Some(seat) = self.seat.take()
-            && let Err(error) = self.store.resign(&seat.lead)
+        if let Some(leader) = self.leader.take()
+            && let Err(error) = self.store.resign(&leader.lead)
         {
             tracing::warn!(study = %self.study.name, "the lease could not be let go: {error}");
         }
     }
 
-    /// Until something is due.
+    /// The time until something is due.
     pub(super) fn wait(&mut self) -> Duration {
         let is_shared = self.intake.is_some();
-        let Some(seat) = &mut self.seat else {
+        let Some(leader) = &mut self.leader else {
             let idle = if is_shared { FOLLOW } else { IDLE };
             return match self.retry {
                 Some((at, _)) => {
@@ -110,31 +110,31 @@ impl Worker {
                 None => idle,
             };
         };
-        let idle = match (is_shared, seat.is_open) {
+        let idle = match (is_shared, leader.is_open) {
             (false, _) => IDLE,
             (true, true) => COLLECT,
             (true, false) => FOLLOW,
         };
-        let now_ms = seat.clock.now_ms();
-        let deadline = seat.machine.deadline();
+        let now_ms = leader.clock.now_ms();
+        let deadline = leader.machine.deadline();
         deadline
             .map_or(idle, |at| Duration::from_millis(at.saturating_sub(now_ms)))
             .min(idle)
     }
 
     /// Ticks, and renews the lease.
-    pub(super) fn pass_time(&mut self) {
-        let Some(seat) = &mut self.seat else {
+    pub(super) fn tick_and_renew(&mut self) {
+        let Some(leader) = &mut self.leader else {
             return;
         };
         // One time for both: the machine closes no round whose inbox was not shut.
-        let now_ms = seat.clock.now_ms();
+        let now_ms = leader.clock.now_ms();
         let outcome = self
             .collect(now_ms)
             .and_then(|()| self.tick(now_ms))
             .and_then(|()| self.renew());
-        if let Err(trouble) = outcome {
-            self.stop(&trouble);
+        if let Err(error) = outcome {
+            self.stop(&error);
         }
     }
 
@@ -142,18 +142,18 @@ impl Worker {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Stops playing, because of this, and tries again later.
-    pub(super) fn stop(&mut self, trouble: &Trouble) {
-        let lead = self.seat.take().map(|seat| seat.lead);
-        if trouble.is_succession() {
-            tracing::warn!(study = %self.study.name, "{trouble}");
+    /// Resigns leadership because of an error, and tries again later.
+    pub(super) fn stop(&mut self, error: &HostError) {
+        let lead = self.leader.take().map(|leader| leader.lead);
+        if error.is_superseded() {
+            tracing::warn!(study = %self.study.name, "{error}");
             self.retry = Some((Instant::now() + self.lease, self.lease));
             self.tried = None;
             return;
         }
         if let Some(lead) = lead {
             // INV-13: nothing is collected that cannot be released.
-            if let (Some(intake), true) = (&self.intake, trouble.is_of_the_budget())
+            if let (Some(intake), true) = (&self.intake, error.is_budget_spent())
                 && let Err(error) = intake.shut(&lead)
             {
                 tracing::warn!(study = %self.study.name, "vectors are still taken: {error}");
@@ -171,10 +171,10 @@ impl Worker {
         self.retry = Some((Instant::now() + wait, wait));
         self.tried = None;
         self.metrics.stands_still(true);
-        tracing::error!(study = %self.study.name, retry_s = wait.as_secs(), "the study stands still: {trouble}");
-        let words = trouble.to_string();
-        if self.publisher.borrow().trouble.as_ref() != Some(&words) {
-            self.publish(|published| published.trouble = Some(words));
+        tracing::error!(study = %self.study.name, retry_s = wait.as_secs(), "the study stands still: {error}");
+        let words = error.to_string();
+        if self.publisher.borrow().error.as_ref() != Some(&words) {
+            self.publish(|published| published.error = Some(words));
         }
     }
 

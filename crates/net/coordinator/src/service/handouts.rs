@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
+use fedbo_transport::{Length, Refusal, of_type};
 use fedbo_wire::{
     HEADER_ELAPSED, HEADER_RESEND, HEADER_ROUND, HEADER_STATE, ProblemCode, StudyState,
 };
@@ -14,9 +15,8 @@ use hyper::header::HeaderValue;
 use tokio::time::Instant;
 
 use super::Shared;
-use super::answer::{Refusal, of_type};
 use super::registry::Served;
-use super::request::{Length, of_agent};
+use super::request::of_agent;
 use crate::host::broadcasts_since;
 use crate::published::Published;
 

@@ -1,17 +1,15 @@
 //! The HTTP side: who asks, for what, and what is answered. docs/protocol.md is its description.
 
-mod answer;
 mod handouts;
 mod openapi;
+mod refusal;
 mod registry;
 mod request;
 mod routes;
 mod uploads;
 
-pub use answer::{Refusal, json, of_type};
 pub use openapi::OPENAPI;
 pub(crate) use registry::Registry;
-pub use request::{Length, Signed, claimed, read_known};
 pub(crate) use routes::{Audience, router};
 
 use std::path::PathBuf;

@@ -1,68 +1,24 @@
-//! Requests: their version, their body, and who signed them.
+//! Requests of agents: who signed them, and for which study.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::body::Body;
 use axum::extract::Request;
-use fedbo_wire::{
-    HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, ProblemCode,
-    PublicKey, RequestSignature,
+use fedbo_transport::{
+    Clock as _, Length, Refusal, Signed, SystemClock, claimed_signature, read_authorized,
+    read_signed,
 };
-use http_body_util::{BodyExt as _, Limited};
+use fedbo_wire::{ProblemCode, RequestSignature};
 use hyper::HeaderMap;
 use hyper::body::Bytes;
-use hyper::header::CONTENT_LENGTH;
 
 use super::Shared;
-use super::answer::Refusal;
 use super::registry::Served;
-use crate::strangers::Standing;
-
-/// A request whose signature fits.
-#[derive(Clone, Debug)]
-pub struct Signed {
-    /// The key of the signer.
-    pub key: PublicKey,
-    /// Its body.
-    pub body: Bytes,
-}
 
 /// A signed request of an agent of a study.
 pub(crate) struct OfAgent {
     pub(crate) served: Arc<Served>,
     pub(crate) slot: u32,
     pub(crate) body: Bytes,
-}
-
-/// The length that a body may have.
-#[derive(Clone, Copy, Debug)]
-pub enum Length {
-    /// None at all.
-    Empty,
-    /// So many bytes, no more and no less.
-    Exactly(usize),
-    /// At most so many.
-    AtMost(usize),
-}
-
-/// That a request speaks our version.
-pub(crate) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
-    let supported = format!("supported: [{PROTOCOL_VERSION}]");
-    match headers.get(HEADER_PROTOCOL).map(|value| value.to_str()) {
-        Some(Ok(version)) if version == PROTOCOL_VERSION.to_string() => Ok(()),
-        Some(version) => Err(Refusal::new(
-            ProblemCode::UnsupportedVersion,
-            format!(
-                "version {:?} of the protocol is not spoken here, {supported}; use the same version of fedbo on both sides",
-                version.unwrap_or("?").chars().take(20).collect::<String>()
-            ),
-        )),
-        None => Err(Refusal::new(
-            ProblemCode::UnsupportedVersion,
-            format!("the request has no header {HEADER_PROTOCOL}, {supported}"),
-        )),
-    }
 }
 
 /// Reads a request of a key that may be unknown.
@@ -73,7 +29,7 @@ pub(crate) async fn signed(
 ) -> Result<Signed, Refusal> {
     let signature = signature(request.headers())?;
     let to = shared.key.public();
-    read(request, (signature, to), length, shared.body_patience).await
+    read_signed(request, (signature, to), length, shared.body_patience).await
 }
 
 /// Reads a request of an agent of this study. Who is not on the roster is refused before the body is read.
@@ -104,7 +60,8 @@ pub(crate) async fn of_agent(
     }
     let length = length(&served);
     let signature = (signature, shared.key.public());
-    let Signed { body, .. } = read_known(request, signature, length, shared.body_patience).await?;
+    let Signed { body, .. } =
+        read_authorized(request, signature, length, shared.body_patience).await?;
     Ok(OfAgent { served, slot, body })
 }
 
@@ -117,130 +74,9 @@ pub(crate) fn unknown_agent() -> Refusal {
 
 /// Returns the unverified signature of a request of our version, if its time is near this machine's.
 fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
-    let signature = claimed(headers)?;
+    let signature = claimed_signature(headers)?;
     signature
-        .check_time(now_ms())
+        .check_time(SystemClock.now_ms())
         .map_err(|error| Refusal::new(ProblemCode::ClockDiffers, error.to_string()))?;
     Ok(signature)
-}
-
-/// This machine's clock, milliseconds since 1970 UTC.
-pub(crate) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Returns the unverified signature of a request of our version; its time is left to the caller to check. Nothing is
-/// verified before the body is read.
-///
-/// # Errors
-/// If the request is of another version or not signed.
-pub fn claimed(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
-    check_version(headers)?;
-    let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    RequestSignature::from_headers(
-        value(HEADER_KEY),
-        value(HEADER_TIME),
-        value(HEADER_SIGNATURE),
-    )
-    .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
-}
-
-/// Reads the rest of a request whose key may use the service, and which is to be signed for the given receiver: once its signature is verified, its connection keeps its place when
-/// connections run out.
-///
-/// # Errors
-/// If the body has another length than allowed or comes too slowly, or the signature does not fit.
-pub async fn read_known(
-    request: Request,
-    signature: (RequestSignature, PublicKey),
-    length: Length,
-    patience: Duration,
-) -> Result<Signed, Refusal> {
-    let standing = request.extensions().get::<Arc<Standing>>().cloned();
-    let signed = read(request, signature, length, patience).await?;
-    if let Some(standing) = standing {
-        standing.vouch();
-    }
-    Ok(signed)
-}
-
-async fn read(
-    request: Request,
-    (signature, to): (RequestSignature, PublicKey),
-    length: Length,
-    patience: Duration,
-) -> Result<Signed, Refusal> {
-    let (head, body) = request.into_parts();
-    let target = head
-        .uri
-        .path_and_query()
-        .map_or("/", |target| target.as_str());
-    let target = target.to_owned();
-    let body = body_of(&head.headers, body, length, patience).await?;
-    signature
-        .verify(&to, head.method.as_str(), &target, &body)
-        .map_err(|error| {
-            let message =
-                format!("{error}; it is to be made for the key {to}, which is the receiver's");
-            Refusal::new(ProblemCode::BadSignature, message)
-        })?;
-    Ok(Signed {
-        key: signature.key,
-        body,
-    })
-}
-
-/// Reads a body whose length was announced and is allowed (INV-18).
-async fn body_of(
-    headers: &HeaderMap,
-    body: Body,
-    length: Length,
-    patience: Duration,
-) -> Result<Bytes, Refusal> {
-    let announced = headers.get(CONTENT_LENGTH);
-    let announced = announced
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.parse::<u64>().ok());
-    let most = match length {
-        Length::Empty => 0,
-        Length::Exactly(bytes) | Length::AtMost(bytes) => bytes,
-    };
-    match (announced, length) {
-        (None | Some(0), Length::Empty) => return Ok(Bytes::new()),
-        (None, _) => {
-            let message =
-                "the request has no content-length; bodies are sent whole, with their length";
-            return Err(Refusal::new(ProblemCode::BadRequest, message));
-        }
-        (Some(found), Length::Exactly(bytes)) if found != bytes as u64 => {
-            let message = format!("the body has {found} bytes, expected {bytes}");
-            return Err(Refusal::new(ProblemCode::WrongLength, message));
-        }
-        (Some(found), _) if found > most as u64 => {
-            let message = format!("the body has {found} bytes, at most {most} are read");
-            return Err(Refusal::new(ProblemCode::TooLarge, message));
-        }
-        _ => {}
-    }
-    let mut body = Limited::new(body, most);
-    let whole = async {
-        // Copied piece by piece: a piece of one byte would keep the buffer of kilobytes into which it was read (INV-18).
-        let mut bytes = Vec::with_capacity(most);
-        while let Some(frame) = body.frame().await.transpose()? {
-            bytes.extend(frame.into_data().unwrap_or_default());
-        }
-        Ok::<_, axum::BoxError>(bytes)
-    };
-    match tokio::time::timeout(patience, whole).await {
-        Ok(Ok(bytes)) => Ok(bytes.into()),
-        Ok(Err(error)) => Err(Refusal::new(
-            ProblemCode::BadRequest,
-            format!("the body could not be read to its end: {error}"),
-        )),
-        Err(_) => Err(Refusal::new(
-            ProblemCode::BadRequest,
-            format!("the body took longer than {} s", patience.as_secs_f64()),
-        )),
-    }
 }

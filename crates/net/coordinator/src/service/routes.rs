@@ -9,6 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
 use fedbo_failpoints::pass;
+use fedbo_transport::{Clock as _, Length, Refusal, SystemClock, check_version, json, of_type};
 use fedbo_wire::{
     Accepted, AcceptedStatus, CoordinatorProof, Digest, EnrolRequest, Enrolled, HEADER_CONFIG,
     HEADER_SIGNATURE, JSON_REQUEST_BYTES_MAX, ProblemCode, RotateRequest, StudyStatus,
@@ -16,8 +17,7 @@ use fedbo_wire::{
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
-use super::answer::{Refusal, json, of_type};
-use super::request::{Length, check_version, now_ms, of_agent, signed, unknown_agent};
+use super::request::{of_agent, signed, unknown_agent};
 use super::{OPENAPI, Shared, handouts, uploads};
 
 /// The parties that an address is for.
@@ -227,7 +227,7 @@ async fn status(
             true => String::new(),
             false => now.head.to_string(),
         },
-        time_ms: now_ms(),
+        time_ms: SystemClock.now_ms(),
         elapsed_ms: now.elapsed_ms(),
     }))
 }

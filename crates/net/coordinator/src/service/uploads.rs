@@ -6,14 +6,14 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use fedbo_gp::MapHash;
 use fedbo_protocol::AgentUpdate;
+use fedbo_transport::{Length, Refusal, json};
 use fedbo_wire::{Accepted, AcceptedStatus, ProblemCode, StudyState, Upload};
 use hyper::body::Bytes;
 use zeroize::Zeroize as _;
 
-use super::Shared;
-use super::answer::{Refusal, json};
 use super::registry::Served;
-use super::request::{Length, of_agent};
+use super::request::of_agent;
+use super::{Shared, refusal};
 use crate::host::UploadAnswer;
 use crate::intake::{Intake, NotTaken};
 
@@ -67,7 +67,7 @@ pub(super) async fn put(
         .map_err(|_| busy())?;
     match answered.await {
         Ok(UploadAnswer::Accepted) => Ok(accepted()),
-        Ok(UploadAnswer::Refused(rejected)) => Err(rejected.into()),
+        Ok(UploadAnswer::Refused(rejected)) => Err(refusal::of_update(&rejected)),
         Ok(UploadAnswer::Closed) | Err(_) => {
             check_state(&served, round)?;
             let message = "the study's rounds are not played at present; try again later";
@@ -109,7 +109,7 @@ async fn post(
         Ok(Ok(Err(NotTaken::Rejected(rejected)))) => {
             // A study that ended or was paused meanwhile says so.
             check_state(served, round)?;
-            Err(rejected.into())
+            Err(refusal::of_update(&rejected))
         }
         Ok(Err(error)) => {
             tracing::error!("an upload could not be stored: {error}");

@@ -269,7 +269,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn free_releases(&self, study: StudyKey) -> Result<Vec<FreeRelease>, StoreError>;
 }
 
-/// That who takes a slot agrees to the configuration that the study has (INV-11).
+/// Checks that the agent that takes a slot agrees to the configuration that the study has (INV-11).
 fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
     match fedbo_wire::config_digest(study.config.as_bytes()) == *config {
         true => Ok(()),

@@ -5,9 +5,9 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use fedbo_coordinator::ConnectionLimits;
 use fedbo_federation::{Collaboration, ReleaseMechanism};
 use fedbo_privacy::mechanism::SimNoise;
+use fedbo_transport::ConnectionLimits;
 use fedbo_wire::SigningKey;
 
 use crate::agent::{Agent, weights};

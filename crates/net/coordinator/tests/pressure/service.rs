@@ -8,9 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, Study, TlsFiles};
+use fedbo_coordinator::{Home, Service, ServiceSettings, Study};
 use fedbo_database::Mode;
 use fedbo_federation::Federation;
+use fedbo_transport::{ConnectionLimits, TlsFiles};
 use fedbo_wire::{PublicKey, SigningKey};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;

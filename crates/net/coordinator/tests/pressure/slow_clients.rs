@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fedbo_coordinator::{ConnectionLimits, OPENAPI};
+use fedbo_coordinator::OPENAPI;
+use fedbo_transport::ConnectionLimits;
 
 use crate::agent::Agent;
 use crate::service::Pressed;

@@ -5,9 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fedbo_coordinator::{ConnectionLimits, Home, Service, ServiceSettings, Study};
+use fedbo_coordinator::{Home, Service, ServiceSettings, Study};
 use fedbo_database::Mode;
 use fedbo_federation::Federation;
+use fedbo_transport::ConnectionLimits;
 use fedbo_wire::{
     Digest, EnrolRequest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, Handout,
     Limits, PublicKey, SigningKey, Upload, sign_request,

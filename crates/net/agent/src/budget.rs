@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use fedbo_database::Failure;
 use fedbo_ledger::{event_from_bytes, event_to_bytes};
+use fedbo_party::{Database, HomeError};
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, Claim, Delta, Mode, PrivacyEvent, Unproved, UnsupportedEvent,
 };
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use crate::database::Database;
+use crate::Membership;
 use crate::log::{UploadState, insert_upload};
-use crate::{HomeError, Membership};
 
 /// An error that leaves a charge without a price.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -71,9 +71,9 @@ pub(crate) enum Charged {
     Withheld(BudgetReached),
 }
 
-/// The purse of a study that charges.
+/// The agent's privacy budget, as the uploads of one study charge it.
 #[derive(Debug)]
-pub(crate) struct Purse {
+pub(crate) struct PrivacyBudget {
     cap: Budget,
     event: PrivacyEvent,
     event_bytes: Vec<u8>,
@@ -82,8 +82,8 @@ pub(crate) struct Purse {
     within: RefCell<BTreeMap<Vec<u8>, u64>>,
 }
 
-impl Purse {
-    /// A purse for uploads that cost this event each, once it is known that they have a price.
+impl PrivacyBudget {
+    /// Returns a budget for uploads that cost this event each, once it is known that they have a price.
     pub(crate) fn open(cap: Budget, event: PrivacyEvent, mode: Mode) -> Result<Self, Unpriced> {
         let mut accountant = AccountantKind::Pld.accountant();
         accountant.compose(&event, 1)?;

@@ -1,4 +1,4 @@
-//! Rounds, played by whoever has the lead.
+//! The work of the leader: rounds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use fedbo_wire::StudyState;
 use tokio::sync::oneshot;
 
 use super::UploadAnswer;
-use super::trouble::Trouble;
-use super::worker::{RENEWALS, Seat, Worker};
-use crate::book::{Book, Charged, Free, LedgerPlace};
+use super::error::HostError;
+use super::worker::{Leader, RENEWALS, Worker};
 use crate::clock::Clock;
 use crate::machine::{Beginning, Step, machine};
+use crate::releases::{ChargedReleases, FreeReleases, LedgerPlace, Releases};
 use crate::store::{Lead, NextRound, StoreError, StudyRecord};
 
 /// The time between two attempts of a replica that follows to take the lead; less where a quarter of the lease is less.
 const TRY: Duration = Duration::from_millis(500);
 
 impl Worker {
-    /// The lead; none if another coordinator has it.
-    pub(super) fn lead(&mut self) -> Result<Option<Lead>, Trouble> {
+    /// Acquires the lease; none if another coordinator has it.
+    pub(super) fn lead(&mut self) -> Result<Option<Lead>, HostError> {
         let pause = (self.lease / 4).min(TRY);
         if self.intake.is_some() && self.tried.is_some_and(|tried| tried.elapsed() < pause) {
             return Ok(None);
@@ -32,14 +32,14 @@ impl Worker {
         Ok(self.store.lead(self.study.key, &self.holder, lease_ms)?)
     }
 
-    pub(super) fn open_book(
+    pub(super) fn open_releases(
         &self,
         lead: Lead,
         record: &StudyRecord,
-    ) -> Result<Box<dyn Book>, Trouble> {
+    ) -> Result<Box<dyn Releases>, HostError> {
         let store = Arc::clone(&self.store);
         Ok(match self.study.plan() {
-            Some(plan) => Box::new(Charged::open(
+            Some(plan) => Box::new(ChargedReleases::open(
                 match self.store.ledgers() {
                     Some(ledgers) => LedgerPlace::Database(ledgers),
                     None => LedgerPlace::File(&self.ledger),
@@ -49,24 +49,24 @@ impl Worker {
                 record.head.as_deref(),
                 (store, lead),
             )?),
-            None => Box::new(Free::open(&self.study, store, lead)?),
+            None => Box::new(FreeReleases::open(&self.study, store, lead)?),
         })
     }
 
-    /// Takes the lead and goes on where the study stands.
-    pub(super) fn sit_down(&mut self) -> Result<(), Trouble> {
+    /// Acquires leadership, and goes on where the study stands.
+    pub(super) fn acquire_leadership(&mut self) -> Result<(), HostError> {
         let Some(lead) = self.lead()? else {
-            return Ok(()); // another coordinator plays it
+            return Ok(()); // another coordinator leads it
         };
         pass("coordinator: the lead is taken");
         // Read under the lead: nobody else moves the study on from here.
         let record = self.store.study(&self.study.name)?;
         let mut clock = Clock::read(&*self.store)?;
-        let book = self.open_book(lead, &record)?;
+        let releases = self.open_releases(lead, &record)?;
         let now_ms = clock.now_ms();
         let round = record.round;
         let is_released = !self.study.is_relayed()
-            && book
+            && releases
                 .entries(0)?
                 .last()
                 .is_some_and(|last| last.round == round);
@@ -94,11 +94,11 @@ impl Worker {
         }
         pass("coordinator: a round is about to be played");
         let steps = machine.start(began_ms);
-        self.publish_book(&*book, round, (began_ms, now_ms))?;
-        self.seat = Some(Seat {
+        self.publish_releases(&*releases, round, (began_ms, now_ms))?;
+        self.leader = Some(Leader {
             lead,
             machine,
-            book,
+            releases,
             clock,
             renewed: Instant::now(),
             round,
@@ -108,26 +108,29 @@ impl Worker {
         self.metrics.round(round);
         self.metrics.stands_still(false);
         tracing::info!(study = %self.study.name, round, "rounds are played here");
-        self.carry_out(steps)?;
+        self.apply(steps)?;
         self.retry = None;
-        self.publish(|published| published.trouble = None);
+        self.publish(|published| published.error = None);
         Ok(())
     }
 
     /// Passes an upload to the machine and answers before anything else happens, but for what was due before it came: a round
     /// whose time has come begins first, or an upload for it would find it not yet collecting.
     pub(super) fn upload(&mut self, update: AgentUpdate, answer: oneshot::Sender<UploadAnswer>) {
-        let now_ms = self.seat.as_mut().map_or(0, |seat| seat.clock.now_ms());
-        if let Err(trouble) = self.tick(now_ms) {
-            self.stop(&trouble);
+        let now_ms = self
+            .leader
+            .as_mut()
+            .map_or(0, |leader| leader.clock.now_ms());
+        if let Err(error) = self.tick(now_ms) {
+            self.stop(&error);
         }
-        let Some(seat) = &mut self.seat else {
+        let Some(leader) = &mut self.leader else {
             // Whoever asked may have gone; so below.
             let _ = answer.send(UploadAnswer::Closed);
             return;
         };
         pass("coordinator: an upload has come");
-        let mut steps = seat.machine.receive(update, now_ms);
+        let mut steps = leader.machine.receive(update, now_ms);
         let refused = steps
             .iter()
             .position(|step| matches!(step, Step::Refuse(_)));
@@ -137,76 +140,76 @@ impl Worker {
         };
         let _ = answer.send(verdict);
         pass("coordinator: an upload is answered");
-        if let Err(trouble) = self.carry_out(steps) {
-            self.stop(&trouble);
+        if let Err(error) = self.apply(steps) {
+            self.stop(&error);
         }
     }
 
     /// Feeds the vectors that replicas took. When the round closes, none is taken any more before the last are read.
-    pub(super) fn collect(&mut self, now_ms: u64) -> Result<(), Trouble> {
-        let (Some(intake), Some(seat)) = (self.intake.clone(), &mut self.seat) else {
+    pub(super) fn collect(&mut self, now_ms: u64) -> Result<(), HostError> {
+        let (Some(intake), Some(leader)) = (self.intake.clone(), &mut self.leader) else {
             return Ok(());
         };
-        if !seat.is_open {
+        if !leader.is_open {
             return Ok(());
         }
-        let round = seat.round;
-        let deadline = seat.machine.deadline();
+        let round = leader.round;
+        let deadline = leader.machine.deadline();
         if deadline.is_some_and(|deadline| now_ms >= deadline) {
-            intake.shut(&seat.lead)?;
-            seat.is_open = false;
+            intake.shut(&leader.lead)?;
+            leader.is_open = false;
         }
         // They came before the inbox was shut, so before the deadline, whatever time it is when they are read.
         let came_ms = match (self.study.is_relayed(), deadline) {
             (false, Some(deadline)) => now_ms.min(deadline.saturating_sub(1)),
             _ => now_ms,
         };
-        for (slot, update) in intake.arrived(round, &seat.known)? {
-            let Some(seat) = self.seat.as_mut().filter(|seat| seat.round == round) else {
+        for (slot, update) in intake.arrived(round, &leader.known)? {
+            let Some(leader) = self.leader.as_mut().filter(|leader| leader.round == round) else {
                 break;
             };
-            seat.known.push(slot);
+            leader.known.push(slot);
             let Some(update) = update else {
                 continue;
             };
             pass("coordinator: an upload has come");
-            let steps = seat.machine.receive(update, came_ms);
-            self.carry_out(steps)?;
+            let steps = leader.machine.receive(update, came_ms);
+            self.apply(steps)?;
         }
         Ok(())
     }
 
-    /// Does what is due.
-    pub(super) fn tick(&mut self, now_ms: u64) -> Result<(), Trouble> {
-        let Some(seat) = &mut self.seat else {
+    /// Applies the steps that are due.
+    pub(super) fn tick(&mut self, now_ms: u64) -> Result<(), HostError> {
+        let Some(leader) = &mut self.leader else {
             return Ok(());
         };
-        let steps = seat.machine.tick(now_ms);
-        self.carry_out(steps)
+        let steps = leader.machine.tick(now_ms);
+        self.apply(steps)
     }
 
-    pub(super) fn renew(&mut self) -> Result<(), Trouble> {
+    pub(super) fn renew(&mut self) -> Result<(), HostError> {
         let lease_ms = self.lease_ms();
-        let Some(seat) = self
-            .seat
+        let Some(leader) = self
+            .leader
             .as_mut()
-            .filter(|seat| seat.renewed.elapsed() >= self.lease / RENEWALS)
+            .filter(|leader| leader.renewed.elapsed() >= self.lease / RENEWALS)
         else {
             return Ok(());
         };
-        if !self.store.renew(&seat.lead, lease_ms)? {
+        if !self.store.renew(&leader.lead, lease_ms)? {
             return Err(StoreError::Superseded.into());
         }
-        seat.clock.set(&*self.store)?;
-        seat.renewed = Instant::now();
+        leader.clock.set(&*self.store)?;
+        leader.renewed = Instant::now();
         Ok(())
     }
 
-    /// Carries out steps and those that follow from the answers to them.
-    pub(super) fn carry_out(&mut self, steps: Vec<Step>) -> Result<(), Trouble> {
+    /// Applies steps and those that follow from the answers to them.
+    pub(super) fn apply(&mut self, steps: Vec<Step>) -> Result<(), HostError> {
         let mut queue = VecDeque::from(steps);
         while let Some(step) = queue.pop_front() {
-            let Some(seat) = &mut self.seat else {
+            let Some(leader) = &mut self.leader else {
                 return Ok(()); // the study has ended
             };
             match step {
@@ -214,9 +217,9 @@ impl Worker {
                     tracing::debug!(study = %self.study.name, "refused: {rejected}");
                 }
                 Step::Recall { round } => {
-                    let stored = seat.book.stored(round)?;
-                    let now_ms = seat.clock.now_ms();
-                    queue.extend(seat.machine.recalled(round, stored.as_deref(), now_ms)?);
+                    let stored = leader.releases.stored(round)?;
+                    let now_ms = leader.clock.now_ms();
+                    queue.extend(leader.machine.recalled(round, stored.as_deref(), now_ms)?);
                 }
                 Step::Commit {
                     round,
@@ -226,14 +229,14 @@ impl Worker {
                     pass("coordinator: a round is closed");
                     // INV-1: charge and bytes are durable before the machine hands anything out.
                     let since = Instant::now();
-                    seat.book.commit(round, event.as_ref(), &bytes)?;
+                    leader.releases.commit(round, event.as_ref(), &bytes)?;
                     self.metrics.committed(since.elapsed());
                     if let Some(intake) = &self.intake {
-                        seat.is_open = false;
-                        intake.forget(&seat.lead, round)?; // INV-16
+                        leader.is_open = false;
+                        intake.forget(&leader.lead, round)?; // INV-16
                     }
-                    let now_ms = seat.clock.now_ms();
-                    queue.extend(seat.machine.committed(round, now_ms)?);
+                    let now_ms = leader.clock.now_ms();
+                    queue.extend(leader.machine.committed(round, now_ms)?);
                 }
                 Step::Fail(error) => return Err(error.into()),
                 Step::Begin(beginning) => self.begin(beginning)?,
@@ -243,8 +246,8 @@ impl Worker {
     }
 
     /// Makes it durable that a round begins, then tells everybody.
-    pub(super) fn begin(&mut self, beginning: Beginning) -> Result<(), Trouble> {
-        let Some(seat) = &mut self.seat else {
+    pub(super) fn begin(&mut self, beginning: Beginning) -> Result<(), HostError> {
+        let Some(leader) = &mut self.leader else {
             return Ok(());
         };
         let Beginning {
@@ -256,9 +259,9 @@ impl Worker {
         let mut next = self.publisher.borrow().next();
         (next.round, next.collects) = (round, collects && !finishes);
         let known = next.entries.last().map_or(0, |last| last.seq);
-        let new = seat.book.entries(known)?;
+        let new = leader.releases.entries(known)?;
         next.entries.extend(new.into_iter().map(Arc::new));
-        next.head = seat.book.head();
+        next.head = leader.releases.head();
         let bytes = broadcast
             .as_ref()
             .map(|broadcast| next.messages(broadcast.clone(), &self.study, &self.key));
@@ -266,11 +269,11 @@ impl Worker {
         if finishes {
             next.state = StudyState::Finished;
         }
-        let now_ms = seat.clock.now_ms();
+        let now_ms = leader.clock.now_ms();
         next.begun(now_ms, now_ms);
         pass("coordinator: a round is about to begin");
         self.store.begin_round(
-            &seat.lead,
+            &leader.lead,
             NextRound {
                 round,
                 began_ms: now_ms,
@@ -279,16 +282,16 @@ impl Worker {
                 finishes,
             },
         )?;
-        seat.round = round;
-        seat.is_open = self.intake.is_some() && next.collects;
-        seat.known.clear();
+        leader.round = round;
+        leader.is_open = self.intake.is_some() && next.collects;
+        leader.known.clear();
         pass("coordinator: a round has begun and nobody knows");
         self.metrics.round(round);
         tracing::info!(study = %self.study.name, round, "a round begins");
         self.publisher.send_replace(Arc::new(next));
         pass("coordinator: a round is published");
-        if finishes && let Some(seat) = self.seat.take() {
-            self.store.resign(&seat.lead)?;
+        if finishes && let Some(leader) = self.leader.take() {
+            self.store.resign(&leader.lead)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fedbo_agent::parts::{Played, play};
+use fedbo_party::{Evaluated, evaluate_trial};
 use fedbo_protocol::{PeerEffect, PeerEvent, Report, Shared as SharedPoint, Trial};
 use fedbo_storage::Told;
 use fedbo_wire::{PeerReport, SharedObservation};
@@ -12,11 +12,11 @@ use crate::memory::{Event, Logged};
 use crate::session::{Ended, Session};
 use crate::shared::Shared;
 
-/// After so long it is said for whom a round waits.
+/// The time after which it is said for whom a round waits.
 const SAID_AFTER: Duration = Duration::from_secs(2);
 
 impl Session {
-    pub(crate) fn play_on(&mut self) -> Result<Ended, PeerError> {
+    pub(crate) fn run_rounds(&mut self) -> Result<Ended, PeerError> {
         loop {
             if let Some(error) = self.shared.hub.take_failure() {
                 return Err(error);
@@ -142,7 +142,7 @@ impl Session {
         } = &*self.shared;
         let started = || observer.trial_started(trial, &point);
         let (asked, objective) = ((trial, &point), self.objective.as_ref());
-        let played = play(
+        let evaluated = evaluate_trial(
             &self.trials,
             objective,
             member.slot,
@@ -150,13 +150,13 @@ impl Session {
             self.ask_seconds,
             started,
         );
-        let told = match played? {
-            Played::Before(told) => told,
-            Played::Now(told) => {
+        let told = match evaluated? {
+            Evaluated::Before(told) => told,
+            Evaluated::Now(told) => {
                 observer.trial_ended(trial, &point, &told);
                 told
             }
-            Played::Interrupted => return Ok(false),
+            Evaluated::Interrupted => return Ok(false),
         };
         let value = match told {
             Told::Value(value) => Some(member.direction.to_maximize(value)),

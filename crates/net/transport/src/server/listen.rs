@@ -22,8 +22,8 @@ use tokio::time::timeout;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::strangers::{Standing, Strangers};
-use crate::tls::{TlsFiles, TlsUnusable};
+use super::eviction::{ConnectionState, Unauthenticated};
+use super::tls::{TlsFiles, TlsUnusable};
 
 /// The settings of a listener.
 #[derive(Clone, Debug)]
@@ -218,7 +218,7 @@ async fn serve(
     mut closes: watch::Receiver<bool>,
 ) {
     let permits = Arc::new(Semaphore::new(limits.n_connections));
-    let mut strangers = Strangers::new(limits.n_connections);
+    let mut unauthenticated = Unauthenticated::new(limits.n_connections);
     let acceptor = tls.map(TlsAcceptor::from);
     let mut connections = JoinSet::new();
     loop {
@@ -238,7 +238,7 @@ async fn serve(
         };
         if permits.available_permits() == 0 {
             counts.refused.inc();
-            if !strangers.dismiss() {
+            if !unauthenticated.evict_oldest() {
                 drop(stream);
                 continue;
             }
@@ -250,7 +250,7 @@ async fn serve(
         let Ok(permit) = permit else {
             break; // nobody closes the semaphore
         };
-        let standing = strangers.arrive();
+        let state = unauthenticated.admit();
         // Small answers leave at once; where the system refuses, they leave later.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
@@ -261,7 +261,7 @@ async fn serve(
             counts.open.inc();
             let service = Known {
                 router: TowerToHyperService::new(router),
-                standing: Arc::clone(&standing),
+                state: Arc::clone(&state),
             };
             let served = async {
                 let Some(acceptor) = acceptor else {
@@ -279,7 +279,7 @@ async fn serve(
             };
             tokio::select! {
                 () = served => {}
-                () = standing.leaves() => tracing::debug!("a connection made room for another"),
+                () = state.evicted() => tracing::debug!("a connection made room for another"),
             }
             counts.open.dec();
             drop(permit);
@@ -292,10 +292,10 @@ async fn serve(
     }
 }
 
-/// Tells each request what is known of its connection.
+/// Gives each request the state of its connection.
 struct Known {
     router: TowerToHyperService<Router>,
-    standing: Arc<Standing>,
+    state: Arc<ConnectionState>,
 }
 
 impl Service<Request<Incoming>> for Known {
@@ -304,7 +304,7 @@ impl Service<Request<Incoming>> for Known {
     type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(Arc::clone(&self.standing));
+        request.extensions_mut().insert(Arc::clone(&self.state));
         self.router.call(request)
     }
 }
@@ -335,8 +335,8 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
-/// Until the service ends.
-pub(crate) async fn closing(closes: &mut watch::Receiver<bool>) {
+/// Waits until the service ends.
+pub async fn closing(closes: &mut watch::Receiver<bool>) {
     // Whoever could say so is gone: that is the end too.
     let _ = closes.wait_for(|closes| *closes).await;
 }

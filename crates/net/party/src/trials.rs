@@ -1,4 +1,4 @@
-//! An agent's trials, in a storage of studies that people can look at.
+//! A party's trials, in a storage of studies that people can look at.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct Trials {
     study: StudyKey,
     space: Space,
     worker: Worker,
-    /// As they were when the file was opened, by number.
+    /// The trials when the file was opened, by number.
     stored: Vec<fedbo_storage::Trial>,
 }
 
@@ -35,8 +35,8 @@ impl fmt::Debug for Trials {
     }
 }
 
-/// The state of a trial that the agent asks for.
-pub(crate) enum Standing {
+/// The state of a trial that a machine asks for.
+pub enum TrialStatus {
     /// It ended before.
     Told(Told),
     /// It is to be evaluated now.
@@ -69,19 +69,19 @@ impl Trials {
     }
 
     /// Returns true if a trial had ended when the trials were opened.
-    pub(crate) fn had_ended(&self, number: u64) -> bool {
+    pub fn had_ended(&self, number: u64) -> bool {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         let stored = self.stored.get(at);
         stored.is_some_and(|trial| trial.told().is_some())
     }
 
     /// Stores a trial as running, unless it is stored already; one that ran when its process ended runs again.
-    pub(crate) fn begin(
+    pub fn begin(
         &self,
         trial: &Trial,
         point: &Point,
         ask_seconds: f64,
-    ) -> Result<Standing, TrialsError> {
+    ) -> Result<TrialStatus, TrialsError> {
         let at = usize::try_from(trial.index).unwrap_or(usize::MAX);
         if let Some(stored) = self.stored.get(at) {
             return self.begin_again(stored, point);
@@ -98,9 +98,9 @@ impl Trials {
             limit: None,
         };
         match self.storage.add(self.study, &new)? {
-            Added::Trial(_) => Ok(Standing::Begun),
+            Added::Trial(_) => Ok(TrialStatus::Begun),
             Added::Overtaken | Added::Full | Added::Duplicate { .. } => {
-                Err(self.strange(trial.index))
+                Err(self.contradiction(trial.index))
             }
         }
     }
@@ -109,13 +109,13 @@ impl Trials {
         &self,
         stored: &fedbo_storage::Trial,
         point: &Point,
-    ) -> Result<Standing, TrialsError> {
+    ) -> Result<TrialStatus, TrialsError> {
         let number = stored.number;
         if stored.point != *point {
-            return Err(self.strange(number));
+            return Err(self.contradiction(number));
         }
         if let TrialState::Told(told) = &stored.state {
-            return Ok(Standing::Told(told.clone()));
+            return Ok(TrialStatus::Told(told.clone()));
         }
         if self
             .storage
@@ -128,7 +128,7 @@ impl Trials {
                 .find(|trial| trial.number == number)
                 .map(|trial| trial.state)
             {
-                Some(TrialState::Told(told)) => return Ok(Standing::Told(told)),
+                Some(TrialState::Told(told)) => return Ok(TrialStatus::Told(told)),
                 // Its holder seems to live; but who runs this study holds its lock, and so does this process now.
                 Some(TrialState::Running(holding)) => {
                     let holder = Teller::Worker(&holding.worker.id);
@@ -138,10 +138,10 @@ impl Trials {
                 Some(TrialState::Waiting) | None => {}
             }
         }
-        Ok(Standing::Begun)
+        Ok(TrialStatus::Begun)
     }
 
-    fn strange(&self, number: u64) -> TrialsError {
+    fn contradiction(&self, number: u64) -> TrialsError {
         TrialsError::Strange {
             path: self.path.clone(),
             number,
@@ -149,14 +149,14 @@ impl Trials {
     }
 
     /// Ends a trial; durable when this returns.
-    pub(crate) fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
+    pub fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
         let teller = Teller::Worker(&self.worker.id);
         self.storage.finish(self.study, number, teller, told)?;
         Ok(())
     }
 
     /// Lets a trial wait that was not evaluated to its end.
-    pub(crate) fn give_back(&self, number: u64) -> Result<(), TrialsError> {
+    pub fn give_back(&self, number: u64) -> Result<(), TrialsError> {
         let teller = Teller::Worker(&self.worker.id);
         self.storage.give_back(self.study, number, teller)?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Signed requests by HTTP, to whoever speaks our protocol.
+//! An HTTP client that signs its requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{HeaderMap, Method, Request};
 
-use crate::LinkError;
-use crate::authority::tls_config;
-use crate::clock::{Clock as _, SystemClock};
-use crate::tls_advice;
+use super::LinkError;
+use super::tls_advice;
+use super::trust_roots::tls_config;
+use crate::{Clock as _, SystemClock};
 
 /// Bytes of a JSON answer at most.
-pub(crate) const JSON_BYTES_MAX: u64 = 64 * 1024;
+pub const JSON_BYTES_MAX: u64 = 64 * 1024;
 /// Longest time until the stop flag is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
 const CONNECT: Duration = Duration::from_secs(15);
 const SEND_HEADERS: Duration = Duration::from_secs(20);
 const SEND_BODY: Duration = Duration::from_secs(120);
-/// Besides what who answers was allowed to take.
+/// Besides the time that the receiver was allowed to take.
 const ANSWER: Duration = Duration::from_secs(30);
 const READ_BODY: Duration = Duration::from_secs(300);
 
-/// Requests to one address, signed or not, by HTTPS, or by HTTP where that was allowed. Proxies are those of the environment
+/// A client of one address, with signed requests and others, by HTTPS, or by HTTP where that was allowed. Proxies are those of the environment
 /// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`). A request is given up as soon as the stop flag is set.
 #[derive(Debug)]
 pub struct HttpClient {
     /// Without a slash at its end.
     url: String,
     /// The name of the receiver, for messages.
-    whom: &'static str,
+    recipient: &'static str,
     client: ureq::Agent,
-    /// The file of certificates that are believed besides those of the system.
+    /// The file of certificates that are trusted besides those of the system.
     authority: Option<PathBuf>,
     stop: Arc<AtomicBool>,
 }
@@ -68,13 +68,15 @@ struct Ask<'a> {
 /// An answer of this protocol that is no refusal.
 #[derive(Debug)]
 pub struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
+    /// The HTTP status.
+    pub status: u16,
+    headers: HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 impl HttpClient {
-    /// The way to `whom` (for messages: `the coordinator`) at `url`. Its certificate is checked against the system's authorities
+    /// The way to `recipient` (for messages: `the coordinator`) at `url`. Its certificate is checked against the system's authorities
     /// and those in the PEM file `authority`.
     ///
     /// # Errors
@@ -83,7 +85,7 @@ impl HttpClient {
         url: &str,
         authority: Option<&Path>,
         stop: Arc<AtomicBool>,
-        whom: &'static str,
+        recipient: &'static str,
     ) -> Result<Self, LinkError> {
         let is_https = url.starts_with("https:");
         let mut config = ureq::Agent::config_builder()
@@ -104,7 +106,7 @@ impl HttpClient {
             url: url.trim_end_matches('/').to_owned(),
             client: config.build().new_agent(),
             authority: authority.map(Path::to_owned),
-            whom,
+            recipient,
             stop,
         })
     }
@@ -136,9 +138,9 @@ impl HttpClient {
         }
         let unusable =
             |error: ureq::http::Error| LinkError::Setting(format!("{}: {error}", self.url));
-        let (client, whom) = (self.client.clone(), self.whom);
+        let (client, recipient) = (self.client.clone(), self.recipient);
         let asked = Asked {
-            whom,
+            recipient,
             url: self.url.clone(),
             authority: self.authority.clone(),
             bytes_max,
@@ -165,8 +167,9 @@ impl HttpClient {
         let spawned = std::thread::Builder::new()
             .name("fedbo-agent-link".to_owned())
             .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
-        spawned
-            .map_err(|error| unreachable_by(whom, &format!("no thread can be started: {error}")))?;
+        spawned.map_err(|error| {
+            unreachable_by(recipient, &format!("no thread can be started: {error}"))
+        })?;
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(LinkError::Stopped);
@@ -186,7 +189,7 @@ impl HttpClient {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(unreachable_by(whom, "the request was given up"));
+                    return Err(unreachable_by(recipient, "the request was given up"));
                 }
             }
         }
@@ -234,7 +237,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// As for [`HttpClient::get`].
-    pub(crate) fn post(
+    pub fn post(
         &self,
         signer: Signer<'_>,
         target: &str,
@@ -255,7 +258,11 @@ impl HttpClient {
 }
 
 impl Answer {
-    pub(crate) fn has_status(&self, expected: u16) -> Result<(), LinkError> {
+    /// Checks the status.
+    ///
+    /// # Errors
+    /// If it is another.
+    pub fn has_status(&self, expected: u16) -> Result<(), LinkError> {
         if self.status == expected {
             return Ok(());
         }
@@ -280,17 +287,21 @@ impl Answer {
     }
 
     /// A header that may be missing.
-    pub(crate) fn optional<T: std::str::FromStr>(
-        &self,
-        name: &str,
-    ) -> Result<Option<T>, LinkError> {
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub fn optional<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, LinkError> {
         match self.headers.contains_key(name) {
             true => self.header(name).map(Some),
             false => Ok(None),
         }
     }
 
-    pub(crate) fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
+    /// A header.
+    ///
+    /// # Errors
+    /// If it is missing or cannot be read.
+    pub fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
         let value = self.headers.get(name).and_then(|value| value.to_str().ok());
         let parsed = value.and_then(|value| value.parse().ok());
         parsed.ok_or_else(|| LinkError::Unusable {
@@ -301,7 +312,7 @@ impl Answer {
 
 /// The receiver of a request, and the limit on its answer.
 struct Asked {
-    whom: &'static str,
+    recipient: &'static str,
     url: String,
     authority: Option<PathBuf>,
     bytes_max: u64,
@@ -313,10 +324,10 @@ impl Asked {
         &self,
         result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<Answer, LinkError> {
-        let whom = self.whom;
+        let recipient = self.recipient;
         let response = result.map_err(|error| {
             let why = tls_advice::explained(&error, &self.url, self.authority.as_deref());
-            unreachable_by(whom, &why)
+            unreachable_by(recipient, &why)
         })?;
         let status = response.status().as_u16();
         let (head, mut body) = response.into_parts();
@@ -335,12 +346,12 @@ impl Asked {
             ureq::Error::BodyExceedsLimit(_) => LinkError::Unusable {
                 reason: format!("the answer is longer than {limit} bytes"),
             },
-            error => unreachable_by(whom, &format!("the answer was cut off: {error}")),
+            error => unreachable_by(recipient, &format!("the answer was cut off: {error}")),
         })?;
         let spoken = head.headers.get(HEADER_PROTOCOL);
         let spoken = spoken.and_then(|found| found.to_str().ok()?.parse::<u16>().ok());
         if let Some(theirs) = spoken.filter(|theirs| *theirs != PROTOCOL_VERSION) {
-            return Err(LinkError::OtherVersion { whom, theirs });
+            return Err(LinkError::OtherVersion { recipient, theirs });
         }
         let is_ours = spoken.is_some();
         match (is_success, is_ours) {
@@ -359,9 +370,9 @@ impl Asked {
             }
             (_, is_ours) => {
                 let reason = match is_ours {
-                    true => format!("{whom} answers with status {status}"),
+                    true => format!("{recipient} answers with status {status}"),
                     false => format!(
-                        "something that is not {whom} of this version answers with status {status}"
+                        "something that is not {recipient} of this version answers with status {status}"
                     ),
                 };
                 // So answer many who expect TLS.
@@ -380,8 +391,8 @@ impl Asked {
     }
 }
 
-fn unreachable_by(whom: &str, reason: &str) -> LinkError {
+fn unreachable_by(recipient: &str, reason: &str) -> LinkError {
     LinkError::Unreachable {
-        reason: format!("{whom} cannot be reached: {reason}"),
+        reason: format!("{recipient} cannot be reached: {reason}"),
     }
 }

@@ -4,17 +4,17 @@ use fedbo_ledger::LedgerError;
 use fedbo_protocol::RoundError;
 use fedbo_wire::HandoutUnreadable;
 
-use crate::book::BookError;
 use crate::machine::NoMachine;
+use crate::releases::ReleasesError;
 use crate::store::StoreError;
 
 /// An error that makes a study stand still.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum HostError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Book(#[from] BookError),
+    Releases(#[from] ReleasesError),
     #[error(transparent)]
     Machine(#[from] NoMachine),
     #[error(transparent)]
@@ -26,24 +26,24 @@ pub(super) enum Trouble {
     },
 }
 
-impl Trouble {
-    /// Returns true if another coordinator plays the study now, which is nobody's mistake.
-    pub(super) fn is_succession(&self) -> bool {
+impl HostError {
+    /// Returns true if another coordinator leads the study now, which is nobody's mistake.
+    pub(super) fn is_superseded(&self) -> bool {
         matches!(
             self,
             Self::Store(StoreError::Superseded)
-                | Self::Book(BookError::Store(StoreError::Superseded))
-                | Self::Book(BookError::Ledger(
+                | Self::Releases(ReleasesError::Store(StoreError::Superseded))
+                | Self::Releases(ReleasesError::Ledger(
                     LedgerError::Superseded { .. } | LedgerError::Held { .. }
                 ))
         )
     }
 
     /// Returns true if the study's budget is spent.
-    pub(super) fn is_of_the_budget(&self) -> bool {
+    pub(super) fn is_budget_spent(&self) -> bool {
         matches!(
             self,
-            Self::Book(BookError::Ledger(LedgerError::BudgetSpent(_)))
+            Self::Releases(ReleasesError::Ledger(LedgerError::BudgetSpent(_)))
         )
     }
 }

@@ -6,7 +6,7 @@ use ureq::http::Uri;
 /// on the way can read what is sent.
 ///
 /// # Errors
-/// What is wrong with it, and the way out.
+/// The defect of the address, and the remedy.
 pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'static str> {
     const EXPECTED: &str = "expected https://HOST, with :PORT or /PATH behind it if need be";
     let url = given.trim().trim_end_matches('/');

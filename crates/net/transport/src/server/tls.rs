@@ -1,4 +1,4 @@
-//! Certificates of a service.
+//! TLS of a service: its certificate and its key.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use fedbo_gp::MapHash;
 use fedbo_protocol::{AgentUpdate, Broadcast, Handout as _};
 use fedbo_wire::{Content, Handout, Limits, SigningKey};
 
-use super::trouble::Trouble;
+use super::error::HostError;
 use crate::store::Store;
 use crate::study::Study;
 
@@ -14,7 +14,7 @@ pub(super) fn broadcast(
     study: &Study,
     key: &SigningKey,
     round: u64,
-) -> Result<Broadcast, Trouble> {
+) -> Result<Broadcast, HostError> {
     let Some(bytes) = store.broadcast(study.key, round)? else {
         return Ok(Broadcast {
             round,
@@ -27,7 +27,7 @@ pub(super) fn broadcast(
         n_slots: study.n_slots,
         release_bytes_max: 0,
     };
-    let unreadable = |source| Trouble::Broadcast { round, source };
+    let unreadable = |source| HostError::Broadcast { round, source };
     let handout = Handout::from_bytes(&bytes, &key.public(), limits).map_err(unreadable)?;
     let (messages, stragglers) = match handout.content {
         Content::Messages {
@@ -52,7 +52,7 @@ pub(super) fn broadcast(
     })
 }
 
-/// Everything that was handed out in a relayed study after an agent's round, joined.
+/// The broadcasts of a relayed study after an agent's round, joined.
 pub(crate) fn broadcasts_since(
     store: &dyn Store,
     study: &Study,

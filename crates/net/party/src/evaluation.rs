@@ -1,4 +1,4 @@
-//! One trial of an agent, from its beginning to its end.
+//! The evaluation of one trial, from its beginning to its end.
 
 use fedbo_failpoints::pass;
 use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
@@ -7,11 +7,11 @@ use fedbo_space::Point;
 use fedbo_storage::Told;
 
 use crate::TrialsError;
-use crate::trials::{Standing, Trials, told};
+use crate::trials::{TrialStatus, Trials, told};
 
-/// The outcome of playing a trial.
+/// The outcome of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Played {
+pub enum Evaluated {
     /// It had ended before.
     Before(Told),
     /// It has ended now; durable.
@@ -20,9 +20,9 @@ pub enum Played {
     Interrupted,
 }
 
-/// An error in playing a trial.
+/// An error in evaluating a trial.
 #[derive(Debug, thiserror::Error)]
-pub enum PlayError {
+pub enum EvaluationError {
     /// Trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
@@ -34,20 +34,20 @@ pub enum PlayError {
     },
 }
 
-/// Evaluates a trial of an agent, unless it has ended before; `started` is called in between where it is evaluated.
+/// Evaluates a trial of a party, unless it has ended before; `started` is called in between where it is evaluated.
 ///
 /// # Errors
 /// If it cannot be stored, or the objective cannot be evaluated whatever the point.
-pub fn play(
+pub fn evaluate_trial(
     trials: &Trials,
     objective: &dyn Objective,
     agent: u32,
     (trial, point): (&Trial, &Point),
     ask_seconds: f64,
     started: impl FnOnce(),
-) -> Result<Played, PlayError> {
-    if let Standing::Told(told) = trials.begin(trial, point, ask_seconds)? {
-        return Ok(Played::Before(told));
+) -> Result<Evaluated, EvaluationError> {
+    if let TrialStatus::Told(told) = trials.begin(trial, point, ask_seconds)? {
+        return Ok(Evaluated::Before(told));
     }
     started();
     pass("agent: a trial is begun");
@@ -58,16 +58,16 @@ pub fn play(
     let outcome = evaluate_guarded(objective, point, id);
     let Some(told) = told(&outcome) else {
         trials.give_back(trial.index)?;
-        return Ok(Played::Interrupted);
+        return Ok(Evaluated::Interrupted);
     };
     if let Outcome::Failed(failure @ Failure::Spawn { .. }) = &outcome {
         // No property of the point: the same would happen to every other.
         trials.give_back(trial.index)?;
         let message = failure.to_string();
-        return Err(PlayError::Objective { message });
+        return Err(EvaluationError::Objective { message });
     }
     pass("agent: a trial is evaluated");
     trials.tell(trial.index, &told)?;
     pass("agent: a trial is told");
-    Ok(Played::Now(told))
+    Ok(Evaluated::Now(told))
 }

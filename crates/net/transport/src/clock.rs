@@ -1,4 +1,4 @@
-//! Time and chance, as a session needs them.
+//! Clocks, and backoff between retries.
 
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -38,7 +38,7 @@ fn since_boot() -> Duration {
     FIRST.get_or_init(std::time::Instant::now).elapsed()
 }
 
-/// The machine's own.
+/// The machine's clock and its random numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -82,7 +82,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Even with the luckiest chance nobody hammers.
+    /// The shortest wait, also with the smallest draw.
     const SHORTEST: Duration = Duration::from_millis(50);
 
     /// Waits up to `first` after the first failure, never longer than `longest`.

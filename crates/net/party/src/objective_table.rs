@@ -1,4 +1,4 @@
-//! `[objective]` of an agent's file: what it tunes.
+//! `[objective]` of a party's file: the command that it tunes.
 
 use std::path::PathBuf;
 

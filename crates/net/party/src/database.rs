@@ -1,4 +1,4 @@
-//! The database file in which an agent keeps its memory.
+//! The SQLite file in which a party keeps its memory.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::HomeError;
 
-/// A file of some format, open.
+/// An open SQLite file of some format.
 pub struct Database {
     file: File,
     connection: Connection,

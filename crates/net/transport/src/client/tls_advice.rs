@@ -1,4 +1,4 @@
-//! The reasons for a failed connection, TLS above all, and the way out.
+//! Remedies for failed connections, those of TLS above all.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const N_NAMES: usize = 8;
 
 /// Returns what is wrong, and the way out, or the library's message where that is all there is to say. `authority` is
-/// the file of certificates that were believed besides those of the system.
+/// the file of certificates that were trusted besides those of the system.
 pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>) -> String {
     let advice = match of_rustls(error) {
         Some(error) => of_tls(error, url, authority),
@@ -183,7 +183,7 @@ fn greeted(url: &str) -> Option<bool> {
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .ok()?
-        .with_root_certificates(RootCertStore::empty()) // nothing is sent or believed
+        .with_root_certificates(RootCertStore::empty()) // nothing is sent or trusted
         .with_no_client_auth();
     let name = ServerName::try_from(host.to_owned()).ok()?;
     let mut greeting = Vec::new();

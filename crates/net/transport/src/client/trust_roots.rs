@@ -1,13 +1,13 @@
-//! TLS trust roots of an agent: the system's and those of a PEM file.
+//! TLS trust roots: the system's and those of a PEM file.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
-use crate::LinkError;
+use super::LinkError;
 
-/// TLS by rustls, with the system's authorities and those of a PEM file.
+/// Returns the settings of TLS by rustls, with the system's authorities and those of a PEM file.
 pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkError> {
     let system = rustls_native_certs::load_native_certs();
     let mut roots: Vec<Certificate<'static>> = system

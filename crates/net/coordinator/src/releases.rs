@@ -13,7 +13,7 @@ use crate::study::Study;
 
 /// An error that keeps releases from being durable; the study stops then, and nothing of the release has left.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BookError {
+pub(crate) enum ReleasesError {
     /// The ledger refuses.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -42,12 +42,12 @@ pub(crate) enum BookError {
 }
 
 /// Keeps the releases of one study, in order.
-pub(crate) trait Book: Send {
+pub(crate) trait Releases: Send {
     /// Returns the head of the chain.
     fn head(&self) -> Head;
 
     /// The release of a round, if it was made. If not, the budget must allow one more before anything is collected (INV-13).
-    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, BookError>;
+    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, ReleasesError>;
 
     /// Makes charge and release durable, both or neither (INV-1), then says where the chain ends outside of the ledger.
     fn commit(
@@ -55,10 +55,10 @@ pub(crate) trait Book: Send {
         round: u64,
         event: Option<&PrivacyEvent>,
         release: &[u8],
-    ) -> Result<Head, BookError>;
+    ) -> Result<Head, ReleasesError>;
 
     /// Returns the entries that were committed after number `after`, in order.
-    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError>;
+    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, ReleasesError>;
 }
 
 /// The place of a study's ledger.
@@ -85,14 +85,14 @@ impl LedgerPlace<'_> {
 }
 
 /// A study whose releases are charged.
-pub(crate) struct Charged {
+pub(crate) struct ChargedReleases {
     ledger: Ledger,
     event: PrivacyEvent,
     store: Arc<dyn Store>,
     lead: Lead,
 }
 
-impl Charged {
+impl ChargedReleases {
     /// Opens the study's ledger, or begins it. `known` is where it ended when the last release left.
     pub(crate) fn open(
         place: LedgerPlace<'_>,
@@ -100,7 +100,7 @@ impl Charged {
         (charter, event): (&Charter, PrivacyEvent),
         known: Option<&str>,
         (store, lead): (Arc<dyn Store>, Lead),
-    ) -> Result<Self, BookError> {
+    ) -> Result<Self, ReleasesError> {
         let ledger = match place.open(charter) {
             Err(LedgerError::Absent { .. }) if known.is_none() => place.create(charter)?,
             opened => opened?,
@@ -111,7 +111,7 @@ impl Charged {
                 Err(_) => false,
             };
             if !is_there {
-                return Err(BookError::SetBack {
+                return Err(ReleasesError::SetBack {
                     study: study.name.clone(),
                     found: ledger.head(),
                     known: known.to_owned(),
@@ -128,12 +128,12 @@ impl Charged {
     }
 }
 
-impl Book for Charged {
+impl Releases for ChargedReleases {
     fn head(&self) -> Head {
         self.ledger.head()
     }
 
-    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, BookError> {
+    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, ReleasesError> {
         let stored = self.ledger.stored(round)?;
         if stored.is_none() {
             self.ledger.admits(&self.event, 1)?;
@@ -146,8 +146,8 @@ impl Book for Charged {
         round: u64,
         event: Option<&PrivacyEvent>,
         release: &[u8],
-    ) -> Result<Head, BookError> {
-        let event = event.ok_or(BookError::Price { round })?;
+    ) -> Result<Head, ReleasesError> {
+        let event = event.ok_or(ReleasesError::Price { round })?;
         let head = self.ledger.commit(round, event, release)?;
         pass("coordinator: a release is charged");
         // Written after the charge and before the release leaves: a ledger that is set back later is seen.
@@ -156,7 +156,7 @@ impl Book for Charged {
         Ok(head)
     }
 
-    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError> {
+    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, ReleasesError> {
         let entries = self.ledger.entries(after)?;
         Ok(entries.into_iter().map(entry).collect())
     }
@@ -178,7 +178,7 @@ pub(crate) fn released(
     study: &Study,
     head: Head,
     round: u64,
-) -> Result<Vec<LedgerEntry>, BookError> {
+) -> Result<Vec<LedgerEntry>, ReleasesError> {
     if let (Some(ledgers), Some(_)) = (store.ledgers(), study.plan()) {
         let committed = ledgers.follow(&study.name, head, round)?;
         return Ok(committed.into_iter().map(entry).collect());
@@ -195,29 +195,29 @@ pub(crate) fn released(
 }
 
 /// A study whose releases cost nothing that could be counted: without noise, or with noise from a seed.
-pub(crate) struct Free {
+pub(crate) struct FreeReleases {
     entries: Vec<LedgerEntry>,
     head: Head,
     store: Arc<dyn Store>,
     lead: Lead,
 }
 
-impl Free {
+impl FreeReleases {
     pub(crate) fn open(
         study: &Study,
         store: Arc<dyn Store>,
         lead: Lead,
-    ) -> Result<Self, BookError> {
-        let mut book = Self {
+    ) -> Result<Self, ReleasesError> {
+        let mut releases = Self {
             entries: Vec::new(),
             head: study.genesis(),
             lead,
             store,
         };
-        for release in book.store.free_releases(study.key)? {
-            book.append(release);
+        for release in releases.store.free_releases(study.key)? {
+            releases.append(release);
         }
-        Ok(book)
+        Ok(releases)
     }
 
     fn append(&mut self, release: FreeRelease) {
@@ -231,12 +231,12 @@ impl Free {
     }
 }
 
-impl Book for Free {
+impl Releases for FreeReleases {
     fn head(&self) -> Head {
         self.head
     }
 
-    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, BookError> {
+    fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, ReleasesError> {
         let found = self.entries.iter().find(|entry| entry.round == round);
         Ok(found.map(|entry| entry.release.clone()))
     }
@@ -246,9 +246,9 @@ impl Book for Free {
         round: u64,
         event: Option<&PrivacyEvent>,
         release: &[u8],
-    ) -> Result<Head, BookError> {
+    ) -> Result<Head, ReleasesError> {
         if event.is_some() {
-            return Err(BookError::Price { round });
+            return Err(ReleasesError::Price { round });
         }
         let release = FreeRelease {
             round,
@@ -259,7 +259,7 @@ impl Book for Free {
         Ok(self.head)
     }
 
-    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, BookError> {
+    fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, ReleasesError> {
         let known = usize::try_from(after).unwrap_or(usize::MAX);
         Ok(self.entries.get(known..).unwrap_or_default().to_vec())
     }

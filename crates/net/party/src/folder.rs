@@ -1,0 +1,55 @@
+//! The folder of a party: its owner's alone.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use fedbo_database::{Lock, NotLocked, private_folder};
+
+use crate::HomeError;
+
+fn refused(path: &Path) -> impl Fn(std::io::Error) -> HomeError {
+    let path = path.to_owned();
+    move |cause| HomeError::Folder {
+        path: path.clone(),
+        cause: cause.to_string(),
+    }
+}
+
+/// Makes a folder for its owner alone, unless it is there.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make_folder(folder: &Path) -> Result<(), HomeError> {
+    private_folder(folder).map_err(refused(folder))
+}
+
+/// Takes the lock of a file in a folder, at once or not at all; `what` says what a holder of it does.
+///
+/// # Errors
+/// If another process holds it, or the file cannot be written.
+pub fn hold(path: &Path, what: &str) -> Result<Lock, HomeError> {
+    Lock::take(path).map_err(|error| match error {
+        NotLocked::Held(by) => HomeError::Held {
+            path: path.to_owned(),
+            by,
+            what: what.to_owned(),
+        },
+        NotLocked::Refused(path, cause) => refused(&path)(cause),
+    })
+}
+
+/// Takes a file that an earlier version left readable to others back from them; one that is not there is made private by who makes it.
+///
+/// # Errors
+/// If the system refuses.
+pub fn keep_private(path: &Path) -> Result<(), HomeError> {
+    let Ok(metadata) = std::fs::metadata(path) else {
+        return Ok(());
+    };
+    let mut permissions = metadata.permissions();
+    if permissions.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    permissions.set_mode(0o600);
+    std::fs::set_permissions(path, permissions).map_err(refused(path))
+}

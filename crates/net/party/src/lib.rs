@@ -1,0 +1,20 @@
+//! A party of a federation on its own machine: its folder, its key, its databases, its trials, and how it evaluates one.
+//!
+//! Agents and peers are parties. Raw data never leaves the folder (INV-12). With whom a party shares, and what, is decided by
+//! `fedbo-agent` and `fedbo-peer`.
+
+mod database;
+mod error;
+mod evaluation;
+mod folder;
+mod identity;
+mod objective_table;
+mod trials;
+
+pub use database::{Database, fixed};
+pub use error::{HomeError, TrialsError};
+pub use evaluation::{Evaluated, EvaluationError, evaluate_trial};
+pub use folder::{hold, keep_private, make_folder};
+pub use identity::Identity;
+pub use objective_table::ObjectiveTable;
+pub use trials::{TRIALS_FILE, Trials, look};

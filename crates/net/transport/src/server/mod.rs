@@ -1,0 +1,14 @@
+//! Answering requests: connections with limits, signatures, answers that give reasons.
+
+mod eviction;
+mod listen;
+mod request;
+mod response;
+mod tls;
+
+pub use listen::{
+    ConnectionCounts, ConnectionLimits, ListenError, ListenSettings, Listening, closing,
+};
+pub use request::{Length, Signed, check_version, claimed_signature, read_authorized, read_signed};
+pub use response::{Refusal, json, of_type};
+pub use tls::{TlsFiles, TlsUnusable};

@@ -1,0 +1,179 @@
+//! Requests: their version, their body, and who signed them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use fedbo_wire::{
+    HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, ProblemCode,
+    PublicKey, RequestSignature,
+};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::HeaderMap;
+use hyper::body::Bytes;
+use hyper::header::CONTENT_LENGTH;
+
+use super::eviction::ConnectionState;
+use super::response::Refusal;
+
+/// A request whose signature fits.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// The key of the signer.
+    pub key: PublicKey,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// The length that a body may have.
+#[derive(Clone, Copy, Debug)]
+pub enum Length {
+    /// None at all.
+    Empty,
+    /// Exactly this number of bytes.
+    Exactly(usize),
+    /// At most this number of bytes.
+    AtMost(usize),
+}
+
+/// Checks that a request speaks our version.
+///
+/// # Errors
+/// If it speaks another, or does not say.
+pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
+    let supported = format!("supported: [{PROTOCOL_VERSION}]");
+    match headers.get(HEADER_PROTOCOL).map(|value| value.to_str()) {
+        Some(Ok(version)) if version == PROTOCOL_VERSION.to_string() => Ok(()),
+        Some(version) => Err(Refusal::new(
+            ProblemCode::UnsupportedVersion,
+            format!(
+                "version {:?} of the protocol is not spoken here, {supported}; use the same version of fedbo on both sides",
+                version.unwrap_or("?").chars().take(20).collect::<String>()
+            ),
+        )),
+        None => Err(Refusal::new(
+            ProblemCode::UnsupportedVersion,
+            format!("the request has no header {HEADER_PROTOCOL}, {supported}"),
+        )),
+    }
+}
+
+/// Returns the unverified signature of a request of our version; its time is left to the caller to check. Nothing is
+/// verified before the body is read.
+///
+/// # Errors
+/// If the request is of another version or not signed.
+pub fn claimed_signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
+    check_version(headers)?;
+    let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    RequestSignature::from_headers(
+        value(HEADER_KEY),
+        value(HEADER_TIME),
+        value(HEADER_SIGNATURE),
+    )
+    .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
+}
+
+/// Reads the rest of a request whose key may use the service, and which is to be signed for the given receiver. Once its signature
+/// is verified, its connection counts as authenticated and is not evicted when connections run out.
+///
+/// # Errors
+/// If the body has another length than allowed or comes too slowly, or the signature does not fit.
+pub async fn read_authorized(
+    request: Request,
+    signature: (RequestSignature, PublicKey),
+    length: Length,
+    patience: Duration,
+) -> Result<Signed, Refusal> {
+    let state = request.extensions().get::<Arc<ConnectionState>>().cloned();
+    let signed = read_signed(request, signature, length, patience).await?;
+    if let Some(state) = state {
+        state.authenticate();
+    }
+    Ok(signed)
+}
+
+/// Reads the rest of a request whose key may be unknown, and which is to be signed for the given receiver.
+///
+/// # Errors
+/// As for [`read_authorized`].
+pub async fn read_signed(
+    request: Request,
+    (signature, to): (RequestSignature, PublicKey),
+    length: Length,
+    patience: Duration,
+) -> Result<Signed, Refusal> {
+    let (head, body) = request.into_parts();
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or("/", |target| target.as_str());
+    let target = target.to_owned();
+    let body = body_of(&head.headers, body, length, patience).await?;
+    signature
+        .verify(&to, head.method.as_str(), &target, &body)
+        .map_err(|error| {
+            let message =
+                format!("{error}; it is to be made for the key {to}, which is the receiver's");
+            Refusal::new(ProblemCode::BadSignature, message)
+        })?;
+    Ok(Signed {
+        key: signature.key,
+        body,
+    })
+}
+
+/// Reads a body whose length was announced and is allowed (INV-18).
+async fn body_of(
+    headers: &HeaderMap,
+    body: Body,
+    length: Length,
+    patience: Duration,
+) -> Result<Bytes, Refusal> {
+    let announced = headers.get(CONTENT_LENGTH);
+    let announced = announced
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse::<u64>().ok());
+    let most = match length {
+        Length::Empty => 0,
+        Length::Exactly(bytes) | Length::AtMost(bytes) => bytes,
+    };
+    match (announced, length) {
+        (None | Some(0), Length::Empty) => return Ok(Bytes::new()),
+        (None, _) => {
+            let message =
+                "the request has no content-length; bodies are sent whole, with their length";
+            return Err(Refusal::new(ProblemCode::BadRequest, message));
+        }
+        (Some(found), Length::Exactly(bytes)) if found != bytes as u64 => {
+            let message = format!("the body has {found} bytes, expected {bytes}");
+            return Err(Refusal::new(ProblemCode::WrongLength, message));
+        }
+        (Some(found), _) if found > most as u64 => {
+            let message = format!("the body has {found} bytes, at most {most} are read");
+            return Err(Refusal::new(ProblemCode::TooLarge, message));
+        }
+        _ => {}
+    }
+    let mut body = Limited::new(body, most);
+    let whole = async {
+        // Copied piece by piece: a piece of one byte would keep the buffer of kilobytes into which it was read (INV-18).
+        let mut bytes = Vec::with_capacity(most);
+        while let Some(frame) = body.frame().await.transpose()? {
+            bytes.extend(frame.into_data().unwrap_or_default());
+        }
+        Ok::<_, axum::BoxError>(bytes)
+    };
+    match tokio::time::timeout(patience, whole).await {
+        Ok(Ok(bytes)) => Ok(bytes.into()),
+        Ok(Err(error)) => Err(Refusal::new(
+            ProblemCode::BadRequest,
+            format!("the body could not be read to its end: {error}"),
+        )),
+        Err(_) => Err(Refusal::new(
+            ProblemCode::BadRequest,
+            format!("the body took longer than {} s", patience.as_secs_f64()),
+        )),
+    }
+}

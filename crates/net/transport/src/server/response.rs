@@ -1,0 +1,65 @@
+//! Answers, and refusals that say why in words that somebody can act on.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use fedbo_wire::{HEADER_PROTOCOL, PROTOCOL_VERSION, Problem, ProblemCode};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+
+/// A request that is not done.
+#[derive(Debug)]
+pub struct Refusal {
+    code: ProblemCode,
+    message: String,
+}
+
+impl Refusal {
+    /// A refusal in words that its reader can act on.
+    pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let problem = Problem {
+            code: self.code,
+            message: self.message,
+        };
+        let status = StatusCode::from_u16(self.code.http_status())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = json(&problem);
+        *response.status_mut() = status;
+        if status == StatusCode::UNAUTHORIZED {
+            let headers = response.headers_mut();
+            headers.insert(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("fedbo-signature"),
+            );
+        }
+        if self.code.may_pass() {
+            let headers = response.headers_mut();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// An answer in JSON.
+pub fn json(body: &impl serde::Serialize) -> Response {
+    // Bodies are plain data, which always has a form in JSON.
+    let bytes = serde_json::to_vec(body).unwrap_or_default();
+    of_type("application/json", bytes)
+}
+
+/// An answer of this type.
+pub fn of_type(kind: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(HEADER_PROTOCOL, HeaderValue::from(PROTOCOL_VERSION));
+    response
+}
