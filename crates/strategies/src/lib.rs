@@ -19,14 +19,15 @@ mod information_gain;
 mod log_ei;
 pub mod meta;
 mod proposer;
-mod random_search;
+mod random;
+mod registry;
 mod schedule;
 mod snapped_search;
-mod sobol_search;
+mod sobol;
 mod strategy;
 mod surrogate;
-mod thompson;
 mod trials;
+mod ts;
 mod ucb_multiplier;
 
 pub use acquisition::{Acquisition, Score};
@@ -38,16 +39,20 @@ pub use fts::{
     AgentSampling, Fts, FtsSettings, Inbox, LocalProb, MessageContent, MessageNoise,
     MessageRejected, MessageSettings,
 };
-pub use gp_ucb::{GpUcb, GpUcbSettings};
+pub use gp_ucb::{GpUcb, GpUcbOptions, GpUcbSettings};
 pub use information_gain::information_gain_bound;
-pub use log_ei::{Incumbent, LogEi, LogEiSettings};
+pub use log_ei::{Incumbent, LogEi, LogEiOptions, LogEiSettings};
 pub use proposer::Proposer;
-pub use random_search::RandomSearch;
-pub use sobol_search::SobolSearch;
+pub use random::{RandomOptions, RandomSearch};
+pub use registry::{
+    Earlier, Maker, MetaOptions, OwnOptions, ReadOptions, Registered, Setup, StoppingRuleSpec,
+    StrategyOptions, StrategySpec, in_words, keys_of,
+};
+pub use sobol::{SobolOptions, SobolSearch};
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};
 pub use surrogate::{
     Diagnostics, HyperparameterPolicy, OwnSampler, Refit, Surrogate, SurrogateSettings,
 };
-pub use thompson::{ThompsonSampling, ThompsonSettings};
 pub use trials::Repeats;
+pub use ts::{ThompsonSampling, ThompsonSettings, TsOptions};
 pub use ucb_multiplier::UcbMultiplier;

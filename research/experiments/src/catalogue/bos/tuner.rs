@@ -194,7 +194,7 @@ impl Tuner for Bos {
     }
 
     fn stops(&mut self, trial: &Running, _: &[TrainedTrial]) -> anyhow::Result<bool> {
-        if trial.curve.n_epochs() < self.bo_bos.settings().first_epochs {
+        if trial.curve.n_epochs() < self.bo_bos.settings().first_epochs() {
             return Ok(false);
         }
         if self.rule.as_ref().is_none_or(|(of, _)| *of != trial.number) {
@@ -218,7 +218,7 @@ impl Tuner for Bos {
         let mut ended = ended.clone();
         if let (None, Some(curve), true) = (ended.complete, &ended.curve, self.imputes) {
             let settings = self.bo_bos.settings();
-            ended.expected_end = expected_end(curve, settings.bounds, settings.n_epochs)?;
+            ended.expected_end = expected_end(curve, settings.bounds(), settings.n_epochs)?;
         }
         Ok(self.bo_bos.tell(&[ended])?)
     }

@@ -103,14 +103,14 @@ impl BosRule {
         problem: &BosProblem<'_>,
         stream: &mut Stream,
     ) -> Result<Option<Self>, StrategyError> {
-        let (n_first, n_epochs) = (settings.first_epochs, settings.n_epochs);
+        let (n_first, n_epochs) = (settings.first_epochs(), settings.n_epochs);
         assert!(
             problem.curve.n_epochs() >= n_first,
             "a rule is solved after the first epochs"
         );
         assert_eq!(problem.stds.len(), n_epochs, "one deviation an epoch");
         let first = problem.curve.until(n_first);
-        let bounds = settings.bounds;
+        let bounds = settings.bounds();
         let errors: Vec<f64> = first.values().iter().map(|v| error(bounds, *v)).collect();
         let margin = settings.incumbent_margin.at(problem.t);
         let target_error = bounds.error(problem.incumbent - margin);
@@ -146,7 +146,7 @@ impl BosRule {
                 low: *low,
                 high: *high,
                 cells,
-                may_stop: at_end <= settings.stop_std_ratio * problem.stds[epoch - 1],
+                may_stop: at_end <= settings.options.stop_std_ratio * problem.stds[epoch - 1],
             }
         });
         Ok(Some(Self {
@@ -164,7 +164,7 @@ impl BosRule {
     /// from N on, and where its average error is below that of all sampled continuations: it trains on.
     pub fn answer(&self, curve: &LearningCurve) -> Option<BosAnswer> {
         let n = curve.n_epochs();
-        let index = n.checked_sub(self.settings.first_epochs + 1)?;
+        let index = n.checked_sub(self.settings.first_epochs() + 1)?;
         if n >= self.settings.n_epochs {
             return None;
         }
@@ -181,10 +181,13 @@ impl BosRule {
     pub fn statistic(&self, curve: &LearningCurve) -> f64 {
         let skipped = match self.settings.average {
             Average::All => 0,
-            Average::AfterFirst => self.settings.first_epochs,
+            Average::AfterFirst => self.settings.first_epochs(),
         };
         let values = &curve.values()[skipped.min(curve.n_epochs() - 1)..];
-        let sum: f64 = values.iter().map(|v| error(self.settings.bounds, *v)).sum();
+        let sum: f64 = values
+            .iter()
+            .map(|v| error(self.settings.bounds(), *v))
+            .sum();
         #[expect(
             clippy::cast_precision_loss,
             reason = "numbers of epochs are far below 2^53"
@@ -380,7 +383,7 @@ mod tests {
     use fedbo_streams::{Purpose, Seed};
 
     use super::*;
-    use crate::early_stopping::{StoppingLosses, WrongStopLoss};
+    use crate::early_stopping::{BoBosOptions, StoppingLosses};
 
     /// Accuracies that grow to `end` from 0.5 below as 0.85^n, at epochs 1 to n.
     fn curve(end: f64, n_epochs: i32) -> LearningCurve {
@@ -451,9 +454,10 @@ mod tests {
         let stds = [0.1; 50];
         problem.stds = &stds;
         let dear = BosSettings {
-            wrong_stop_loss: WrongStopLoss {
-                initial: f64::INFINITY,
-                growth: 1.0,
+            options: BoBosOptions {
+                wrong_stop_loss: f64::INFINITY,
+                wrong_stop_growth: 1.0,
+                ..settings().options
             },
             ..settings()
         };

@@ -2,9 +2,28 @@
 
 use fedbo_optim::Points;
 use fedbo_streams::Stream;
+use serde::{Deserialize, Serialize};
 
 use crate::trials::Trials;
-use crate::{Domain, Observation, Proposal, Repeats, Source, Strategy, StrategyError};
+use crate::{
+    Domain, Observation, Proposal, Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions,
+};
+
+/// The options of `random`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RandomOptions {}
+
+impl StrategyOptions for RandomOptions {
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
+        let strategy = RandomSearch::new(setup.domain(), setup.repeats())?;
+        Ok(Box::new(strategy))
+    }
+
+    fn has_surrogate(&self) -> bool {
+        false
+    }
+}
 
 /// Queries uniformly random points of the domain: the yardstick of every other strategy (Bergstra & Bengio 2012).
 #[derive(Clone, Debug)]

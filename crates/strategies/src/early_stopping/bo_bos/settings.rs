@@ -1,29 +1,14 @@
 //! Settings of BO-BOS: losses, beliefs about learning curves, grid, and condition C2.
 
 use fedbo_gp::{DecayFit, DecayNoise};
+use serde::{Deserialize, Serialize};
 
-use super::{SparseCells, StoppingLosses};
+use super::{BoBosOptions, SparseCells, StoppingLosses};
 use crate::StrategyError;
 
-/// K_{1,t} = initial · growth^(t−1) (thesis Theorem 4.2 wants it to grow; Fig. 4.1 compares growths 1/0.89, 1/0.95, 1/0.99 and 1).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WrongStopLoss {
-    /// K_{1,1}.
-    pub initial: f64,
-    /// The factor from one trial to the next.
-    pub growth: f64,
-}
-
-impl WrongStopLoss {
-    /// K_{1,t} of the t-th trial that the strategy proposed, from 1.
-    pub fn at(self, t: u64) -> f64 {
-        let exponent = i32::try_from(t.saturating_sub(1)).unwrap_or(i32::MAX);
-        self.initial * self.growth.powi(exponent)
-    }
-}
-
 /// The range of a study's values: error = (high − value)/(high − low) is in `[0,1]` where values are maximized.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<f64>", into = "[f64; 2]")]
 pub struct ValueBounds {
     /// The worst value.
     pub low: f64,
@@ -31,7 +16,32 @@ pub struct ValueBounds {
     pub high: f64,
 }
 
+impl TryFrom<Vec<f64>> for ValueBounds {
+    type Error = &'static str;
+
+    fn try_from(given: Vec<f64>) -> Result<Self, Self::Error> {
+        match given[..] {
+            [low, high] if low < high && low.is_finite() && high.is_finite() => {
+                Ok(Self { low, high })
+            }
+            _ => Err("expected [LOW, HIGH], two finite numbers, the lower one first"),
+        }
+    }
+}
+
+impl From<ValueBounds> for [f64; 2] {
+    fn from(ValueBounds { low, high }: ValueBounds) -> Self {
+        [low, high]
+    }
+}
+
 impl ValueBounds {
+    /// Errors as they are, from 0 to 1: values are their negatives.
+    pub const NEGATIVE_ERRORS: Self = Self {
+        low: -1.0,
+        high: 0.0,
+    };
+
     /// The error that a value stands for; outside `[0,1]` for a value outside the bounds.
     pub fn error(self, value: f64) -> f64 {
         (self.high - value) / (self.high - self.low)
@@ -122,18 +132,8 @@ pub enum CurveBelief {
 pub struct BosSettings {
     /// N.
     pub n_epochs: usize,
-    /// N₀: epochs that every trial is trained for.
-    pub first_epochs: usize,
-    /// The range of values.
-    pub bounds: ValueBounds,
-    /// K_{1,t}.
-    pub wrong_stop_loss: WrongStopLoss,
-    /// K₂.
-    pub wrong_continue_loss: f64,
-    /// c.
-    pub epoch_cost: f64,
-    /// κ ≥ 1 of condition C2: a trial is stopped at epoch n only if σ([x, N]) ≤ κ σ([x, n]).
-    pub stop_std_ratio: f64,
+    /// What a study's file can say.
+    pub options: BoBosOptions,
     /// True if C2 compares standard deviations of observations instead of the latent function's, as the authors' code
     /// does.
     pub stop_std_with_noise: bool,
@@ -154,26 +154,15 @@ pub struct BosSettings {
 }
 
 impl BosSettings {
-    /// The thesis' settings (section 4.5, A.4): N₀ = 8 of 50 epochs (in proportion for other N), K_{1,t} = 100/0.95^(t−1), K₂ = 99,
-    /// c = 1, κ = 2, 100 000 paths, 100 cells, ξ_t = 0.
+    /// The thesis' settings (section 4.5, A.4): options as in [`BoBosOptions::for_epochs`], values between 0 and 1, 100 000 paths, 100
+    /// cells, ξ_t = 0.
     ///
     /// Differences: a curve's process is averaged over its hyperparameters, where the thesis takes the most evident one, which ends too
     /// low and says so too surely: see papers/bo-bos.md, and [`BosSettings::with_one_process`]. Cells cover what paths can reach.
     pub fn for_epochs(n_epochs: usize) -> Self {
         Self {
             n_epochs,
-            first_epochs: (n_epochs * 4 / 25).max(2),
-            bounds: ValueBounds {
-                low: 0.0,
-                high: 1.0,
-            },
-            wrong_stop_loss: WrongStopLoss {
-                initial: 100.0,
-                growth: 1.0 / 0.95,
-            },
-            wrong_continue_loss: 99.0,
-            epoch_cost: 1.0,
-            stop_std_ratio: 2.0,
+            options: BoBosOptions::for_epochs(u32::try_from(n_epochs).unwrap_or(u32::MAX)),
             stop_std_with_noise: false,
             incumbent_margin: IncumbentMargin::None,
             n_paths: 100_000,
@@ -208,9 +197,10 @@ impl BosSettings {
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
-            wrong_stop_loss: WrongStopLoss {
-                initial: 100.0,
-                growth: 1.0 / 0.99,
+            options: BoBosOptions {
+                wrong_stop_loss: 100.0,
+                wrong_stop_growth: 1.0 / 0.99,
+                ..self.options
             },
             stop_std_with_noise: true,
             n_cells: 99,
@@ -227,12 +217,39 @@ impl BosSettings {
         }
     }
 
+    /// With these bounds of values.
+    #[must_use]
+    pub fn with_bounds(self, bounds: ValueBounds) -> Self {
+        let bounds = Some(bounds);
+        let options = BoBosOptions {
+            bounds,
+            ..self.options
+        };
+        Self { options, ..self }
+    }
+
+    /// N₀.
+    pub fn first_epochs(&self) -> usize {
+        self.options.first_epochs as usize
+    }
+
+    /// The range of values; from 0 to 1 unless the options have another.
+    pub fn bounds(&self) -> ValueBounds {
+        let unit = ValueBounds {
+            low: 0.0,
+            high: 1.0,
+        };
+        self.options.bounds.unwrap_or(unit)
+    }
+
     /// The losses of the t-th trial that the strategy proposed.
     pub fn losses(&self, t: u64) -> StoppingLosses {
+        let options = &self.options;
+        let exponent = i32::try_from(t.saturating_sub(1)).unwrap_or(i32::MAX);
         StoppingLosses {
-            wrong_stop: self.wrong_stop_loss.at(t),
-            wrong_continue: self.wrong_continue_loss,
-            epoch: self.epoch_cost,
+            wrong_stop: options.wrong_stop_loss * options.wrong_stop_growth.powi(exponent),
+            wrong_continue: options.wrong_continue_loss,
+            epoch: options.epoch_cost,
         }
     }
 
@@ -251,11 +268,12 @@ impl BosSettings {
         };
         let n = self.n_epochs;
         check(n >= 3, "epochs", n.to_string(), "at least 3")?;
-        let first = self.first_epochs;
+        let options = &self.options;
+        let first = self.first_epochs();
         let fine = (2..=(n - 2).max(2)).contains(&first);
         let expected = "at least 2, and at least 2 fewer than epochs (2 of 3 epochs)";
         check(fine, "first_epochs", first.to_string(), expected)?;
-        let ValueBounds { low, high } = self.bounds;
+        let ValueBounds { low, high } = self.bounds();
         let fine = low.is_finite() && high.is_finite() && low < high;
         let expected = "two finite numbers, the lower one first";
         check(fine, "bounds", format!("[{low}, {high}]"), expected)?;
@@ -310,8 +328,8 @@ impl BosSettings {
             let expected = "a finite number of at least 0";
             check(fine, "level_variance", level_variance.to_string(), expected)?;
         }
-        above_zero("wrong_stop_loss", self.wrong_stop_loss.initial)?;
-        let growth = self.wrong_stop_loss.growth;
+        above_zero("wrong_stop_loss", options.wrong_stop_loss)?;
+        let growth = options.wrong_stop_growth;
         let fine = growth.is_finite() && growth >= 1.0;
         check(
             fine,
@@ -319,8 +337,8 @@ impl BosSettings {
             growth.to_string(),
             "a finite number of at least 1",
         )?;
-        above_zero("wrong_continue_loss", self.wrong_continue_loss)?;
-        let cost = self.epoch_cost;
+        above_zero("wrong_continue_loss", options.wrong_continue_loss)?;
+        let cost = options.epoch_cost;
         let fine = cost.is_finite() && cost > 0.0;
         check(
             fine,
@@ -328,7 +346,7 @@ impl BosSettings {
             cost.to_string(),
             "a finite number above 0",
         )?;
-        let ratio = self.stop_std_ratio;
+        let ratio = options.stop_std_ratio;
         check(
             ratio >= 1.0,
             "stop_std_ratio",
@@ -351,7 +369,7 @@ mod tests {
     #[test]
     fn schedules_are_those_of_the_thesis() {
         let settings = BosSettings::for_epochs(50).validate().unwrap();
-        assert_eq!(settings.first_epochs, 8);
+        assert_eq!(settings.first_epochs(), 8);
         assert!((settings.losses(3).wrong_stop - 100.0 / 0.95_f64.powi(2)).abs() < 1e-9);
         assert!((settings.as_in_authors_code().losses(2).wrong_stop - 100.0 / 0.99).abs() < 1e-9);
         let margin = IncumbentMargin::Theory {
@@ -379,14 +397,25 @@ mod tests {
             assert!(error.starts_with(name), "{error}");
         };
         refused(|s| s.n_epochs = 2, "epochs");
-        refused(|s| s.first_epochs = 50, "first_epochs");
-        refused(|s| s.first_epochs = 1, "first_epochs");
-        refused(|s| s.bounds.low = 1.0, "bounds");
-        refused(|s| s.wrong_stop_loss.initial = f64::NAN, "wrong_stop_loss");
-        refused(|s| s.wrong_stop_loss.growth = 0.9, "wrong_stop_growth");
-        refused(|s| s.wrong_continue_loss = 0.0, "wrong_continue_loss");
-        refused(|s| s.epoch_cost = f64::INFINITY, "epoch_cost");
-        refused(|s| s.stop_std_ratio = 0.5, "stop_std_ratio");
+        refused(|s| s.options.first_epochs = 50, "first_epochs");
+        refused(|s| s.options.first_epochs = 1, "first_epochs");
+        refused(
+            |s| {
+                s.options.bounds = Some(ValueBounds {
+                    low: 1.0,
+                    high: 1.0,
+                })
+            },
+            "bounds",
+        );
+        refused(|s| s.options.wrong_stop_loss = f64::NAN, "wrong_stop_loss");
+        refused(|s| s.options.wrong_stop_growth = 0.9, "wrong_stop_growth");
+        refused(
+            |s| s.options.wrong_continue_loss = 0.0,
+            "wrong_continue_loss",
+        );
+        refused(|s| s.options.epoch_cost = f64::INFINITY, "epoch_cost");
+        refused(|s| s.options.stop_std_ratio = 0.5, "stop_std_ratio");
         refused(
             |s| {
                 s.belief = CurveBelief::Averaged {
@@ -406,10 +435,8 @@ mod tests {
         );
         refused(|s| s.n_paths = 10, "n_paths");
         refused(|s| s.n_cells = 1, "n_cells");
-        let infinite = BosSettings {
-            wrong_continue_loss: f64::INFINITY,
-            ..BosSettings::for_epochs(50)
-        };
+        let mut infinite = BosSettings::for_epochs(50);
+        infinite.options.wrong_continue_loss = f64::INFINITY;
         assert!(infinite.validate().is_ok());
     }
 }

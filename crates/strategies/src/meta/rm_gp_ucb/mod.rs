@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
+use serde::{Deserialize, Serialize};
 
 use super::learner::Learner;
 use super::{
@@ -12,9 +13,58 @@ use super::{
 use crate::acquisition::upper_bound;
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, Proposal, Repeats, Strategy, StrategyError, Surrogate,
-    SurrogateSettings, UcbMultiplier,
+    Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
+    StrategyError, Surrogate, SurrogateSettings, UcbMultiplier,
 };
+
+/// The options of `rm-gp-ucb`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RmGpUcbOptions {
+    /// β_t of the study's own part; the default is not stored.
+    #[serde(default = "thesis", skip_serializing_if = "is_of_the_thesis")]
+    pub ucb_multiplier: UcbMultiplier,
+}
+
+/// The schedule of the thesis' experiments: a wider one was measured to find less (docs/studies.md).
+fn thesis() -> UcbMultiplier {
+    UcbMultiplier::Logarithmic
+}
+
+fn is_of_the_thesis(ucb_multiplier: &UcbMultiplier) -> bool {
+    *ucb_multiplier == thesis()
+}
+
+impl Default for RmGpUcbOptions {
+    fn default() -> Self {
+        Self {
+            ucb_multiplier: thesis(),
+        }
+    }
+}
+
+impl MetaOptions for RmGpUcbOptions {
+    fn make(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &Earlier<'_>,
+    ) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = RmGpUcbSettings {
+            surrogate: setup.surrogate(),
+            scale: earlier.scale,
+            belief: earlier.belief.clone(),
+            ucb_multiplier: self.ucb_multiplier,
+            ..RmGpUcbSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let models = earlier.models(setup)?;
+        let strategy = RmGpUcb::with_models(setup.domain(), models, settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+
+    fn weighs_by_distance(&self) -> bool {
+        true
+    }
+}
 
 /// Settings of an [`RmGpUcb`] strategy.
 #[derive(Clone, Debug)]

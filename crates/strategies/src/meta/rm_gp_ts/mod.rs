@@ -5,13 +5,45 @@ use std::sync::Arc;
 use fedbo_gp::{PathwiseSample, Prior};
 use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
+use serde::{Deserialize, Serialize};
 
 use super::learner::Learner;
 use super::{MetaBeliefSettings, MetaTask, OutputScale, TaskModels, Transfer, WeightedSum};
 use crate::{
-    Domain, Observation, OwnSampler, Proposal, Source, Strategy, StrategyError, Surrogate,
-    ThompsonSampling, ThompsonSettings, UcbMultiplier,
+    Domain, Earlier, MetaOptions, Observation, OwnSampler, Proposal, Setup, Source, Strategy,
+    StrategyError, Surrogate, ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
+
+/// The options of `rm-gp-ts`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RmGpTsOptions {}
+
+impl MetaOptions for RmGpTsOptions {
+    fn make(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &Earlier<'_>,
+    ) -> Result<Box<dyn Strategy>, StrategyError> {
+        let (dim, noisy) = (setup.dim(), setup.noisy);
+        let settings = RmGpTsSettings {
+            thompson: ThompsonSettings {
+                surrogate: setup.surrogate(),
+                ..ThompsonSettings::for_study(dim, noisy)
+            },
+            scale: earlier.scale,
+            belief: earlier.belief.clone(),
+            ..RmGpTsSettings::for_study(dim, noisy)
+        };
+        let models = earlier.models(setup)?;
+        let strategy = RmGpTs::with_models(setup.domain(), models, settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+
+    fn weighs_by_distance(&self) -> bool {
+        true
+    }
+}
 
 /// The function that is maximized when a query asks the meta-tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

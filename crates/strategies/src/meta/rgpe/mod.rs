@@ -4,14 +4,36 @@ use std::sync::{Arc, OnceLock};
 
 use fedbo_optim::{Direct, Points};
 use fedbo_streams::{Purpose, Seed, Stream};
+use serde::{Deserialize, Serialize};
 
 use super::ensemble::{Acquisition, Ensemble, Moments};
 use super::ranking::ModelWeights;
 use super::{MetaTask, TaskModel, TaskTrust, Transfer};
 use crate::{
-    Domain, Maximizer, Observation, Proposal, Repeats, Strategy, StrategyError, Surrogate,
-    SurrogateSettings, log_expected_improvement,
+    Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
+    StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
 };
+
+/// The options of `rgpe`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RgpeOptions {}
+
+impl MetaOptions for RgpeOptions {
+    /// The study's own model sees noise if those of old studies do: rankings compare them.
+    fn make(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &Earlier<'_>,
+    ) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = RgpeSettings {
+            surrogate: earlier.surrogate(setup),
+            ..RgpeSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let strategy = Rgpe::new(setup.domain(), earlier.tasks, settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+}
 
 /// The law by which the values that a ranking loss compares are drawn from a task's posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

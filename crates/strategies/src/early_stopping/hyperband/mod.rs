@@ -2,9 +2,37 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
+
 use super::asha::{at_least, halve};
-use super::{StoppingRule, TrainedTrial, Verdict};
+use super::options::whole;
+use super::{OptionError, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Verdict};
 use crate::StrategyError;
+
+/// The options of `hyperband`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HyperbandOptions {
+    /// η: one trial of so many goes on at a rung; at least 2.
+    #[serde(deserialize_with = "whole::<2, _>")]
+    pub reduction: u32,
+}
+
+impl HyperbandOptions {
+    /// η = 3, as the authors recommend, for whatever trainings.
+    pub fn for_epochs(_epochs: u32) -> Self {
+        Self { reduction: 3 }
+    }
+}
+
+impl StoppingOptions for HyperbandOptions {
+    fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError> {
+        let schedule = Brackets::new(epochs as usize, self.reduction as usize)?;
+        Ok(StoppingMethod::Curves(Box::new(HyperbandRule::new(
+            schedule,
+        ))))
+    }
+}
 
 /// One round of successive halving within a bracket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

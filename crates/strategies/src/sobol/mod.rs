@@ -3,9 +3,28 @@
 use fedbo_optim::{Points, sobol_point};
 use fedbo_space::Space;
 use fedbo_streams::{Purpose, Seed, Stream};
+use serde::{Deserialize, Serialize};
 
 use crate::trials::Trials;
-use crate::{Domain, Observation, Proposal, Repeats, Source, Strategy, StrategyError};
+use crate::{
+    Domain, Observation, Proposal, Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions,
+};
+
+/// The options of `sobol`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SobolOptions {}
+
+impl StrategyOptions for SobolOptions {
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
+        let strategy = SobolSearch::new(setup.space.clone(), setup.repeats(), setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+
+    fn has_surrogate(&self) -> bool {
+        false
+    }
+}
 
 /// Points of the sequence that may be passed over in one step before a random point is taken.
 const N_SKIPPED: usize = 1000;

@@ -1,27 +1,40 @@
 //! Asynchronous successive halving without pauses: at each rung, those below the best share stop.
 
-use super::{Because, StoppingRule, TrainedTrial, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::options::{below, whole};
+use super::{
+    Because, OptionError, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Verdict,
+};
 use crate::StrategyError;
 
-/// The rungs of [`AshaRule`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AshaSettings {
+/// The options of `asha`: its rungs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AshaOptions {
     /// η: one trial of so many goes on at a rung; at least 2.
-    pub reduction: usize,
+    #[serde(deserialize_with = "whole::<2, _>")]
+    pub reduction: u32,
     /// r_0: the epoch of the first rung, at least 1.
-    pub first_rung: usize,
-    /// N: epochs of a complete trial.
-    pub n_epochs: usize,
+    #[serde(deserialize_with = "whole::<1, _>")]
+    pub first_rung: u32,
 }
 
-impl AshaSettings {
-    /// η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the first rung after one epoch.
-    pub fn for_epochs(n_epochs: usize) -> Self {
+impl AshaOptions {
+    /// η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the first rung after one epoch, of whatever trainings.
+    pub fn for_epochs(_epochs: u32) -> Self {
         Self {
             reduction: 3,
             first_rung: 1,
-            n_epochs,
         }
+    }
+}
+
+impl StoppingOptions for AshaOptions {
+    fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError> {
+        below("first_rung", self.first_rung, epochs)?;
+        let rule = AshaRule::new(*self, epochs as usize)?;
+        Ok(StoppingMethod::Curves(Box::new(rule)))
     }
 }
 
@@ -40,16 +53,12 @@ pub struct AshaRule {
 }
 
 impl AshaRule {
-    /// A rule with these settings.
+    /// A rule with these rungs for trainings of N = `n_epochs` epochs.
     ///
     /// # Errors
     /// If η is below 2, or r_0 or N is 0.
-    pub fn new(settings: AshaSettings) -> Result<Self, StrategyError> {
-        let AshaSettings {
-            reduction,
-            first_rung,
-            n_epochs,
-        } = settings;
+    pub fn new(options: AshaOptions, n_epochs: usize) -> Result<Self, StrategyError> {
+        let [reduction, first_rung] = [options.reduction, options.first_rung].map(|n| n as usize);
         at_least("reduction", reduction, 2)?;
         at_least("first_rung", first_rung, 1)?;
         at_least("n_epochs", n_epochs, 1)?;

@@ -3,12 +3,29 @@
 use fedbo_gp::{Posterior, Predictor};
 use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
+use serde::{Deserialize, Serialize};
 
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, Proposal, Repeats, Score, Strategy, StrategyError, Surrogate,
-    SurrogateSettings, log_expected_improvement,
+    Domain, Maximizer, Observation, Proposal, Repeats, Score, Setup, Strategy, StrategyError,
+    StrategyOptions, Surrogate, SurrogateSettings, log_expected_improvement,
 };
+
+/// The options of `log-ei`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogEiOptions {}
+
+impl StrategyOptions for LogEiOptions {
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = LogEiSettings {
+            surrogate: setup.surrogate(),
+            ..LogEiSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let strategy = LogEi::new(setup.domain(), settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+}
 
 /// The value that a query is to improve on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,43 @@
 use fedbo_gp::{FeatureMap, PathwiseSample, WeightPosterior, WeightSpaceSample};
 use fedbo_optim::{Function, MultiStart, Points};
 use fedbo_streams::{Seed, Stream};
+use serde::{Deserialize, Serialize};
 
 use crate::domain::Candidates;
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source, Strategy, StrategyError,
-    Surrogate, SurrogateSettings, UcbMultiplier,
+    Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Setup, Source, Strategy,
+    StrategyError, StrategyOptions, Surrogate, SurrogateSettings, UcbMultiplier,
 };
+
+/// The options of `ts`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TsOptions {
+    /// β_t, by which a sample's deviation from the mean is widened.
+    pub ucb_multiplier: UcbMultiplier,
+}
+
+impl Default for TsOptions {
+    /// 1: samples of the posterior as it is.
+    fn default() -> Self {
+        Self {
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+        }
+    }
+}
+
+impl StrategyOptions for TsOptions {
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = ThompsonSettings {
+            surrogate: setup.surrogate(),
+            ucb_multiplier: self.ucb_multiplier,
+            ..ThompsonSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let strategy = ThompsonSampling::new(setup.domain(), settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+}
 
 /// Settings of a [`ThompsonSampling`] strategy.
 #[derive(Clone, Debug)]

@@ -4,15 +4,37 @@ use std::sync::{Arc, OnceLock};
 
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed, Stream};
+use serde::{Deserialize, Serialize};
 
 use super::ensemble::{Acquisition, Ensemble, Moments};
 use super::ranking::{ModelWeights, Ranked};
 use super::rgpe::{LEAST_VARIANCE, TargetVariance, authors_search, transfer_of};
 use super::{MetaTask, TaskModel, Transfer};
 use crate::{
-    Domain, Maximizer, Observation, Proposal, Repeats, Strategy, StrategyError, Surrogate,
-    SurrogateSettings, log_expected_improvement,
+    Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
+    StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
 };
+
+/// The options of `taf`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TafOptions {}
+
+impl MetaOptions for TafOptions {
+    /// The study's own model sees noise if those of old studies do: rankings compare them.
+    fn make(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &Earlier<'_>,
+    ) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = TafSettings {
+            surrogate: earlier.surrogate(setup),
+            ..TafSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let strategy = Taf::new(setup.domain(), earlier.tasks, settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+}
 
 /// The measure of a meta-task's distance from the target, which is compared with the bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

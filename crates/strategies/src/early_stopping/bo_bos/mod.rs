@@ -4,11 +4,20 @@ use fedbo_gp::{DecayAverage, DecayNoise};
 use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
 
-use super::{
-    BosProblem, BosRule, BosSettings, EpochGpUcb, EpochGpUcbSettings, LearningCurve,
-    TrainedObservation, ValueBounds,
-};
+use super::{EpochGpUcb, EpochGpUcbSettings, LearningCurve, TrainedObservation};
 use crate::{Domain, Proposal, StrategyError, Surrogate};
+
+mod optimal_stopping;
+mod options;
+mod rule;
+mod settings;
+
+pub use optimal_stopping::{
+    CellPaths, CellRule, Decision, DecisionTable, SparseCells, StoppingLosses, solve,
+};
+pub use options::BoBosOptions;
+pub use rule::{BosAnswer, BosProblem, BosRule, EpochRules};
+pub use settings::{Average, BosSettings, CurveBelief, Grid, IncumbentMargin, ValueBounds};
 
 /// BO-BOS (thesis Algorithm 4.1): proposals are those of [`EpochGpUcb`]; each trial has a [`BosRule`], solved after its first N₀
 /// epochs.
@@ -85,7 +94,7 @@ impl BoBos {
         t: u64,
         stream: &mut Stream,
     ) -> Result<Option<BosRule>, StrategyError> {
-        self.rule_within(self.settings.bounds, unit, curve, t, stream)
+        self.rule_within(self.settings.bounds(), unit, curve, t, stream)
     }
 
     /// The same with other bounds of values than the settings'.
@@ -106,10 +115,7 @@ impl BoBos {
         let Some(incumbent) = self.incumbent else {
             return Ok(None);
         };
-        let settings = BosSettings {
-            bounds,
-            ..self.settings
-        };
+        let settings = self.settings.with_bounds(bounds);
         let stds = self.strategy.stds(unit, settings.stop_std_with_noise);
         let problem = BosProblem {
             curve,

@@ -2,13 +2,48 @@
 
 use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
+use serde::{Deserialize, Serialize};
 
 use crate::acquisition::upper_bound;
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, Proposal, Repeats, Strategy, StrategyError, Surrogate,
-    SurrogateSettings, UcbMultiplier,
+    Domain, Maximizer, Observation, Proposal, Repeats, Setup, Strategy, StrategyError,
+    StrategyOptions, Surrogate, SurrogateSettings, UcbMultiplier,
 };
+
+/// The options of `gp-ucb`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpUcbOptions {
+    /// β_t; it multiplies the standard deviation.
+    pub ucb_multiplier: UcbMultiplier,
+}
+
+impl Default for GpUcbOptions {
+    /// 2 at every step, about the 97.5 % quantile of the standard normal distribution (scikit-optimize takes 1.96). The values of
+    /// theory explore too much at the scale of practical studies (Srinivas et al. 2010 divide them by 5 in their experiments).
+    fn default() -> Self {
+        Self {
+            ucb_multiplier: UcbMultiplier::Constant(2.0),
+        }
+    }
+}
+
+impl StrategyOptions for GpUcbOptions {
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = GpUcbSettings {
+            surrogate: setup.surrogate(),
+            ucb_multiplier: self.ucb_multiplier,
+            ..GpUcbSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let strategy = GpUcb::new(setup.domain(), settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+
+    fn epoch_bound(&self) -> Option<UcbMultiplier> {
+        Some(self.ucb_multiplier)
+    }
+}
 
 /// Settings of a [`GpUcb`] strategy.
 #[derive(Clone, Debug)]
@@ -24,9 +59,7 @@ pub struct GpUcbSettings {
 }
 
 impl GpUcbSettings {
-    /// Defaults for one party's study; β is 2 at every step, about the 97.5 % quantile of the standard normal
-    /// distribution (scikit-optimize takes 1.96). The values of theory explore too much at the scale of practical studies
-    /// (Srinivas et al. 2010 divide them by 5 in their experiments).
+    /// Defaults for one party's study, with β_t as in [`GpUcbOptions::default`].
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -34,7 +67,7 @@ impl GpUcbSettings {
         Self {
             surrogate: SurrogateSettings::for_study(dim, noisy),
             maximizer: Maximizer::of_acquisition(dim),
-            ucb_multiplier: UcbMultiplier::Constant(2.0),
+            ucb_multiplier: GpUcbOptions::default().ucb_multiplier,
             repeats: Repeats::for_study(noisy),
         }
     }
