@@ -224,7 +224,7 @@ fn a_study_that_minimizes_stops_the_same_trials() {
         scale: -1.0,
         ..PLAIN
     };
-    for (gains, costs) in [(None, None), (Some([0.0, 1.0]), Some([-1.0, 0.0]))] {
+    for (gains, costs) in [(None, None), (range([0.0, 1.0]), range([-1.0, 0.0]))] {
         let up = study(Direction::Maximize, gains);
         sequential(&up, &PLAIN);
         let down = study(Direction::Minimize, costs);
