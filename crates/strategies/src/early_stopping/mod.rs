@@ -6,9 +6,7 @@
 mod asha;
 mod because;
 mod bo_bos;
-mod boca;
 mod curve;
-mod curve_prediction;
 mod epoch_gp_ucb;
 mod hyperband;
 mod median;
@@ -22,11 +20,7 @@ pub use bo_bos::{
     CurveBelief, Decision, DecisionTable, EpochRules, Grid, IncumbentMargin, SparseCells,
     StoppingLosses, ValueBounds, expected_end, solve,
 };
-pub use boca::Boca;
 pub use curve::LearningCurve;
-pub use curve_prediction::{
-    CurvePrediction, CurvePredictionRule, CurvePredictionSettings, CurvePredictor, CurveSampling,
-};
 pub use epoch_gp_ucb::{EpochGpUcb, EpochGpUcbSettings, EpochScale, TrainedObservation};
 pub use hyperband::{
     Bracket, Brackets, Hyperband, HyperbandOptions, HyperbandRule, HyperbandStep, Rung,

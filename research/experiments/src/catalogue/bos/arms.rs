@@ -3,15 +3,15 @@
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::early_stopping::{
-    AshaOptions, AshaRule, BoBos, BoBosOptions, Boca, BosSettings, CurveBelief,
-    CurvePredictionRule, CurvePredictionSettings, EpochGpUcb, EpochGpUcbSettings, EpochScale,
-    MedianOptions, MedianRule,
+    AshaOptions, AshaRule, BoBos, BoBosOptions, BosSettings, CurveBelief, EpochGpUcb,
+    EpochGpUcbSettings, EpochScale, MedianOptions, MedianRule,
 };
 use fedbo_algorithms::{
     Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, RandomSearch, Refit, Repeats,
     SurrogateSettings, UcbMultiplier,
 };
 use fedbo_gp::{DecayFit, FitCriterion};
+use fedbo_rivals::{Boca, CurvePredictionRule, CurvePredictionSettings};
 use fedbo_space::Space;
 use fedbo_streams::{Purpose, Seed};
 

@@ -4,11 +4,10 @@ use fedbo_gp::{Family, MultiTaskHyperparameters, MultiTaskPosterior, TaskObserva
 use fedbo_optim::{Function, LbfgsbOptions, Points};
 use fedbo_streams::{Seed, Stream};
 
-use super::{MetaTask, TaskTrust, Transfer};
-use crate::proposer::Proposer;
-use crate::{
-    Domain, Maximizer, Observation, Proposal, Refit, Repeats, Strategy, StrategyError, Surrogate,
-    SurrogateSettings, log_expected_improvement,
+use fedbo_algorithms::meta::{MetaTask, TaskTrust, Transfer};
+use fedbo_algorithms::{
+    Domain, HyperparameterPolicy, Maximizer, Observation, Proposal, Proposer, Refit, Repeats,
+    Strategy, StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
 };
 
 /// Settings of an [`Mtbo`] strategy.
@@ -77,7 +76,7 @@ impl Mtbo {
         }
         let dim = domain.dim();
         let surrogate = SurrogateSettings {
-            hyperparameters: crate::HyperparameterPolicy::Fixed(
+            hyperparameters: HyperparameterPolicy::Fixed(
                 SurrogateSettings::default_for(dim).initial().clone(),
             ),
             standardize: false,
@@ -139,7 +138,6 @@ fn fit_options() -> LbfgsbOptions {
 
 impl Strategy for Mtbo {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
-        self.proposer.open(pending)?;
         let hallucinated;
         let posterior = if pending.is_empty() {
             &self.posterior

@@ -6,7 +6,7 @@ use fedbo_testkit::test_stream;
 use super::curves::{Epochs, Family};
 use super::posterior::{CurvePosterior, END, NOISE_STD, WEIGHT_MAX, Walker};
 use super::{CurvePrediction, CurvePredictor, CurveSampling};
-use crate::early_stopping::LearningCurve;
+use fedbo_algorithms::early_stopping::LearningCurve;
 
 const N: usize = 50;
 

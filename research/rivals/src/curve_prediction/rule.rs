@@ -3,8 +3,8 @@
 use fedbo_streams::{Purpose, Seed};
 
 use super::{CurvePrediction, CurvePredictor, CurveSampling};
-use crate::StrategyError;
-use crate::early_stopping::{Because, StoppingRule, TrainedTrial, Training, Verdict};
+use fedbo_algorithms::StrategyError;
+use fedbo_algorithms::early_stopping::{Because, StoppingRule, TrainedTrial, Training, Verdict};
 
 /// Settings of a [`CurvePredictionRule`].
 #[derive(Clone, Copy, Debug, PartialEq)]
