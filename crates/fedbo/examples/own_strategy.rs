@@ -44,7 +44,7 @@ fn main() -> Result<(), StudyError> {
     let definition = Definition::new("own")
         .parameter("x", ParameterSpec::float(-1.0, 2.0))
         .parameter("n", ParameterSpec::int(1, 9))
-        .strategy(StrategySpec::Own {})
+        .strategy(StrategySpec::own())
         .minimize();
     let strategy = ProbabilityOfImprovement {
         proposer: Proposer::for_study(&definition.space()?, false, Seed::new(7))?,

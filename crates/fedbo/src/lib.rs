@@ -67,7 +67,7 @@ pub use fedbo_study::{
 ///
 /// let definition = Definition::new("map")
 ///     .parameter("x", ParameterSpec::float(0.0, 1.0))
-///     .strategy(StrategySpec::Own {});
+///     .strategy(StrategySpec::own());
 /// let explorer = Explorer(Proposer::for_study(&definition.space()?, false, Seed::new(1))?);
 /// let study = Study::in_memory(&definition)?.with_strategy(explorer)?;
 /// study.optimize(12, |point| Ok((9.0 * point.number("x")).sin()))?;
@@ -75,10 +75,11 @@ pub use fedbo_study::{
 /// ```
 pub mod strategy {
     pub use fedbo_algorithms::{
-        Acquisition, Domain, GpUcb, GpUcbSettings, Incumbent, LogEi, LogEiSettings, Maximizer,
-        Observation, Points, Proposal, Proposer, RandomSearch, Repeats, Score, SobolSearch, Source,
-        Strategy, StrategyError, Surrogate, SurrogateSettings, ThompsonSampling, ThompsonSettings,
-        UcbMultiplier, expected_improvement, log_expected_improvement,
+        Acquisition, Domain, GpUcb, GpUcbOptions, GpUcbSettings, Incumbent, LogEi, LogEiSettings,
+        Maximizer, Observation, Points, Proposal, Proposer, RandomSearch, Repeats, Score,
+        SobolSearch, Source, Strategy, StrategyError, Surrogate, SurrogateSettings,
+        ThompsonSampling, ThompsonSettings, TsOptions, UcbMultiplier, expected_improvement,
+        log_expected_improvement,
     };
     pub use fedbo_gp::{Posterior, Prediction, Predictor};
     pub use fedbo_optim::Function;

@@ -84,7 +84,8 @@ pub enum Maximizer {
     /// DIRECT, as in FTS (footnote 4).
     Direct(Direct),
     /// [`Maximizer::MultiStart`] whose maxima are snapped, improved by changes of single integers and choices with the
-    /// floats climbing in between, and ranked by the function at the snapped points.
+    /// floats climbing in between, and ranked by the function at the snapped points. The search of one party's study: a
+    /// [`crate::Proposer`] with it also learns from failures, and ends when a discrete space is used up.
     Snapped(MultiStart),
 }
 

@@ -18,16 +18,17 @@ mod log_ei;
 mod message;
 pub mod meta;
 mod proposer;
-mod random_search;
+mod random;
 mod region_function;
+mod registry;
 mod released_function;
 mod schedule;
 mod snapped_search;
-mod sobol_search;
+mod sobol;
 mod strategy;
 mod surrogate;
-mod thompson;
 mod trials;
+mod ts;
 mod ucb_multiplier;
 
 pub use acquisition::{Acquisition, Score};
@@ -35,20 +36,24 @@ pub use collaborator::Collaborator;
 pub use domain::{Candidates, Domain, Maximizer};
 pub use expected_improvement::{expected_improvement, log_expected_improvement};
 pub use fedbo_optim::Points;
-pub use gp_ucb::{GpUcb, GpUcbSettings};
+pub use gp_ucb::{GpUcb, GpUcbOptions, GpUcbSettings};
 pub use information_gain::information_gain_bound;
 pub use local_prob::LocalProb;
-pub use log_ei::{Incumbent, LogEi, LogEiSettings};
+pub use log_ei::{Incumbent, LogEi, LogEiOptions, LogEiSettings};
 pub use message::{MessageContent, MessageNoise, MessageSettings};
 pub use proposer::Proposer;
-pub use random_search::RandomSearch;
+pub use random::{RandomOptions, RandomSearch};
 pub use region_function::{RegionFunction, in_range};
+pub use registry::{
+    Earlier, Maker, MetaOptions, OwnOptions, ReadOptions, Registered, Setup, StoppingRuleSpec,
+    StrategyOptions, StrategySpec, in_words, keys_of,
+};
 pub use released_function::{FromArchive, ReleasedFunction};
-pub use sobol_search::SobolSearch;
+pub use sobol::{SobolOptions, SobolSearch};
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};
 pub use surrogate::{
     Diagnostics, HyperparameterPolicy, OwnSampler, Refit, Surrogate, SurrogateSettings,
 };
-pub use thompson::{ThompsonSampling, ThompsonSettings};
 pub use trials::Repeats;
+pub use ts::{ThompsonSampling, ThompsonSettings, TsOptions};
 pub use ucb_multiplier::UcbMultiplier;

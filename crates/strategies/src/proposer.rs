@@ -61,7 +61,7 @@ impl Proposer {
     ///
     /// # Errors
     /// If a setting is out of range.
-    pub(crate) fn new(
+    pub fn new(
         domain: Domain,
         surrogate: SurrogateSettings,
         maximizer: Maximizer,
@@ -239,7 +239,7 @@ impl Proposer {
     ///
     /// # Errors
     /// If no finite query exists.
-    pub(crate) fn propose_acquisition_from(
+    pub fn propose_acquisition_from(
         &self,
         function: &dyn Function,
         n: usize,

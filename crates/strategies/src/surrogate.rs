@@ -25,7 +25,8 @@ pub enum Refit {
 }
 
 impl Refit {
-    pub(crate) fn is_due(&self, last: usize, n: usize) -> bool {
+    /// Returns true if a fit is due at n observations when the last one was at `last`.
+    pub fn is_due(&self, last: usize, n: usize) -> bool {
         match self {
             Self::At(list) => n > last && list.iter().any(|at| (last + 1..=n).contains(at)),
             Self::Every(k) => n >= 2 && (last == 0 || n >= last + (*k).max(1)),

@@ -1,14 +1,20 @@
 //! β_t: by how much a posterior's standard deviation is widened.
 
 use std::f64::consts::PI;
+use std::fmt;
 
 use fedbo_gp::Kernel;
 use fedbo_optim::Points;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{StrategyError, information_gain_bound};
 
 /// Schedule of β_t; it multiplies the standard deviation.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// In files and stored definitions a constant is a number, a schedule with parameters a table of them, and one without its name.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum UcbMultiplier {
     /// The same at every step; 1 in the papers' experiments (FTS section 5).
     Constant(f64),
@@ -27,12 +33,17 @@ pub enum UcbMultiplier {
         failure_prob: f64,
     },
     /// β_t = 0.2 d ln 2t, without a root: the schedule of the authors' code of BO-BOS, which explores more for d > 1.
+    #[serde(serialize_with = "logarithmic_square")]
     LogarithmicSquare,
     /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015), and of the thesis' experiments.
+    #[serde(serialize_with = "logarithmic")]
     Logarithmic,
 }
 
 impl UcbMultiplier {
+    /// The forms in a file that messages name.
+    pub const FORMS: &str = "a number, or { norm_bound = .., failure_prob = .. }";
+
     /// Checks the parameters.
     ///
     /// # Errors
@@ -108,6 +119,100 @@ impl UcbMultiplier {
     }
 }
 
+const LOGARITHMIC: &str = "logarithmic";
+const LOGARITHMIC_SQUARE: &str = "logarithmic-square";
+
+fn logarithmic<S: Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(LOGARITHMIC)
+}
+
+fn logarithmic_square<S: Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(LOGARITHMIC_SQUARE)
+}
+
+impl<'de> Deserialize<'de> for UcbMultiplier {
+    /// Reads a schedule whose parameters are in range.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = deserializer.deserialize_any(Written)?;
+        read.validate().map_err(|error| match error {
+            StrategyError::Setting { expected, .. } => {
+                D::Error::custom(format!("expected {expected}"))
+            }
+            other => D::Error::custom(other),
+        })
+    }
+}
+
+/// Reads a schedule as it is written.
+struct Written;
+
+impl<'de> Visitor<'de> for Written {
+    type Value = UcbMultiplier;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(UcbMultiplier::FORMS)
+    }
+
+    fn visit_f64<E: Error>(self, beta: f64) -> Result<UcbMultiplier, E> {
+        Ok(UcbMultiplier::Constant(beta))
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a number for which a whole one was written"
+    )]
+    fn visit_i64<E: Error>(self, beta: i64) -> Result<UcbMultiplier, E> {
+        self.visit_f64(beta as f64)
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a number for which a whole one was written"
+    )]
+    fn visit_u64<E: Error>(self, beta: u64) -> Result<UcbMultiplier, E> {
+        self.visit_f64(beta as f64)
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<UcbMultiplier, E> {
+        match name {
+            LOGARITHMIC => Ok(UcbMultiplier::Logarithmic),
+            LOGARITHMIC_SQUARE => Ok(UcbMultiplier::LogarithmicSquare),
+            _ => Err(E::custom(format!("expected {}", UcbMultiplier::FORMS))),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<UcbMultiplier, A::Error> {
+        let (mut norm, mut points, mut probability) = (None, None, None);
+        while let Some(key) = table.next_key::<String>()? {
+            match key.as_str() {
+                "norm_bound" => norm = Some(table.next_value()?),
+                "n_points" => points = Some(table.next_value()?),
+                "failure_prob" => probability = Some(table.next_value()?),
+                _ => {
+                    return Err(A::Error::custom(format!(
+                        "expected {}",
+                        UcbMultiplier::FORMS
+                    )));
+                }
+            }
+        }
+        match (norm, points, probability) {
+            (Some(norm_bound), None, Some(failure_prob)) => Ok(UcbMultiplier::Theorem1 {
+                norm_bound,
+                failure_prob,
+            }),
+            (None, Some(n_points), Some(failure_prob)) => Ok(UcbMultiplier::FiniteDomain {
+                n_points,
+                failure_prob,
+            }),
+            _ => Err(A::Error::custom(format!(
+                "expected {}",
+                UcbMultiplier::FORMS
+            ))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use fedbo_gp::{Family, Kernel};
@@ -145,6 +250,44 @@ mod tests {
         assert!((square - 2.0 * (900.0 * PI * PI / 0.2_f64).ln()).abs() < 1e-12);
         let square = UcbMultiplier::Logarithmic.at(5, &kernel, 0.01, &nowhere);
         assert!((square.powi(2) - 0.4 * 10.0_f64.ln()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn every_schedule_is_read_as_it_was_written() {
+        let schedules = [
+            (UcbMultiplier::Constant(2.0), "2.0"),
+            (
+                UcbMultiplier::Theorem1 {
+                    norm_bound: 1.5,
+                    failure_prob: 0.1,
+                },
+                r#"{"norm_bound":1.5,"failure_prob":0.1}"#,
+            ),
+            (
+                UcbMultiplier::FiniteDomain {
+                    n_points: 9,
+                    failure_prob: 0.1,
+                },
+                r#"{"n_points":9,"failure_prob":0.1}"#,
+            ),
+            (UcbMultiplier::LogarithmicSquare, r#""logarithmic-square""#),
+            (UcbMultiplier::Logarithmic, r#""logarithmic""#),
+        ];
+        for (schedule, text) in schedules {
+            assert_eq!(serde_json::to_string(&schedule).unwrap(), text);
+            assert_eq!(
+                serde_json::from_str::<UcbMultiplier>(text).unwrap(),
+                schedule
+            );
+        }
+        let refused = |text| {
+            let read = serde_json::from_str::<UcbMultiplier>(text);
+            read.unwrap_err().to_string()
+        };
+        assert!(refused("-1").starts_with("expected a finite number of at least 0"));
+        for text in ["true", "\"wide\"", "{}", r#"{"norm_bound":1.5}"#] {
+            assert!(refused(text).contains("expected a number, or {"), "{text}");
+        }
     }
 
     #[test]

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use fedbo_algorithms::meta::{
-    GapBound, GapSummary, InitialDesign, MetaBeliefSettings, MetaSample, MetaTask, Mtbo,
-    MtboSettings, OutputScale, RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, TaskModels,
-    TaskWeighting, TaskWeights, WarmStart,
+    GapBound, GapSummary, InitialDesign, MetaBeliefSettings, MetaSample, MetaTask, OutputScale,
+    RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, TaskModels, TaskWeighting, TaskWeights,
+    WarmStart,
 };
 use fedbo_algorithms::{
     Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, Observation, OwnSampler, Points,
@@ -631,40 +631,6 @@ fn sampling_asks_the_meta_tasks_by_their_share() {
         );
         run(&mut strategy, &points, &values, 1, seed);
     }
-}
-
-/// A joint model of a task that is the target, one that is its negative and the target: the first query lies where the first
-/// task is best, correlations have the right signs, and tellings in parts give the same query.
-#[test]
-fn multi_task_optimization_learns_from_what_is_alike() {
-    let (space, tasks) = branch(1);
-    let mut negative = tasks[0].clone();
-    negative.name = "negative".into();
-    negative.outputs.iter_mut().for_each(|y| *y = -*y);
-    let tasks = [tasks[0].clone(), negative];
-    let settings = MtboSettings::for_study(2, false);
-    let fresh = || {
-        Mtbo::new(
-            Domain::Space(space.clone()),
-            &tasks,
-            settings.clone(),
-            Seed::new(1),
-        )
-        .unwrap()
-    };
-    let told = observations(8, 3);
-    let (mut whole, mut parts) = (fresh(), fresh());
-    whole.tell(&told).unwrap();
-    told.chunks(3).for_each(|chunk| parts.tell(chunk).unwrap());
-    let next = |s: &Mtbo| s.ask(&Points::new(2), &mut test_stream(8)).unwrap().unit;
-    assert_eq!(next(&whole), next(&parts));
-    let found = next(&whole);
-    assert!((found[0] - 0.35).abs() < 0.1 && found[1] < 0.1, "{found:?}");
-    let mut pending = Points::new(2);
-    pending.push(&found);
-    let other = whole.ask(&pending, &mut test_stream(8)).unwrap().unit;
-    assert_ne!(found, other);
-    assert!(Mtbo::new(Domain::Space(space), &[], settings, Seed::new(1)).is_err());
 }
 
 #[test]

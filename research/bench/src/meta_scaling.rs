@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use fedbo_algorithms::meta::{
-    GapBound, MetaTask, Mtbo, MtboSettings, OutputScale, RmGpUcb, RmGpUcbSettings, TaskModel,
-    TaskModels,
+    GapBound, MetaTask, OutputScale, RmGpUcb, RmGpUcbSettings, TaskModel, TaskModels,
 };
 use fedbo_algorithms::{Domain, Observation, Points, Refit, Source, Strategy, Surrogate};
+use fedbo_rivals::{Mtbo, MtboSettings};
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde_json::{Value, json};

@@ -77,8 +77,8 @@ impl Problem {
             true => averaged,
             false => averaged.with_one_process(),
         };
-        let bounds = settings.bounds;
-        let values = errors(settings.first_epochs).into_iter();
+        let bounds = settings.bounds();
+        let values = errors(settings.first_epochs()).into_iter();
         let curve = LearningCurve::new(values.map(|error| bounds.value(error)).collect());
         // As the rule sees them, whose last digits went through values.
         let errors = curve.values().iter().map(|v| bounds.error(*v)).collect();
@@ -185,7 +185,7 @@ impl Problem {
                 (share * count(setting.n_cells)).clamp(0.0, most) as u16
             }));
         }
-        let target = self.settings.bounds.error(Self::INCUMBENT);
+        let target = self.settings.bounds().error(Self::INCUMBENT);
         let ends = &paths[n_after - 1];
         (cells, ends.iter().map(|error| *error < target).collect())
     }

@@ -182,11 +182,11 @@ impl Plot {
         let opened = reference.stored()?;
         let Some(rule) = opened.study.bos_rule(number)? else {
             let spec = opened.study.definition().early_stopping.as_ref();
-            let why = match spec.map(|spec| spec.rule.name()) {
-                Some("bo-bos") => {
+            let why = match spec.map(|spec| &spec.rule) {
+                Some(rule) if rule.options().needs_epoch_model() => {
                     "it is an initial one, which is trained to its end, or has not reported its first epochs".to_owned()
                 }
-                Some(other) => format!("those drawn are of the rule \"bo-bos\", and this study's is {other:?}"),
+                Some(other) => format!("those drawn are of the rule \"bo-bos\", and this study's is {:?}", other.name()),
                 None => "its study stops no trials early".to_owned(),
             };
             let message = format!("trial {number} has no decisions to draw: {why}");
@@ -251,7 +251,7 @@ fn learning_curves(opened: &Opened, trials: &[Trial]) -> Option<LearningCurvesPi
 /// shows values as the user has them.
 fn decision_regions(opened: &Opened, rule: &BosRule, trial: &Trial) -> DecisionRegionsPicture {
     let direction = opened.study.direction();
-    let value_of = |error: f64| direction.to_maximize(rule.settings().bounds.value(error));
+    let value_of = |error: f64| direction.to_maximize(rule.settings().bounds().value(error));
     let region = |cell: &CellRule| match cell.decision {
         Decision::Continue => Region::Continue,
         Decision::StopEarly => Region::StopEarly,

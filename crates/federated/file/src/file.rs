@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fedbo_config::{LengthscaleEntry, SurrogateTable, UcbEntry};
+use fedbo_algorithms::UcbMultiplier;
+use fedbo_config::{LengthscaleEntry, SurrogateTable};
 use fedbo_space::ParameterSpec;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -103,7 +104,7 @@ pub struct FeaturesTable {
 #[serde(default, deny_unknown_fields)]
 pub struct TsTable {
     /// β_t; by default that of `[fts]`, so that the two can be compared.
-    pub ucb_multiplier: Option<UcbEntry>,
+    pub ucb_multiplier: Option<UcbMultiplier>,
 }
 
 /// `[privacy]`

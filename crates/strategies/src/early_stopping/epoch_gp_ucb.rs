@@ -183,7 +183,7 @@ impl EpochGpUcb {
     }
 
     /// β_t of the next trial while some are running: t counts trials, whatever number of their values the model has.
-    pub(super) fn beta(&self, n_pending: usize) -> f64 {
+    pub fn beta(&self, n_pending: usize) -> f64 {
         let posterior = self.proposer.surrogate().posterior();
         self.ucb_multiplier.at(
             (self.proposer.n_told() + n_pending) as u64 + 1,

@@ -6,33 +6,25 @@
 mod asha;
 mod because;
 mod bo_bos;
-mod boca;
-mod bos_rule;
-mod bos_settings;
 mod curve;
-mod curve_prediction;
 mod epoch_gp_ucb;
 mod hyperband;
 mod median;
-mod optimal_stopping;
+mod options;
 mod rule;
 
-pub use asha::{AshaRule, AshaSettings};
+pub use asha::{AshaOptions, AshaRule};
 pub use because::{Because, short};
-pub use bo_bos::{BoBos, expected_end};
-pub use boca::Boca;
-pub use bos_rule::{BosAnswer, BosProblem, BosRule, EpochRules};
-pub use bos_settings::{
-    Average, BosSettings, CurveBelief, Grid, IncumbentMargin, ValueBounds, WrongStopLoss,
+pub use bo_bos::{
+    Average, BoBos, BoBosOptions, BosAnswer, BosProblem, BosRule, BosSettings, CellPaths, CellRule,
+    CurveBelief, Decision, DecisionTable, EpochRules, Grid, IncumbentMargin, SparseCells,
+    StoppingLosses, ValueBounds, expected_end, solve,
 };
 pub use curve::LearningCurve;
-pub use curve_prediction::{
-    CurvePrediction, CurvePredictionRule, CurvePredictionSettings, CurvePredictor, CurveSampling,
-};
 pub use epoch_gp_ucb::{EpochGpUcb, EpochGpUcbSettings, EpochScale, TrainedObservation};
-pub use hyperband::{Bracket, Brackets, Hyperband, HyperbandRule, HyperbandStep, Rung};
-pub use median::{MedianRule, MedianSettings};
-pub use optimal_stopping::{
-    CellPaths, CellRule, Decision, DecisionTable, SparseCells, StoppingLosses, solve,
+pub use hyperband::{
+    Bracket, Brackets, Hyperband, HyperbandOptions, HyperbandRule, HyperbandStep, Rung,
 };
+pub use median::{MedianOptions, MedianRule};
+pub use options::{EPOCHS_MAX, OptionError, StoppingMethod, StoppingOptions, whole};
 pub use rule::{StoppingRule, TrainedTrial, Training, Verdict};

@@ -8,7 +8,7 @@
 //! - [`Rgpe`] (Feurer et al. 2018) and [`Taf`] (Wistuba et al. 2018): rivals, whose weights come from rankings; with
 //!   [`FeatureTask`]s they serve a federation.
 //!
-//! - [`Mtbo`], [`PemBo`] and [`WarmStart`]: baselines for experiments.
+//! - [`WarmStart`]: the best points of earlier tasks first.
 //!
 //! Start at [`MetaTask`], then [`RmGpUcb`].
 
@@ -19,8 +19,6 @@ mod feature_task;
 mod function_gap;
 mod learner;
 mod meta_share;
-mod mtbo;
-mod pem_bo;
 mod ranking;
 pub mod regret_bound;
 mod rgpe;
@@ -37,12 +35,10 @@ pub use comparison::OutputScale;
 pub use feature_task::{FeatureReport, FeatureTask};
 pub use function_gap::{GapBound, GapSummary};
 pub use meta_share::MetaShare;
-pub use mtbo::{Mtbo, MtboSettings};
-pub use pem_bo::PemBo;
-pub use rgpe::{ImprovementScale, RankingDraws, Rgpe, RgpeSettings, TargetVariance};
-pub use rm_gp_ts::{MetaSample, RmGpTs, RmGpTsSettings};
-pub use rm_gp_ucb::{RmGpUcb, RmGpUcbSettings};
-pub use taf::{MetaImprovement, MetaIncumbent, RankingDistance, Taf, TafSettings};
+pub use rgpe::{ImprovementScale, RankingDraws, Rgpe, RgpeOptions, RgpeSettings, TargetVariance};
+pub use rm_gp_ts::{MetaSample, RmGpTs, RmGpTsOptions, RmGpTsSettings};
+pub use rm_gp_ucb::{RmGpUcb, RmGpUcbOptions, RmGpUcbSettings};
+pub use taf::{MetaImprovement, MetaIncumbent, RankingDistance, Taf, TafOptions, TafSettings};
 pub use task::{GpTask, MetaTask, TaskModel, TaskModels};
 pub use task_weights::{TaskWeighting, TaskWeights};
 pub use warm_start::WarmStart;

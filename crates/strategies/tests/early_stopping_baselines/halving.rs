@@ -1,6 +1,6 @@
 //! Asynchronous successive halving.
 
-use fedbo_algorithms::early_stopping::{AshaRule, AshaSettings, StoppingRule, TrainedTrial};
+use fedbo_algorithms::early_stopping::{AshaOptions, AshaRule, StoppingRule, TrainedTrial};
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 
@@ -9,31 +9,29 @@ use crate::running;
 #[test]
 fn rungs_are_powers_below_the_end() {
     let rungs = |first_rung, reduction, n_epochs| {
-        let settings = AshaSettings {
+        let options = AshaOptions {
             reduction,
             first_rung,
-            n_epochs,
         };
-        AshaRule::new(settings).unwrap().rungs().to_vec()
+        AshaRule::new(options, n_epochs).unwrap().rungs().to_vec()
     };
     assert_eq!(rungs(1, 3, 81), [1, 3, 9, 27]);
     assert_eq!(rungs(1, 3, 82), [1, 3, 9, 27, 81]);
     assert_eq!(rungs(2, 4, 50), [2, 8, 32]);
     assert_eq!(rungs(1, 3, 1), [0; 0]);
     for (reduction, first_rung, n_epochs) in [(1, 1, 9), (3, 0, 9), (3, 1, 0)] {
-        let settings = AshaSettings {
+        let options = AshaOptions {
             reduction,
             first_rung,
-            n_epochs,
         };
-        assert!(AshaRule::new(settings).is_err());
+        assert!(AshaRule::new(options, n_epochs).is_err());
     }
 }
 
 /// By hand, η = 3: of those that reach a rung one after the other, the first and later the best third go on, ties with them.
 #[test]
 fn the_best_third_goes_on_at_a_rung() {
-    let rule = AshaRule::new(AshaSettings::for_epochs(9)).unwrap();
+    let rule = AshaRule::new(AshaOptions::for_epochs(9), 9).unwrap();
     let values = [5.0, 6.0, 5.5, 5.5, 7.0, 6.0, 1.0, 6.0];
     let goes_on = [true, true, false, false, true, true, false, true];
     let mut others = Vec::new();
@@ -51,11 +49,13 @@ fn the_best_third_goes_on_at_a_rung() {
 /// A trial at a rung is compared with what the others had there, by whom it was reached: a plain search agrees on random trials.
 #[test]
 fn halving_agrees_with_a_sorted_list() {
-    let rule = AshaRule::new(AshaSettings {
-        reduction: 2,
-        first_rung: 2,
-        n_epochs: 20,
-    })
+    let rule = AshaRule::new(
+        AshaOptions {
+            reduction: 2,
+            first_rung: 2,
+        },
+        20,
+    )
     .unwrap();
     let mut stream = test_stream(30);
     let mut n_stopped = 0;

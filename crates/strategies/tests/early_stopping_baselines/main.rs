@@ -1,7 +1,6 @@
 //! The rules of early stopping that others are compared with, against tables and searches by hand.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod curve_prediction;
 mod halving;
 mod hyperband;
 mod median;

@@ -1,7 +1,7 @@
 //! The median rule.
 
 use fedbo_algorithms::early_stopping::{
-    MedianRule, MedianSettings, StoppingRule, TrainedTrial, Training,
+    MedianOptions, MedianRule, StoppingRule, TrainedTrial, Training,
 };
 
 use crate::{complete, running, trial};
@@ -9,7 +9,7 @@ use crate::{complete, running, trial};
 /// By hand: averages up to epoch 3 are 2, 4, 1 and 9 (the last trial's one value), their median is 3.
 #[test]
 fn the_median_rule_compares_the_best_with_averages() {
-    let rule = MedianRule::new(MedianSettings {
+    let rule = MedianRule::new(MedianOptions {
         warmup_epochs: 0,
         trials_min: 4,
     });
@@ -26,7 +26,7 @@ fn the_median_rule_compares_the_best_with_averages() {
     assert!(!stops(&[3.0, 0.0, 0.0])); // its best counts, and only what is strictly worse stops
     assert!(!rule.judge(&running(9, &[0.0; 3]), &others[1..]).stops()); // three complete trials
     // Of an odd number the middle one: 2, 4 and 1.
-    let three = MedianRule::new(MedianSettings {
+    let three = MedianRule::new(MedianOptions {
         warmup_epochs: 0,
         trials_min: 0,
     });

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::{StrategyError, UcbMultiplier};
+use fedbo_algorithms::{StrategyError, UcbMultiplier, in_words};
 use fedbo_gp::Family;
 use fedbo_space::{Parameter, ParameterSpec, Space, SpaceError};
 
-use super::entry::UcbEntry;
 use super::toml_file::{FileError, TomlFile, nearest};
 
 /// Most characters of a name.
@@ -45,11 +44,8 @@ impl<'a> Check<'a> {
         if let Some((_, meaning)) = found {
             return Ok(Some(*meaning));
         }
-        let words: Vec<String> = known.iter().map(|(word, _)| format!("{word:?}")).collect();
-        let mut expected = match words.split_last() {
-            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-            _ => words.concat(),
-        };
+        let words = known.iter().map(|(word, _)| *word);
+        let mut expected = in_words(words, "or");
         if let Some(near) = nearest(given, known.iter().map(|(word, _)| *word)) {
             expected += &format!(" (did you mean {near:?}?)");
         }
@@ -130,27 +126,19 @@ impl<'a> Check<'a> {
         self.word(path, given, &known)
     }
 
-    /// β_t; the constant 1 if it is not given.
+    /// β_t of a federation; the constant 1 if it is not given.
     ///
     /// # Errors
-    /// If a number in it is out of its range.
+    /// If it is neither a constant nor that of theorem 1.
     pub fn ucb_multiplier(
         &self,
         path: &[&str],
-        given: Option<UcbEntry>,
+        given: Option<UcbMultiplier>,
     ) -> Result<UcbMultiplier, FileError> {
-        let multiplier = match given {
-            None => UcbMultiplier::Constant(1.0),
-            Some(UcbEntry::Constant(number)) => UcbMultiplier::Constant(number),
-            Some(UcbEntry::Theorem1 {
-                norm_bound,
-                failure_prob,
-            }) => UcbMultiplier::Theorem1 {
-                norm_bound,
-                failure_prob,
-            },
-        };
-        self.setting(path, multiplier.validate())
+        match given.unwrap_or(UcbMultiplier::Constant(1.0)) {
+            known @ (UcbMultiplier::Constant(_) | UcbMultiplier::Theorem1 { .. }) => Ok(known),
+            _ => Err(self.file.value_error(path, UcbMultiplier::FORMS)),
+        }
     }
 
     /// The space of the tables `[path.NAME]`, its parameters in the file's order.
@@ -203,7 +191,7 @@ mod tests {
         count: Option<usize>,
         command: Vec<String>,
         timeout_s: Option<f64>,
-        ucb_multiplier: Option<UcbEntry>,
+        ucb_multiplier: Option<UcbMultiplier>,
         surrogate: SurrogateTable,
         space: BTreeMap<String, ParameterSpec>,
     }
@@ -230,20 +218,23 @@ mod tests {
 
     #[test]
     fn a_number_out_of_range_is_shown_with_its_line() {
-        let (file, read) = file("name = \"../up\"\n\ncount = 0\nucb_multiplier = -1");
+        let (file, read) = file("name = \"../up\"\n\ncount = 0\nucb_multiplier = \"logarithmic\"");
         let check = Check::new(&file);
         let name = read.name.unwrap_or_default();
+        let negative = TomlFile::from_text(Path::new("example.toml"), "ucb_multiplier = -1");
         let errors = [
             check.count(&["count"], read.count.unwrap_or(1), 9).err(),
             check.folder_name(&["name"], &name).err(),
             check
                 .ucb_multiplier(&["ucb_multiplier"], read.ucb_multiplier)
                 .err(),
+            negative.parse::<Example>().err(),
         ];
         let begins = [
             "example.toml, line 3: count = 0, expected a whole number from 1 to 9",
             "example.toml, line 1: name = \"../up\", expected a name that can be a folder's",
-            "example.toml, line 4: ucb_multiplier = -1, expected",
+            "example.toml, line 4: ucb_multiplier = \"logarithmic\", expected a number, or { norm_bound",
+            "example.toml, line 1: ucb_multiplier = -1, expected a finite number of at least 0",
         ];
         for (error, begin) in errors.into_iter().zip(begins) {
             let error = error.expect("refused").to_string();

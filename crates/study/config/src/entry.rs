@@ -19,20 +19,6 @@ pub enum LengthscaleEntry {
     },
 }
 
-/// β_t as it stands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum UcbEntry {
-    /// The same at every step.
-    Constant(f64),
-    /// The bound of theorem 1.
-    Theorem1 {
-        /// B.
-        norm_bound: f64,
-        /// δ.
-        failure_prob: f64,
-    },
-}
-
 /// One number, or several.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NumberOrList {
@@ -136,10 +122,6 @@ macro_rules! loose {
 loose!(LengthscaleEntry, "a number, or { median = .., spread = .. }", Some(["median", "spread"]), {
     Loose::Number(number) => Self::Fixed(number),
     Loose::Pair(median, spread) => Self::Mixture { median, spread },
-});
-loose!(UcbEntry, "a number, or { norm_bound = .., failure_prob = .. }", Some(["norm_bound", "failure_prob"]), {
-    Loose::Number(number) => Self::Constant(number),
-    Loose::Pair(norm_bound, failure_prob) => Self::Theorem1 { norm_bound, failure_prob },
 });
 loose!(NumberOrList, "a number, or a list of numbers", None, {
     Loose::Number(number) => Self::Number(number),

@@ -11,6 +11,7 @@ mod command;
 mod entry;
 mod excerpt;
 mod foreign;
+mod options;
 mod surrogate;
 mod toml_file;
 
@@ -18,7 +19,9 @@ pub use archive::{ArchiveError, ArchivedParameter, ReleaseArchive};
 pub use changes::{Change, Changes, Keys};
 pub use check::{Check, NAME_CHARS_MAX};
 pub use command::CommandKeys;
-pub use entry::{LengthscaleEntry, NumberOrList, UcbEntry, WordOrNumbers};
+pub use entry::{LengthscaleEntry, NumberOrList, WordOrNumbers};
+/// β_t in files of federations.
 pub use foreign::{OddChoice, OwnChoices, choices_to_write, odd_choices};
+pub use options::TableOptions;
 pub use surrogate::{SurrogateTable, default_lengthscale};
 pub use toml_file::{FileError, Place, TomlFile, nearest};

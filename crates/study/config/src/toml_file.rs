@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use fedbo_postgres::masked;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::excerpt::excerpt;
 
@@ -226,6 +227,32 @@ impl TomlFile {
         toml::from_str(&self.text).map_err(|error| self.explain(&error))
     }
 
+    /// A table of the file without its `others` keys as plain data; what it leaves out is as in `default`.
+    ///
+    /// # Errors
+    /// If it has an unknown key, or a value of the wrong type.
+    pub(crate) fn parse_table<T: Serialize + DeserializeOwned>(
+        &self,
+        table: &str,
+        others: &[&str],
+        default: &T,
+    ) -> Result<T, FileError> {
+        let default = toml::to_string(default)
+            .unwrap_or_else(|error| unreachable!("plain data becomes TOML: {error}"));
+        let mut whole =
+            DeTable::parse(&default).map_or_else(|_| DeTable::new(), Spanned::into_inner);
+        let mut file =
+            DeTable::parse(&self.text).map_or_else(|_| DeTable::new(), Spanned::into_inner);
+        let given = file.remove(table);
+        let span = given.as_ref().map_or(0..0, Spanned::span);
+        if let Some(DeValue::Table(given)) = given.map(Spanned::into_inner) {
+            let given = given.into_iter();
+            whole.extend(given.filter(|(key, _)| !others.contains(&&**key.get_ref())));
+        }
+        let whole = Spanned::new(span, DeValue::Table(whole));
+        T::deserialize(ValueDeserializer::from(whole)).map_err(|error| self.explain(&error))
+    }
+
     /// The keys of a table in the order in which they stand in the file; none if there is no such table.
     pub fn keys_in_order(&self, table: &[&str]) -> Vec<String> {
         let mut keys = self.within(|root| {
@@ -272,6 +299,17 @@ impl TomlFile {
             place: self.place(&path[..path.len().saturating_sub(1)]),
             key,
             remedy: remedy.into(),
+        }
+    }
+
+    /// The error that a key means nothing here; `known` are those that would.
+    pub(crate) fn unknown_key(&self, path: &[&str], known: &[&str]) -> FileError {
+        let key = path.last().copied().unwrap_or_default();
+        FileError::UnknownKey {
+            place: self.place(path),
+            key: spelled(path),
+            nearest: nearest(key, known.iter().copied()).map(Box::from),
+            known: known.iter().map(|key| (*key).to_owned()).collect(),
         }
     }
 

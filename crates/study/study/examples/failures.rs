@@ -17,7 +17,7 @@ fn branin(a: f64, b: f64) -> f64 {
 fn main() -> Result<(), StudyError> {
     for (name, left) in [("a < 2.5 fails", true), ("a > 2.5 fails", false)] {
         for strategy in [
-            StrategySpec::LogEi {},
+            StrategySpec::log_ei(),
             StrategySpec::ts(),
             StrategySpec::gp_ucb(),
         ] {

@@ -5,8 +5,10 @@
 //! which that is below the one without old studies.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
+use fedbo_algorithms::UcbMultiplier;
+use fedbo_algorithms::meta::RmGpUcbOptions;
 use fedbo_space::{ParameterSpec, Point};
-use fedbo_study::{Definition, OldStudy, StrategySpec, Study, StudyError, UcbSpec};
+use fedbo_study::{Definition, OldStudy, StrategySpec, Study, StudyError};
 
 /// A season's objective: its centre along x, its sign, and whether it has ripples.
 #[derive(Clone, Copy)]
@@ -85,9 +87,9 @@ fn main() -> Result<(), StudyError> {
         sign: 1.0,
         has_ripples,
     };
-    let wide = StrategySpec::RmGpUcb {
-        ucb_multiplier: UcbSpec::Constant(2.0),
-    };
+    let wide = StrategySpec::RmGpUcb(RmGpUcbOptions {
+        ucb_multiplier: UcbMultiplier::Constant(2.0),
+    });
     for (has_ripples, n_seeds, after) in [(false, 12, [3, 5, 10]), (true, 8, [5, 10, 25])] {
         println!("ripples: {has_ripples}; best value after {after:?} trials");
         let n_trials = after[2] as u64;
@@ -111,7 +113,7 @@ fn main() -> Result<(), StudyError> {
                     "rm-gp-ucb, ucb_multiplier = 2" => learning()?.strategy(wide),
                     "log-ei, warm_start = 3" => {
                         let n_initial = plain(seed).n_initial;
-                        let definition = learning()?.warm_start(3).strategy(StrategySpec::LogEi {});
+                        let definition = learning()?.warm_start(3).strategy(StrategySpec::log_ei());
                         definition.initial(n_initial)
                     }
                     _ => plain(seed),

@@ -1,11 +1,14 @@
 //! The definition of a study: fixed when it is created, the same for all who work on it.
 
-use fedbo_algorithms::{StrategyError, Surrogate, UcbMultiplier};
+use fedbo_algorithms::{Registered, StrategySpec, keys_of};
 use fedbo_config::{Changes, Keys};
 use fedbo_space::{Direction, ParameterSpec, Space};
 use serde::{Deserialize, Serialize};
 
-use crate::{ArchiveSpec, EarlyStoppingSpec, MetaError, MetaScale, MetaSpec, OldStudy, StudyError};
+use crate::{
+    ArchiveSpec, EarlyStoppingError, EarlyStoppingSpec, MetaError, MetaScale, MetaSpec, OldStudy,
+    StudyError,
+};
 
 /// Everything that decides which trials a study asks for. Stored with the study; equal definitions and equal values give
 /// equal trials.
@@ -46,173 +49,6 @@ pub struct NamedParameter {
     /// The declaration.
     #[serde(flatten)]
     pub spec: ParameterSpec,
-}
-
-/// A strategy and its options.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "kebab-case")]
-pub enum StrategySpec {
-    /// Thompson sampling.
-    Ts {
-        /// β, by which a sample's deviation from the mean is widened.
-        ucb_multiplier: UcbSpec,
-    },
-    /// The maximum of μ + β σ.
-    GpUcb {
-        /// β.
-        ucb_multiplier: UcbSpec,
-    },
-    /// The maximum of the logarithm of expected improvement.
-    LogEi {},
-    /// GP-UCB that mixes in the upper bounds of old studies, by what the new trials say of each.
-    RmGpUcb {
-        /// β of the study's own part; by default, which is not stored, the thesis' schedule.
-        #[serde(
-            default = "UcbSpec::of_the_thesis",
-            skip_serializing_if = "UcbSpec::is_of_the_thesis"
-        )]
-        ucb_multiplier: UcbSpec,
-    },
-    /// Thompson sampling from the old studies' models, the less often the more trials there are.
-    RmGpTs {},
-    /// Expected improvement of an ensemble with the old studies' models, weighted by how they rank the new trials.
-    Rgpe {},
-    /// A mean of expected improvements over the old studies, weighted by how they rank the new trials.
-    Taf {},
-    /// Uniformly random points.
-    Random {},
-    /// Points of a scrambled Sobol sequence.
-    Sobol {},
-    /// A strategy of the program that asks: [`crate::Study::with_strategy`]. No file can name it.
-    Own {},
-}
-
-/// β_t, by which a standard deviation is multiplied.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum UcbSpec {
-    /// The same at every step.
-    Constant(f64),
-    /// As the regret bound wants it: B and δ of [`UcbMultiplier::Theorem1`].
-    Theory {
-        /// B.
-        norm_bound: f64,
-        /// δ.
-        failure_prob: f64,
-    },
-    /// A schedule by its name.
-    Named(UcbSchedule),
-}
-
-/// A schedule of β_t that has a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UcbSchedule {
-    /// √(0.2 d ln 2t): that of the thesis' experiments, [`UcbMultiplier::Logarithmic`].
-    Logarithmic,
-}
-
-impl UcbSpec {
-    /// The schedule of studies that learn from old ones, unless another is chosen.
-    fn of_the_thesis() -> Self {
-        Self::Named(UcbSchedule::Logarithmic)
-    }
-
-    fn is_of_the_thesis(&self) -> bool {
-        *self == Self::of_the_thesis()
-    }
-
-    /// The checked schedule.
-    ///
-    /// # Errors
-    /// If a number is out of range.
-    pub fn schedule(self) -> Result<UcbMultiplier, StrategyError> {
-        match self {
-            Self::Constant(beta) => UcbMultiplier::Constant(beta),
-            Self::Theory {
-                norm_bound,
-                failure_prob,
-            } => UcbMultiplier::Theorem1 {
-                norm_bound,
-                failure_prob,
-            },
-            Self::Named(UcbSchedule::Logarithmic) => UcbMultiplier::Logarithmic,
-        }
-        .validate()
-    }
-}
-
-impl Default for StrategySpec {
-    /// Log expected improvement: the best of them where one party tunes alone, one trial after another.
-    fn default() -> Self {
-        Self::LogEi {}
-    }
-}
-
-impl StrategySpec {
-    /// Thompson sampling from the posterior as it is.
-    pub fn ts() -> Self {
-        Self::Ts {
-            ucb_multiplier: UcbSpec::Constant(1.0),
-        }
-    }
-
-    /// GP-UCB with β = 2: the upper end of a 95 % interval.
-    pub fn gp_ucb() -> Self {
-        Self::GpUcb {
-            ucb_multiplier: UcbSpec::Constant(2.0),
-        }
-    }
-
-    /// Robust meta-GP-UCB with the β_t of the thesis' experiments: a wider one was measured to find less (docs/studies.md).
-    pub fn rm_gp_ucb() -> Self {
-        Self::RmGpUcb {
-            ucb_multiplier: UcbSpec::of_the_thesis(),
-        }
-    }
-
-    /// The strategies that learn from old studies, in words.
-    pub(crate) const META_WORDS: &'static str = "\"rm-gp-ucb\", \"rm-gp-ts\", \"rgpe\" or \"taf\"";
-
-    /// Returns true if it learns from old studies, and cannot do without.
-    pub fn learns_from_studies(&self) -> bool {
-        self.weighs_by_distance() || matches!(self, Self::Rgpe {} | Self::Taf {})
-    }
-
-    /// Returns true if it weighs old studies by their distance from this one, with [`crate::MetaSettings`]' decay and
-    /// rate.
-    pub(crate) fn weighs_by_distance(&self) -> bool {
-        matches!(self, Self::RmGpUcb { .. } | Self::RmGpTs {})
-    }
-
-    /// Its name in files.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Ts { .. } => "ts",
-            Self::GpUcb { .. } => "gp-ucb",
-            Self::LogEi {} => "log-ei",
-            Self::RmGpUcb { .. } => "rm-gp-ucb",
-            Self::RmGpTs {} => "rm-gp-ts",
-            Self::Rgpe {} => "rgpe",
-            Self::Taf {} => "taf",
-            Self::Random {} => "random",
-            Self::Sobol {} => "sobol",
-            Self::Own {} => "own",
-        }
-    }
-
-    /// Returns true if it models the objective.
-    pub fn has_surrogate(&self) -> bool {
-        !matches!(self, Self::Random {} | Self::Sobol {})
-    }
-
-    /// Most trials that a study's file may ask for.
-    pub fn n_trials_max(&self) -> u64 {
-        match self {
-            Self::Random {} | Self::Sobol {} | Self::Own {} => 1_000_000,
-            _ => Surrogate::MAX_OBSERVATIONS as u64,
-        }
-    }
 }
 
 impl Definition {
@@ -398,25 +234,24 @@ impl Definition {
     /// What cannot.
     pub(crate) fn check(&self) -> Result<Space, StudyError> {
         let space = self.space()?;
-        let strategy = self.strategy.name();
+        let parts = Parts {
+            strategy: &self.strategy,
+            learns: self.meta.as_ref().map(|meta| Learning {
+                has_studies: !meta.studies.is_empty(),
+                has_warm_start: meta.settings.warm_start > 0,
+            }),
+            has_archive: self.archive.is_some(),
+            early_stopping: self.early_stopping.as_ref(),
+        };
+        parts.check().map_err(|misfit| *misfit.error)?;
         if let Some(early_stopping) = &self.early_stopping {
-            early_stopping.check(self)?;
+            early_stopping.method()?;
         }
-        match &self.meta {
-            None if self.strategy.learns_from_studies() => {
-                Err(MetaError::NoStudies { strategy }.into())
-            }
-            Some(meta) if meta.studies.is_empty() => Err(MetaError::NoStudies { strategy }.into()),
-            Some(meta) if !self.strategy.learns_from_studies() && meta.settings.warm_start == 0 => {
-                Err(MetaError::NoMetaStrategy { strategy }.into())
-            }
-            Some(meta) => {
-                meta.settings.belief()?;
-                meta.tasks(&space, self.direction)?;
-                Ok(space)
-            }
-            None => Ok(space),
+        if let Some(meta) = &self.meta {
+            meta.settings.belief()?;
+            meta.tasks(&space, self.direction)?;
         }
+        Ok(space)
     }
 
     /// Returns the content of the definition, key by key as the keys stand in a study's file.
@@ -445,16 +280,84 @@ impl Definition {
         keys.push(&["study", "direction"], self.direction);
         keys.push(&["study", "seed"], self.seed);
         keys.push(&["strategy", "name"], self.strategy.name());
-        let multiplier = match self.strategy {
-            StrategySpec::Ts { ucb_multiplier }
-            | StrategySpec::GpUcb { ucb_multiplier }
-            | StrategySpec::RmGpUcb { ucb_multiplier } => Some(ucb_multiplier),
-            _ => None,
-        };
-        keys.push(&["strategy", "ucb_multiplier"], multiplier);
+        push_options(
+            &mut keys,
+            "strategy",
+            &StrategySpec::all(),
+            Some(&self.strategy),
+        );
         keys.push(&["study", "initial"], self.n_initial);
         keys.push(&["study", "noisy"], self.noisy);
         keys
+    }
+}
+
+/// The parts of a definition that go together or do not.
+pub(crate) struct Parts<'a> {
+    pub(crate) strategy: &'a StrategySpec,
+    pub(crate) learns: Option<Learning>,
+    pub(crate) has_archive: bool,
+    pub(crate) early_stopping: Option<&'a EarlyStoppingSpec>,
+}
+
+/// The use of old studies.
+pub(crate) struct Learning {
+    pub(crate) has_studies: bool,
+    pub(crate) has_warm_start: bool,
+}
+
+/// Parts that do not go together, and the key in a file by which that is told.
+pub(crate) struct Misfit {
+    pub(crate) at: &'static [&'static str],
+    pub(crate) error: Box<StudyError>,
+}
+
+impl Parts<'_> {
+    /// # Errors
+    /// The first parts that do not go together.
+    pub(crate) fn check(&self) -> Result<(), Misfit> {
+        let misfit = |at, error| {
+            let error = Box::new(error);
+            Err(Misfit { at, error })
+        };
+        let beside = |at, table| misfit(at, EarlyStoppingError::Beside { table }.into());
+        let by_name = |error| misfit(&["strategy", "name"], error);
+        let strategy = self.strategy.name();
+        if let Some(early_stopping) = self.early_stopping {
+            if self.learns.is_some() {
+                return beside(&["meta"], "[meta]");
+            }
+            if self.has_archive {
+                return beside(&["archive"], "[archive]");
+            }
+            if let Err(error) = early_stopping.check_strategy(self.strategy) {
+                return by_name(error.into());
+            }
+        }
+        let has_studies = self
+            .learns
+            .as_ref()
+            .is_some_and(|learns| learns.has_studies);
+        match (&self.learns, self.strategy.learns_from_studies()) {
+            (None, true) => by_name(MetaError::NoStudies { strategy }.into()),
+            (Some(_), _) if !has_studies => by_name(MetaError::NoStudies { strategy }.into()),
+            (Some(learns), false) if !learns.has_warm_start => {
+                by_name(MetaError::NoMetaStrategy { strategy }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Adds the options of an entry as the keys of a table, those of others of its registry without a value.
+pub(crate) fn push_options<E: Registered>(
+    keys: &mut Keys,
+    table: &str,
+    entries: &[E],
+    chosen: Option<&E>,
+) {
+    for key in keys_of(entries) {
+        keys.push(&[table, key], chosen.and_then(|chosen| chosen.value(key)));
     }
 }
 

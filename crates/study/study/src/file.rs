@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fedbo_config::{Check, CommandKeys, FileError, TomlFile, UcbEntry};
+use fedbo_algorithms::StrategySpec;
+use fedbo_config::{Check, CommandKeys, FileError, TableOptions, TomlFile};
 use fedbo_objective::{CommandSpec, FailuresMax};
 use fedbo_space::{Direction, ParameterSpec, Space};
 use fedbo_storage::{Address, StorageError};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::archive::{ArchiveFile, ArchiveTable};
-use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable, keys_of_rule};
+use crate::definition::{Learning, Misfit, Parts};
+use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable};
 use crate::meta::MetaTable;
-use crate::{
-    Definition, EarlyStoppingError, MetaError, MetaFile, MetaScale, NamedParameter, StrategySpec,
-    UcbSpec,
-};
+use crate::{Definition, EarlyStoppingSpec, MetaFile, MetaScale, NamedParameter};
 
 /// A whole file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -52,10 +52,12 @@ struct StudyTable {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct StrategyTable {
     name: Option<String>,
-    ucb_multiplier: Option<UcbEntry>,
+    /// The options of the strategy, which are read once it is known: [`TableOptions`].
+    #[serde(flatten)]
+    _options: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -125,8 +127,20 @@ impl StudyFile {
 }
 
 fn read(file: &TomlFile) -> Result<StudyToml, FileError> {
-    let read = file.parse::<StudyToml>();
-    read.map_err(|error| keys_of_rule(error, file))
+    let read: StudyToml = file.parse()?;
+    strategy_options(file).check_keys(&StrategySpec::of_files(), None)?;
+    if let Some(early_stopping) = &read.early_stopping {
+        early_stopping.check_keys(file)?;
+    }
+    Ok(read)
+}
+
+fn strategy_options(file: &TomlFile) -> TableOptions<'_> {
+    TableOptions {
+        file,
+        table: "strategy",
+        keys: &["name"],
+    }
 }
 
 impl StudyToml {
@@ -156,7 +170,9 @@ impl StudyToml {
             return Err(file.missing_error(&at, remedy));
         };
         let early_stopping = self.early_stopping.as_ref();
-        let strategy = self.strategy(check)?;
+        let spec = early_stopping.map(|table| table.validate(check));
+        let spec = spec.transpose()?;
+        let strategy = self.strategy(check, spec.as_ref())?;
         let n_trials = n_trials(study, &strategy, file)?;
         if self.space.is_empty() {
             let remedy =
@@ -195,9 +211,7 @@ impl StudyToml {
                 noisy: study.noisy.unwrap_or(false),
                 meta: None,
                 archive: None,
-                early_stopping: early_stopping
-                    .map(|table| table.validate(check))
-                    .transpose()?,
+                early_stopping: spec,
             },
             meta,
             archive: self
@@ -222,88 +236,34 @@ impl StudyToml {
         })
     }
 
-    fn strategy(&self, check: Check<'_>) -> Result<StrategySpec, FileError> {
-        let known = [
-            ("ts", StrategySpec::ts()),
-            ("gp-ucb", StrategySpec::gp_ucb()),
-            ("log-ei", StrategySpec::LogEi {}),
-            ("rm-gp-ucb", StrategySpec::rm_gp_ucb()),
-            ("rm-gp-ts", StrategySpec::RmGpTs {}),
-            ("rgpe", StrategySpec::Rgpe {}),
-            ("taf", StrategySpec::Taf {}),
-            ("random", StrategySpec::Random {}),
-            ("sobol", StrategySpec::Sobol {}),
-        ];
+    /// The strategy, which goes with the other tables.
+    fn strategy(
+        &self,
+        check: Check<'_>,
+        early_stopping: Option<&EarlyStoppingSpec>,
+    ) -> Result<StrategySpec, FileError> {
+        let all = StrategySpec::of_files();
+        let words: Vec<_> = all.iter().map(|each| (each.name(), *each)).collect();
         let given = self.strategy.name.as_deref();
-        let named = check.word(&["strategy", "name"], given, &known)?;
-        let mut strategy = match (named, &self.meta) {
+        let named = check.word(&["strategy", "name"], given, &words)?;
+        let strategy = match (named, &self.meta) {
             (Some(named), _) => named,
             (None, Some(_)) => StrategySpec::rm_gp_ucb(),
-            (None, None) if self.early_stopping.is_some() => StrategySpec::gp_ucb(),
+            (None, None) if early_stopping.is_some() => StrategySpec::gp_ucb(),
             (None, None) => StrategySpec::default(),
         };
-        self.check_beside(check, &strategy)?;
-        let name = strategy.name();
-        let misfit = match (strategy.learns_from_studies(), &self.meta) {
-            (false, Some(meta)) if !meta.has_warm_start() => {
-                Some(MetaError::NoMetaStrategy { strategy: name })
-            }
-            (true, None) => Some(MetaError::NoStudies { strategy: name }),
-            _ => None,
+        let parts = Parts {
+            strategy: &strategy,
+            learns: self.meta.as_ref().map(|meta| Learning {
+                has_studies: true,
+                has_warm_start: meta.has_warm_start(),
+            }),
+            has_archive: self.archive.is_some(),
+            early_stopping,
         };
-        if let Some(misfit) = misfit {
-            return Err(check.file.error(&["strategy", "name"], misfit.to_string()));
-        }
-        let Some(entry) = self.strategy.ucb_multiplier else {
-            return Ok(strategy);
-        };
-        let path = ["strategy", "ucb_multiplier"];
-        let (StrategySpec::Ts { ucb_multiplier }
-        | StrategySpec::GpUcb { ucb_multiplier }
-        | StrategySpec::RmGpUcb { ucb_multiplier }) = &mut strategy
-        else {
-            let message = format!(
-                "strategy.ucb_multiplier is for \"ts\", \"gp-ucb\" and \"rm-gp-ucb\"; remove it, or choose one of them instead of \
-                 {:?}",
-                strategy.name()
-            );
-            return Err(check.file.error(&path, message));
-        };
-        check.ucb_multiplier(&path, Some(entry))?;
-        *ucb_multiplier = match entry {
-            UcbEntry::Constant(beta) => UcbSpec::Constant(beta),
-            UcbEntry::Theorem1 {
-                norm_bound,
-                failure_prob,
-            } => UcbSpec::Theory {
-                norm_bound,
-                failure_prob,
-            },
-        };
-        Ok(strategy)
-    }
-}
-
-impl StudyToml {
-    /// Refuses what does not go with `[early_stopping]`.
-    fn check_beside(&self, check: Check<'_>, strategy: &StrategySpec) -> Result<(), FileError> {
-        let Some(table) = &self.early_stopping else {
-            return Ok(());
-        };
-        let is_there = [
-            ("[meta]", "meta", self.meta.is_some()),
-            ("[archive]", "archive", self.archive.is_some()),
-        ];
-        for (table, key, is_there) in is_there {
-            if is_there {
-                let misfit = EarlyStoppingError::Beside { table };
-                return Err(check.file.error(&[key], misfit.to_string()));
-            }
-        }
-        match table.validate(check)?.check_strategy(strategy) {
-            Err(misfit) => Err(check.file.error(&["strategy", "name"], misfit.to_string())),
-            Ok(()) => Ok(()),
-        }
+        let refused = |misfit: Misfit| check.file.error(misfit.at, misfit.error.to_string());
+        parts.check().map_err(refused)?;
+        strategy_options(check.file).read(&all, strategy)
     }
 }
 
@@ -369,8 +329,9 @@ fn n_trials(
     let max = strategy.n_trials_max();
     let why = match strategy.has_surrogate() {
         true => format!(
-            ", all that {:?} models (\"random\" and \"sobol\" go on)",
-            strategy.name()
+            ", all that {:?} models ({} go on)",
+            strategy.name(),
+            StrategySpec::names("and", |each| !each.has_surrogate())
         ),
         false => String::new(),
     };

@@ -9,7 +9,7 @@
 //!
 //! let definition = Definition::new("parabola")
 //!     .parameter("x", ParameterSpec::float(-2.0, 2.0))
-//!     .strategy(StrategySpec::LogEi {})
+//!     .strategy(StrategySpec::log_ei())
 //!     .minimize();
 //! let study = Study::in_memory(&definition)?;
 //! study.optimize(15, |point| Ok(point.number("x").powi(2)))?;
@@ -33,10 +33,11 @@ mod run;
 mod study;
 
 pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
-pub use definition::{Definition, NamedParameter, StrategySpec, UcbSchedule, UcbSpec};
-pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial, StoppingRuleSpec};
+pub use definition::{Definition, NamedParameter};
+pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;
 pub use export::{EXPORT_COLUMNS, PARAMETER_PREFIX};
+pub use fedbo_algorithms::{StoppingRuleSpec, StrategySpec};
 pub use file::{JOBS_MAX, StudyFile, time_limit};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{

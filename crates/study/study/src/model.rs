@@ -1,16 +1,11 @@
 //! The pure part of a study: from what was told, in order, to the next point.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use fedbo_algorithms::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
-use fedbo_algorithms::meta::{
-    Rgpe, RgpeSettings, RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, Taf, TafSettings,
-    TaskModels, Transfer, WarmStart,
-};
+use fedbo_algorithms::meta::{Transfer, WarmStart};
 use fedbo_algorithms::{
-    Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Observation, Proposal, RandomSearch,
-    Repeats, SobolSearch, Source, Strategy, SurrogateSettings, ThompsonSampling, ThompsonSettings,
+    Domain, Earlier, Maker, Observation, Proposal, Repeats, Setup, SobolSearch, Source, Strategy,
 };
 use fedbo_optim::Points;
 use fedbo_space::Space;
@@ -18,7 +13,7 @@ use fedbo_storage::{Told, Trial};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 use crate::early_stopping::Tellings;
-use crate::{Definition, MetaError, MetaSpec, StrategySpec, StudyError};
+use crate::{Definition, MetaError, StudyError};
 
 /// A strategy with its initial design, told everything up to a place in the order of telling.
 ///
@@ -229,20 +224,26 @@ fn chooser(
     space: &Space,
     seed: Seed,
 ) -> Result<Chooser, StudyError> {
-    if let (Some(spec), StrategySpec::GpUcb { ucb_multiplier }) =
-        (&definition.early_stopping, definition.strategy)
-    {
+    let setup = Setup {
+        space,
+        noisy: definition.noisy,
+        seed,
+    };
+    // Trials that report as they train are modelled over points and epochs, by strategies that know such a bound.
+    if let (Some(spec), Some(ucb_multiplier)) = (
+        &definition.early_stopping,
+        definition.strategy.epoch_bound(),
+    ) {
         let settings = EpochGpUcbSettings {
-            ucb_multiplier: ucb_multiplier.schedule()?,
+            ucb_multiplier,
             ..EpochGpUcbSettings::for_study(space, definition.noisy, spec.epochs as usize)
         };
-        let domain = Domain::Space(space.clone());
         return Ok(Chooser::Epochs(Box::new(EpochChooser {
-            strategy: EpochGpUcb::new(domain, settings, seed)?,
+            strategy: EpochGpUcb::new(setup.domain(), settings, seed)?,
             tellings: Tellings::new(definition)?,
         })));
     }
-    let strategy = strategy(definition, own, space, seed)?;
+    let strategy = strategy(definition, own, &setup)?;
     Ok(Chooser::Final(match &definition.archive {
         None => strategy,
         Some(archive) => archive.before(definition, space, strategy)?,
@@ -268,116 +269,29 @@ fn is_same_point(a: &[f64], b: &[f64]) -> bool {
 fn strategy(
     definition: &Definition,
     own: Option<&OwnStrategy>,
-    space: &Space,
-    seed: Seed,
+    setup: &Setup<'_>,
 ) -> Result<Box<dyn Strategy>, StudyError> {
-    let domain = Domain::Space(space.clone());
-    let (dim, noisy) = (space.dim(), definition.noisy);
-    let surrogate = SurrogateSettings::for_space(space, noisy);
-    let repeats = Repeats::for_study(noisy);
-    if let Some(meta) = &definition.meta
-        && definition.strategy.learns_from_studies()
-    {
-        return meta_strategy(definition, meta, space, seed);
-    }
-    let strategy = definition.strategy.name();
-    Ok(match definition.strategy {
-        StrategySpec::RmGpUcb { .. }
-        | StrategySpec::RmGpTs {}
-        | StrategySpec::Rgpe {}
-        | StrategySpec::Taf {} => return Err(MetaError::NoStudies { strategy }.into()),
-        StrategySpec::Ts { ucb_multiplier } => {
-            let settings = ThompsonSettings {
-                surrogate,
-                ucb_multiplier: ucb_multiplier.schedule()?,
-                ..ThompsonSettings::for_study(dim, noisy)
+    match definition.strategy.options() {
+        Maker::Alone(options) => Ok(options.make(setup)?),
+        Maker::Meta(options) => {
+            let Some(meta) = &definition.meta else {
+                let strategy = definition.strategy.name();
+                return Err(MetaError::NoStudies { strategy }.into());
             };
-            Box::new(ThompsonSampling::new(domain, settings, seed)?)
-        }
-        StrategySpec::GpUcb { ucb_multiplier } => {
-            let settings = GpUcbSettings {
-                surrogate,
-                ucb_multiplier: ucb_multiplier.schedule()?,
-                ..GpUcbSettings::for_study(dim, noisy)
+            let earlier = Earlier {
+                tasks: &meta.tasks(setup.space, definition.direction)?,
+                scale: meta.settings.scale.output_scale(),
+                belief: meta.settings.belief()?,
+                noisy: meta.has_noise(),
             };
-            Box::new(GpUcb::new(domain, settings, seed)?)
+            Ok(options.make(setup, &earlier)?)
         }
-        StrategySpec::LogEi {} => {
-            let settings = LogEiSettings {
-                surrogate,
-                ..LogEiSettings::for_study(dim, noisy)
-            };
-            Box::new(LogEi::new(domain, settings, seed)?)
-        }
-        StrategySpec::Random {} => Box::new(RandomSearch::new(domain, repeats)?),
-        StrategySpec::Sobol {} => Box::new(SobolSearch::new(space.clone(), repeats, seed)?),
-        StrategySpec::Own {} => match own {
-            Some(make) => make(),
+        Maker::Own(_) => match own {
+            Some(make) => Ok(make()),
             None => {
                 let name = definition.name.clone();
-                return Err(StudyError::OwnStrategy { name });
+                Err(StudyError::OwnStrategy { name })
             }
         },
-    })
-}
-
-/// A strategy that learns from old studies. Their models see noise if any of them has some, also where the new study
-/// has none; so does the new one's then beside rankings.
-fn meta_strategy(
-    definition: &Definition,
-    meta: &MetaSpec,
-    space: &Space,
-    seed: Seed,
-) -> Result<Box<dyn Strategy>, StudyError> {
-    let domain = Domain::Space(space.clone());
-    let (dim, noisy) = (space.dim(), definition.noisy);
-    let surrogate = SurrogateSettings::for_space(space, noisy);
-    let scale = meta.settings.scale.output_scale();
-    let belief = meta.settings.belief()?;
-    let of_tasks = SurrogateSettings::for_space(space, noisy || meta.has_noise());
-    let tasks = meta.tasks(space, definition.direction)?;
-    let models = || TaskModels::fit(&tasks, scale, &of_tasks, seed).map(Arc::new);
-    Ok(match definition.strategy {
-        StrategySpec::RmGpUcb { ucb_multiplier } => {
-            let settings = RmGpUcbSettings {
-                surrogate,
-                scale,
-                belief,
-                ucb_multiplier: ucb_multiplier.schedule()?,
-                ..RmGpUcbSettings::for_study(dim, noisy)
-            };
-            Box::new(RmGpUcb::with_models(domain, models()?, settings, seed)?)
-        }
-        StrategySpec::RmGpTs {} => {
-            let thompson = ThompsonSettings {
-                surrogate,
-                ..ThompsonSettings::for_study(dim, noisy)
-            };
-            let settings = RmGpTsSettings {
-                thompson,
-                scale,
-                belief,
-                ..RmGpTsSettings::for_study(dim, noisy)
-            };
-            Box::new(RmGpTs::with_models(domain, models()?, settings, seed)?)
-        }
-        StrategySpec::Rgpe {} => {
-            let settings = RgpeSettings {
-                surrogate: of_tasks,
-                ..RgpeSettings::for_study(dim, noisy)
-            };
-            Box::new(Rgpe::new(domain, &tasks, settings, seed)?)
-        }
-        StrategySpec::Taf {} => {
-            let settings = TafSettings {
-                surrogate: of_tasks,
-                ..TafSettings::for_study(dim, noisy)
-            };
-            Box::new(Taf::new(domain, &tasks, settings, seed)?)
-        }
-        other => {
-            let strategy = other.name();
-            return Err(MetaError::NoMetaStrategy { strategy }.into());
-        }
-    })
+    }
 }

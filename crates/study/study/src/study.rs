@@ -166,7 +166,7 @@ impl Study {
     /// let definition = Definition::new("hill")
     ///     .parameter("x", ParameterSpec::float(-2.0, 2.0))
     ///     .parameter("y", ParameterSpec::float(-2.0, 2.0))
-    ///     .strategy(StrategySpec::Own {})
+    ///     .strategy(StrategySpec::own())
     ///     .minimize();
     /// let study = Study::in_memory(&definition)?.with_strategy(HillClimber::default())?;
     /// study.optimize(60, |point| Ok(point.number("x").powi(2) + point.number("y").powi(2)))?;
@@ -182,7 +182,7 @@ impl Study {
         strategy: impl Strategy + Clone + Sync + 'static,
     ) -> Result<Self, StudyError> {
         let named = self.definition.strategy;
-        if named != (StrategySpec::Own {}) {
+        if named != StrategySpec::own() {
             return Err(StudyError::NotOwnStrategy {
                 name: self.definition.name.clone(),
                 strategy: named.name(),
@@ -624,7 +624,7 @@ impl Study {
 fn prepared(definition: &Definition) -> Result<(Space, Option<Model>), StudyError> {
     let space = definition.check()?;
     let model = match (&definition.meta, definition.strategy) {
-        (Some(_), _) | (_, StrategySpec::Own {}) => None,
+        (Some(_), _) | (_, StrategySpec::Own(_)) => None,
         (None, _) => Some(Model::new(definition, None)?),
     };
     Ok((space, model))

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fedbo_algorithms::early_stopping::{LearningCurve, Verdict, short};
+use fedbo_algorithms::early_stopping::{BoBosOptions, LearningCurve, ValueBounds, Verdict, short};
 use fedbo_objective::{Monitor, Objective, Outcome, Trained, TrialId};
 use fedbo_space::{Direction, ParameterSpec, Point};
 use fedbo_storage::{MemoryStorage, Mode, SqliteStorage, Storage, Teller, Told, Trial, Worker};
@@ -50,38 +50,12 @@ fn definition() -> Definition {
 
 /// The same with this done to BO-BOS's settings.
 fn with(change: impl FnOnce(&mut Settings)) -> Definition {
-    let StoppingRuleSpec::BoBos {
-        bounds,
-        first_epochs,
-        stop_std_ratio,
-        wrong_stop_loss,
-        wrong_stop_growth,
-        wrong_continue_loss,
-        epoch_cost,
-    } = StoppingRuleSpec::bo_bos(N_EPOCHS)
-    else {
-        panic!("it was made as one");
-    };
     let mut settings = Settings {
         epochs: N_EPOCHS,
-        bounds,
-        first_epochs,
-        stop_std_ratio,
-        wrong_stop_loss,
-        wrong_stop_growth,
-        wrong_continue_loss,
-        epoch_cost,
+        options: BoBosOptions::for_epochs(N_EPOCHS),
     };
     change(&mut settings);
-    let rule = StoppingRuleSpec::BoBos {
-        bounds: settings.bounds,
-        first_epochs: settings.first_epochs,
-        stop_std_ratio: settings.stop_std_ratio,
-        wrong_stop_loss: settings.wrong_stop_loss,
-        wrong_stop_growth: settings.wrong_stop_growth,
-        wrong_continue_loss: settings.wrong_continue_loss,
-        epoch_cost: settings.epoch_cost,
-    };
+    let rule = StoppingRuleSpec::BoBos(settings.options);
     Definition {
         early_stopping: Some(EarlyStoppingSpec::new(rule, settings.epochs)),
         ..definition()
@@ -90,13 +64,11 @@ fn with(change: impl FnOnce(&mut Settings)) -> Definition {
 
 struct Settings {
     epochs: u32,
-    bounds: Option<[f64; 2]>,
-    first_epochs: u32,
-    stop_std_ratio: f64,
-    wrong_stop_loss: f64,
-    wrong_stop_growth: f64,
-    wrong_continue_loss: f64,
-    epoch_cost: f64,
+    options: BoBosOptions,
+}
+
+fn range([low, high]: [f64; 2]) -> Option<ValueBounds> {
+    Some(ValueBounds { low, high })
 }
 
 /// Trains as [`value_at`] says, on a line `offset + scale · value`.
@@ -173,7 +145,10 @@ fn best(study: &Study) -> f64 {
 
 /// A study none of whose trials can be judged, as its values lie outside the bounds: the strategy is the same.
 fn without_stops() -> Study {
-    let study = Study::in_memory(&with(|settings| settings.bounds = Some([50.0, 60.0]))).unwrap();
+    let study = Study::in_memory(&with(|settings| {
+        settings.options.bounds = range([50.0, 60.0])
+    }))
+    .unwrap();
     let report = sequential(&study, &PLAIN);
     assert_eq!(
         report.n_stopped, 0,
@@ -187,8 +162,8 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
     let whole = without_stops();
     let n_whole = n_epochs(&whole.trials().unwrap());
     assert_eq!(n_whole as u64, N_TRIALS * u64::from(N_EPOCHS));
-    for bounds in [None, Some([0.0, 1.0])] {
-        let study = Study::in_memory(&with(|settings| settings.bounds = bounds)).unwrap();
+    for bounds in [None, range([0.0, 1.0])] {
+        let study = Study::in_memory(&with(|settings| settings.options.bounds = bounds)).unwrap();
         let report = sequential(&study, &PLAIN);
         let trials = study.trials().unwrap();
         let stopped: Vec<&Trial> = trials.iter().filter(|t| stop_of(t).is_some()).collect();
@@ -241,7 +216,7 @@ fn a_study_that_minimizes_stops_the_same_trials() {
     let study = |direction, bounds| {
         let definition = Definition {
             direction,
-            ..with(|settings| settings.bounds = bounds)
+            ..with(|settings| settings.options.bounds = bounds)
         };
         Study::in_memory(&definition).unwrap()
     };
@@ -249,7 +224,7 @@ fn a_study_that_minimizes_stops_the_same_trials() {
         scale: -1.0,
         ..PLAIN
     };
-    for (gains, costs) in [(None, None), (Some([0.0, 1.0]), Some([-1.0, 0.0]))] {
+    for (gains, costs) in [(None, None), (range([0.0, 1.0]), range([-1.0, 0.0]))] {
         let up = study(Direction::Maximize, gains);
         sequential(&up, &PLAIN);
         let down = study(Direction::Minimize, costs);
@@ -496,9 +471,9 @@ fn several_workers_stop_trials_side_by_side() {
 fn what_does_not_go_together_is_refused_by_name() {
     let refused = |definition: Definition| Study::in_memory(&definition).unwrap_err().to_string();
     for strategy in [
-        StrategySpec::Random {},
-        StrategySpec::Sobol {},
-        StrategySpec::LogEi {},
+        StrategySpec::random(),
+        StrategySpec::sobol(),
+        StrategySpec::log_ei(),
     ] {
         let expected = format!(
             "rule \"bo-bos\" needs the strategy \"gp-ucb\", which it is made of, not {:?}",
@@ -513,20 +488,24 @@ fn what_does_not_go_together_is_refused_by_name() {
     type Change = fn(&mut Settings);
     let cases: [(&str, Change); 10] = [
         ("epochs = 2, expected a whole number from 3", |s| {
-            (s.epochs, s.first_epochs) = (2, 2)
+            (s.epochs, s.options.first_epochs) = (2, 2)
         }),
-        ("first_epochs = 1, ", |s| s.first_epochs = 1),
-        ("first_epochs = 25, ", |s| s.first_epochs = N_EPOCHS),
-        ("stop_std_ratio = 0.5, ", |s| s.stop_std_ratio = 0.5),
-        ("wrong_stop_loss = 0, ", |s| s.wrong_stop_loss = 0.0),
-        ("wrong_stop_growth = 0.9, ", |s| s.wrong_stop_growth = 0.9),
+        ("first_epochs = 1, ", |s| s.options.first_epochs = 1),
+        ("first_epochs = 25, ", |s| s.options.first_epochs = N_EPOCHS),
+        ("stop_std_ratio = 0.5, ", |s| s.options.stop_std_ratio = 0.5),
+        ("wrong_stop_loss = 0, ", |s| s.options.wrong_stop_loss = 0.0),
+        ("wrong_stop_growth = 0.9, ", |s| {
+            s.options.wrong_stop_growth = 0.9
+        }),
         ("wrong_continue_loss = NaN, ", |s| {
-            s.wrong_continue_loss = f64::NAN
+            s.options.wrong_continue_loss = f64::NAN
         }),
-        ("epoch_cost = 0, ", |s| s.epoch_cost = 0.0),
-        ("bounds = [1, 1], ", |s| s.bounds = Some([1.0, 1.0])),
+        ("epoch_cost = 0, ", |s| s.options.epoch_cost = 0.0),
+        ("bounds = [1, 1], ", |s| {
+            s.options.bounds = range([1.0, 1.0])
+        }),
         ("bounds = [0, inf], ", |s| {
-            s.bounds = Some([0.0, f64::INFINITY])
+            s.options.bounds = range([0.0, f64::INFINITY])
         }),
     ];
     for (expected, change) in cases {
@@ -536,12 +515,12 @@ fn what_does_not_go_together_is_refused_by_name() {
             "{message}"
         );
     }
-    assert!(Study::in_memory(&with(|s| (s.epochs, s.first_epochs) = (3, 2))).is_ok());
+    assert!(Study::in_memory(&with(|s| (s.epochs, s.options.first_epochs) = (3, 2))).is_ok());
 
     // A changed key is named.
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     Study::open(storage.clone(), &definition()).unwrap();
-    let error = Study::open(storage, &with(|s| s.epoch_cost = 2.0)).unwrap_err();
+    let error = Study::open(storage, &with(|s| s.options.epoch_cost = 2.0)).unwrap_err();
     assert!(
         error.to_string().contains(
             ": early_stopping.epoch_cost is 2.0 in what is given, the stored study has 1.0;"

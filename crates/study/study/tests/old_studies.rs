@@ -140,9 +140,9 @@ fn weights_wait_for_the_initial_design_to_end() {
 fn every_strategy_goes_on_after_an_interruption_as_if_there_had_been_none() {
     for strategy in [
         StrategySpec::rm_gp_ucb(),
-        StrategySpec::RmGpTs {},
-        StrategySpec::Rgpe {},
-        StrategySpec::Taf {},
+        StrategySpec::rm_gp_ts(),
+        StrategySpec::rgpe(),
+        StrategySpec::taf(),
     ] {
         let definition = learning().strategy(strategy).initial(2);
         let whole = Study::in_memory(&definition).unwrap();
@@ -209,7 +209,7 @@ fn what_cannot_be_learned_from_is_refused_before_anything_is_stored() {
         assert!(storage.studies().unwrap().is_empty());
         error.to_string()
     };
-    let error = refused(plain().strategy(StrategySpec::Taf {}));
+    let error = refused(plain().strategy(StrategySpec::taf()));
     assert!(error.contains("\"taf\" learns from old studies"), "{error}");
     let error = refused(learning().strategy(StrategySpec::ts()));
     assert!(error.contains("\"ts\" does not learn"), "{error}");

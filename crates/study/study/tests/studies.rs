@@ -43,9 +43,9 @@ fn loss(point: &Point) -> f64 {
 const STRATEGIES: [fn() -> StrategySpec; 5] = [
     StrategySpec::ts,
     StrategySpec::gp_ucb,
-    || StrategySpec::LogEi {},
-    || StrategySpec::Random {},
-    || StrategySpec::Sobol {},
+    StrategySpec::log_ei,
+    StrategySpec::random,
+    StrategySpec::sobol,
 ];
 
 /// The course of a study: numbers, points to the bit, sources and values of its trials.
@@ -112,7 +112,7 @@ fn every_strategy_finds_a_better_point_than_it_began_with() {
     for strategy in [
         StrategySpec::ts(),
         StrategySpec::gp_ucb(),
-        StrategySpec::LogEi {},
+        StrategySpec::log_ei(),
     ] {
         let study = Study::in_memory(&mixed(strategy)).unwrap();
         study.optimize(40, |point| Ok(loss(point))).unwrap();
@@ -168,7 +168,7 @@ fn a_small_space_is_tried_once_and_then_the_run_ends() {
 
 #[test]
 fn a_range_of_few_floats_is_used_up_too() {
-    for strategy in [StrategySpec::LogEi {}, StrategySpec::Sobol {}] {
+    for strategy in [StrategySpec::log_ei(), StrategySpec::sobol()] {
         let definition = Definition::new("narrow")
             .parameter("x", ParameterSpec::float(1.0, 1.0 + 3.0 * f64::EPSILON))
             .strategy(strategy);
@@ -241,7 +241,7 @@ fn a_noisy_study_may_repeat_a_point() {
 
 #[test]
 fn enqueued_points_come_first_and_only_once() {
-    let study = Study::in_memory(&mixed(StrategySpec::LogEi {})).unwrap();
+    let study = Study::in_memory(&mixed(StrategySpec::log_ei())).unwrap();
     let given = |x: Value| {
         Point::new(vec![
             ("kind".into(), Value::Choice("b".into())),
@@ -275,7 +275,7 @@ fn enqueued_points_come_first_and_only_once() {
 
 #[test]
 fn failures_are_recorded_and_the_run_goes_on() {
-    let study = Study::in_memory(&mixed(StrategySpec::LogEi {})).unwrap();
+    let study = Study::in_memory(&mixed(StrategySpec::log_ei())).unwrap();
     let report = study.optimize(25, |point| match point.choice("kind") {
         "a" => Err("no convergence".to_owned()),
         "c" => Ok(f64::NAN),
@@ -307,7 +307,7 @@ fn a_region_that_fails_is_left_alone() {
     for strategy in [
         StrategySpec::ts(),
         StrategySpec::gp_ucb(),
-        StrategySpec::LogEi {},
+        StrategySpec::log_ei(),
     ] {
         let definition = Definition::new("half")
             .parameter("a", ParameterSpec::float(-5.0, 10.0))
@@ -370,7 +370,7 @@ fn scripted(
     outcomes: &'static [(u64, Option<f64>)],
     options: &RunOptions,
 ) -> fedbo_study::RunReport {
-    let study = Study::in_memory(&mixed(StrategySpec::Sobol {})).unwrap();
+    let study = Study::in_memory(&mixed(StrategySpec::sobol())).unwrap();
     let objective = Scripted(Mutex::new(0), outcomes);
     let go = AtomicBool::new(false);
     study.run(&objective, options, &Silent, &go).unwrap()
@@ -410,7 +410,7 @@ fn a_study_waits_for_its_workers_before_it_is_out_of_patience() {
 #[test]
 fn many_workers_of_two_processes_share_a_study() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    let definition = mixed(StrategySpec::Sobol {});
+    let definition = mixed(StrategySpec::sobol());
     let evaluated = AtomicUsize::new(0);
     struct Counted<'a>(&'a AtomicUsize);
     impl Objective for Counted<'_> {
@@ -441,7 +441,7 @@ fn many_workers_of_two_processes_share_a_study() {
 
 #[test]
 fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
-    let definition = mixed(StrategySpec::Random {});
+    let definition = mixed(StrategySpec::random());
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let study = Study::open(Arc::clone(&storage), &definition).unwrap();
     // Somebody elsewhere holds a trial, with a lease that will run out.
@@ -481,7 +481,7 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
 
 #[test]
 fn a_trial_held_by_hand_is_not_waited_for() {
-    let study = Study::in_memory(&mixed(StrategySpec::Random {})).unwrap();
+    let study = Study::in_memory(&mixed(StrategySpec::random())).unwrap();
     let mine = study.ask().unwrap();
     let report = study.optimize(5, |point| Ok(loss(point))).unwrap();
     assert_eq!((report.n_told, report.n_open), (4, 1));
@@ -508,7 +508,7 @@ fn an_observer_hears_of_each_trial_and_may_end_the_run() {
             Outcome::Value(loss(point))
         }
     }
-    let study = Study::in_memory(&mixed(StrategySpec::Sobol {})).unwrap();
+    let study = Study::in_memory(&mixed(StrategySpec::sobol())).unwrap();
     let observer = UntilGood(AtomicUsize::new(0));
     let (options, go) = (RunOptions::sequential(50), AtomicBool::new(false));
     let report = study.run(&Loss, &options, &observer, &go).unwrap();
@@ -557,7 +557,7 @@ fn importance_is_known_of_any_number_of_trials() {
     let definition = Definition::new("many")
         .parameter("x", ParameterSpec::float(0.0, 1.0))
         .parameter("y", ParameterSpec::float(0.0, 1.0))
-        .strategy(StrategySpec::Random {});
+        .strategy(StrategySpec::random());
     let study = Study::in_memory(&definition).unwrap();
     study.optimize(2100, |point| Ok(point.number("x"))).unwrap();
     let insight = study.insight().unwrap().unwrap();
@@ -577,7 +577,7 @@ fn importance_finds_the_parameter_that_matters() {
         .parameter("strong", ParameterSpec::float(0.0, 1.0))
         .parameter("weak", ParameterSpec::float(0.0, 1.0))
         .parameter("none", ParameterSpec::categorical(["a", "b", "c"]))
-        .strategy(StrategySpec::Sobol {});
+        .strategy(StrategySpec::sobol());
     let study = Study::in_memory(&definition).unwrap();
     assert!(study.insight().unwrap().is_none());
     let wave = |point: &Point| (6.0 * point.number("strong")).sin() + 0.2 * point.number("weak");
@@ -629,7 +629,7 @@ impl Strategy for Own {
 
 #[test]
 fn a_strategy_of_ones_own_goes_on_after_an_interruption_and_is_asked_by_nobody_else() {
-    let definition = mixed(StrategySpec::Own {});
+    let definition = mixed(StrategySpec::own());
     let whole = Study::in_memory(&definition).unwrap();
     let whole = whole.with_strategy(Own::default()).unwrap();
     whole.optimize(14, |point| Ok(loss(point))).unwrap();
@@ -656,7 +656,7 @@ fn a_strategy_of_ones_own_goes_on_after_an_interruption_and_is_asked_by_nobody_e
         matches!(error, StudyError::NoPoint { dim: 6, .. }),
         "{error}"
     );
-    let other = Study::in_memory(&mixed(StrategySpec::LogEi {})).unwrap();
+    let other = Study::in_memory(&mixed(StrategySpec::log_ei())).unwrap();
     let error = other.with_strategy(Own::default()).unwrap_err();
     assert!(matches!(
         error,

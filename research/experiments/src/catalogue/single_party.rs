@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
+use fedbo_algorithms::{GpUcbOptions, UcbMultiplier};
 use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
 use fedbo_storage::Told;
 use fedbo_streams::{Purpose, Seed};
-use fedbo_study::{Definition, RunOptions as StudyOptions, Silent, StrategySpec, Study, UcbSpec};
+use fedbo_study::{Definition, RunOptions as StudyOptions, Silent, StrategySpec, Study};
 
 use super::jobs::{Job, Worked, conclude, run_jobs};
 use super::{Finding, Progress, RunOptions};
@@ -26,19 +27,19 @@ const NORM_BOUND: f64 = 2.0;
 const FAILURE_PROB: f64 = 0.1;
 
 fn arms() -> [(&'static str, StrategySpec); 6] {
-    let theory = StrategySpec::GpUcb {
-        ucb_multiplier: UcbSpec::Theory {
+    let theory = StrategySpec::GpUcb(GpUcbOptions {
+        ucb_multiplier: UcbMultiplier::Theorem1 {
             norm_bound: NORM_BOUND,
             failure_prob: FAILURE_PROB,
         },
-    };
+    });
     [
-        ("log-ei", StrategySpec::LogEi {}),
+        ("log-ei", StrategySpec::log_ei()),
         ("ts", StrategySpec::ts()),
         ("gp-ucb", StrategySpec::gp_ucb()),
         ("gp-ucb theory", theory),
-        ("sobol", StrategySpec::Sobol {}),
-        ("random", StrategySpec::Random {}),
+        ("sobol", StrategySpec::sobol()),
+        ("random", StrategySpec::random()),
     ]
 }
 

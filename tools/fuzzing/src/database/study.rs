@@ -49,7 +49,7 @@ fn go_on(path: &Path) -> Result<(), StudyError> {
 fn bases() -> &'static [Vec<u8>; 2] {
     static BASES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     BASES.get_or_init(|| {
-        [StrategySpec::Random {}, StrategySpec::gp_ucb()].map(|strategy| {
+        [StrategySpec::random(), StrategySpec::gp_ucb()].map(|strategy| {
             let path = scratch::folder().join(format!("{}.db", strategy.name()));
             begun(&path, strategy).expect("a new study");
             std::fs::read(&path).expect("a file of the storage")

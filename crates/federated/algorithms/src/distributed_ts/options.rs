@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use fedbo_config::{Check, FileError, UcbEntry};
+use fedbo_algorithms::UcbMultiplier;
+use fedbo_config::{Check, FileError};
 use fedbo_protocol::{InitialSharing, Pace};
 use serde::Deserialize;
 
@@ -22,7 +23,7 @@ pub struct DistributedTsTable {
     /// The initial points that are shared: `all` (default), `best` (as in the authors' code) or `none`.
     pub share_initial: Option<String>,
     /// β_t: a number (default 1), or the bound of FTS's theorem 1.
-    pub ucb_multiplier: Option<UcbEntry>,
+    pub ucb_multiplier: Option<UcbMultiplier>,
     /// The method that finds a query: `sample` (default), the maximizer of a function drawn from the posterior;
     /// `independent`, as in the authors' code: the largest of draws that are independent from candidate to candidate.
     pub query: Option<String>,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings};
-use fedbo_config::{Check, FileError, UcbEntry, WordOrNumbers};
+use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings, UcbMultiplier};
+use fedbo_config::{Check, FileError, WordOrNumbers};
 use serde::Deserialize;
 
 use super::exploration::{Exploration, ExplorationTable};
@@ -25,7 +25,7 @@ pub struct DpFtsDeTable {
     /// The factor on the weight of a release for each round of its age under `memory = "mean"`, in `(0, 1]`; default 1.
     pub discount: Option<f64>,
     /// β_t: a number (default 1), or the bound of FTS's theorem 1.
-    pub ucb_multiplier: Option<UcbEntry>,
+    pub ucb_multiplier: Option<UcbMultiplier>,
     /// True if each agent standardizes the outputs that its vectors are made of; default true.
     pub standardize: Option<bool>,
     /// σ² in vectors; by default the noise variance that the agent's own surrogate has found, at least 1e-4.

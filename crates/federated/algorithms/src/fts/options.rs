@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{LocalProb, MessageNoise, MessageSettings};
-use fedbo_config::{Check, FileError, UcbEntry, WordOrNumbers};
+use fedbo_algorithms::{LocalProb, MessageNoise, MessageSettings, UcbMultiplier};
+use fedbo_config::{Check, FileError, WordOrNumbers};
 use serde::Deserialize;
 
 use super::{AgentSampling, FtsSettings};
@@ -20,7 +20,7 @@ pub struct FtsTable {
     /// c of `learned`: 0 is uniform; default 2.
     pub sharpness: Option<f64>,
     /// β_t: a number (default 1), or the bound of the paper's theorem 1.
-    pub ucb_multiplier: Option<UcbEntry>,
+    pub ucb_multiplier: Option<UcbMultiplier>,
     /// True if each agent standardizes the outputs that its messages are made of; default true.
     pub standardize: Option<bool>,
     /// σ² in messages; by default the noise variance that the agent's own surrogate has found, at least 1e-4.

@@ -4,46 +4,14 @@ use std::collections::HashMap;
 
 use fedbo_algorithms::Domain;
 use fedbo_algorithms::early_stopping::{
-    Because, BoBos, BosRule, BosSettings, EpochGpUcbSettings, ValueBounds, Verdict, WrongStopLoss,
+    Because, BoBos, BosRule, BosSettings, EpochGpUcbSettings, Verdict,
 };
 use fedbo_space::Space;
 use fedbo_storage::{Report, Trial};
 use fedbo_streams::{Purpose, Seed};
 
 use super::tellings::{Tellings, curve};
-use super::{EarlyStoppingSpec, StoppingRuleSpec};
 use crate::{Definition, StudyError};
-
-/// Returns the settings of BO-BOS in a study; `None` if another rule is set. A curve has one process, as in the thesis:
-/// the average over many processes stops more trials, better ones among them.
-pub(crate) fn settings(spec: &EarlyStoppingSpec) -> Option<BosSettings> {
-    let StoppingRuleSpec::BoBos {
-        bounds,
-        first_epochs,
-        stop_std_ratio,
-        wrong_stop_loss,
-        wrong_stop_growth,
-        wrong_continue_loss,
-        epoch_cost,
-    } = spec.rule
-    else {
-        return None;
-    };
-    let base = BosSettings::for_epochs(spec.epochs as usize).with_one_process();
-    Some(BosSettings {
-        // As they stand there, so that they are checked; the rule of a trial is solved with those of values to be maximized.
-        bounds: bounds.map_or(base.bounds, |[low, high]| ValueBounds { low, high }),
-        first_epochs: first_epochs as usize,
-        stop_std_ratio,
-        wrong_stop_loss: WrongStopLoss {
-            initial: wrong_stop_loss,
-            growth: wrong_stop_growth,
-        },
-        wrong_continue_loss,
-        epoch_cost,
-        ..base
-    })
-}
 
 /// The rules of a study's trials.
 ///
@@ -87,7 +55,7 @@ impl BosJudge {
             return Ok(Verdict::Continue);
         };
         // An initial trial is trained to the end, as in the thesis: it is what others are measured by.
-        if trial.origin() == "initial" || curve.n_epochs() <= self.settings.first_epochs {
+        if trial.origin() == "initial" || curve.n_epochs() <= self.settings.first_epochs() {
             return Ok(Verdict::Continue);
         }
         let Some(rule) = self.rule(trial)? else {
@@ -114,13 +82,13 @@ impl BosJudge {
 
     fn solve(&mut self, trial: &Trial) -> Result<Option<BosRule>, StudyError> {
         let direction = self.definition.direction;
-        if !reports_first_epochs(&trial.reports, self.settings.first_epochs) {
+        if !reports_first_epochs(&trial.reports, self.settings.first_epochs()) {
             return Ok(None);
         }
         let Some(curve) = curve(trial, direction) else {
             return Ok(None);
         };
-        let first = curve.until(self.settings.first_epochs);
+        let first = curve.until(self.settings.first_epochs());
         let n_told = self.tellings.n_before(trial);
         let Some(bounds) = self.tellings.bounds_for(&first, n_told) else {
             return Ok(None);

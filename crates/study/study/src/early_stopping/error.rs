@@ -1,6 +1,7 @@
 //! The reasons why trials of a study cannot be stopped early, or a report cannot be used.
 
-use super::EarlyStoppingSpec;
+use fedbo_algorithms::StrategySpec;
+use fedbo_algorithms::early_stopping::{EPOCHS_MAX, OptionError};
 
 /// The reason why trials of a study cannot be stopped early, or a report cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -8,18 +9,21 @@ use super::EarlyStoppingSpec;
 pub enum EarlyStoppingError {
     /// The strategy cannot do with trials that have no final value.
     #[error(
-        "strategy {strategy:?} does not go with [early_stopping]; choose \"gp-ucb\", \"random\" or \"sobol\", or remove \
-         [early_stopping]"
+        "strategy {strategy:?} does not go with [early_stopping]; choose {}, or remove [early_stopping]",
+        StrategySpec::names("or", StrategySpec::goes_with_stopped_trials)
     )]
     Strategy {
         /// Its name.
         strategy: &'static str,
     },
-    /// BO-BOS needs the model of its own strategy.
+    /// The rule needs a model over points and epochs, which the strategy does not have.
     #[error(
-        "rule \"bo-bos\" needs the strategy \"gp-ucb\", which it is made of, not {strategy:?}; choose it, or another rule"
+        "rule {rule:?} needs the strategy {}, which it is made of, not {strategy:?}; choose it, or another rule",
+        StrategySpec::names("or", |each| each.epoch_bound().is_some())
     )]
-    BoBosStrategy {
+    RuleStrategy {
+        /// The rule's name.
+        rule: &'static str,
         /// The strategy's name.
         strategy: &'static str,
     },
@@ -32,7 +36,7 @@ pub enum EarlyStoppingError {
     /// A whole training has no, or too many, epochs.
     #[error(
         "[early_stopping] epochs = {epochs}, expected a whole number from {least} to {}",
-        EarlyStoppingSpec::EPOCHS_MAX
+        EPOCHS_MAX
     )]
     Epochs {
         /// The number.
@@ -70,4 +74,20 @@ pub enum EarlyStoppingError {
         /// The last epoch of a whole training.
         epochs: u32,
     },
+}
+
+impl From<OptionError> for EarlyStoppingError {
+    fn from(
+        OptionError {
+            key,
+            value,
+            expected,
+        }: OptionError,
+    ) -> Self {
+        Self::Setting {
+            key,
+            value,
+            expected,
+        }
+    }
 }

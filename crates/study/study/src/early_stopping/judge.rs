@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fedbo_algorithms::early_stopping::{BosRule, StoppingRule, TrainedTrial, Training, Verdict};
+use fedbo_algorithms::early_stopping::{
+    BosRule, StoppingMethod, StoppingRule, TrainedTrial, Training, Verdict,
+};
 use fedbo_space::Direction;
 use fedbo_storage::{Report, Reporting, StorageError, Teller, Told, Trial, TrialState};
 
-use super::bo_bos::{BosJudge, settings};
+use super::bo_bos::BosJudge;
 use super::tellings::curve;
 use super::{EarlyStoppingError, EarlyStoppingSpec};
 use crate::{Definition, Study, StudyError};
@@ -28,13 +30,14 @@ enum Kind {
 
 impl Judge {
     fn new(definition: &Definition, spec: &EarlyStoppingSpec) -> Result<Self, StudyError> {
-        let kind = match (spec.curve_rule()?, settings(spec)) {
-            (None, Some(settings)) => Kind::BoBos(Box::new(BosJudge::new(definition, settings)?)),
-            (Some(rule), _) => Kind::Curves(Curves {
+        let kind = match spec.method()? {
+            StoppingMethod::Solved(settings) => {
+                Kind::BoBos(Box::new(BosJudge::new(definition, settings)?))
+            }
+            StoppingMethod::Curves(rule) => Kind::Curves(Curves {
                 rule,
                 ended: Vec::new(),
             }),
-            (None, None) => unreachable!("a rule is BO-BOS or looks at curves alone"),
         };
         Ok(Self {
             kind,
@@ -216,7 +219,8 @@ impl Study {
     /// If there is no such trial, or the storage or the model fails.
     pub fn bos_rule(&self, number: u64) -> Result<Option<BosRule>, StudyError> {
         let definition = self.definition();
-        let Some(settings) = definition.early_stopping.as_ref().and_then(settings) else {
+        let spec = definition.early_stopping.as_ref();
+        let Some(settings) = spec.and_then(EarlyStoppingSpec::solved) else {
             return Ok(None);
         };
         let trials = self.trials()?;

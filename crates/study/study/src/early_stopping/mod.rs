@@ -15,10 +15,10 @@ mod warnings;
 
 pub use error::EarlyStoppingError;
 pub use running_trial::RunningTrial;
-pub use spec::{EarlyStoppingSpec, StoppingRuleSpec};
+pub use spec::EarlyStoppingSpec;
 
 pub(crate) use judge::Judge;
 pub(crate) use monitor::{Conclusion, TrialMonitor};
-pub(crate) use table::{DEFAULT_GRACE, EarlyStoppingTable, keys_of_rule};
+pub(crate) use table::{DEFAULT_GRACE, EarlyStoppingTable};
 pub(crate) use tellings::Tellings;
 pub(crate) use warnings::RunWarnings;

@@ -99,7 +99,7 @@ impl Study {
     /// let definition = Definition::new("network")
     ///     .parameter("rate", ParameterSpec::log_float(1e-4, 1.0))
     ///     .minimize()
-    ///     .strategy(StrategySpec::Random {})
+    ///     .strategy(StrategySpec::random())
     ///     .early_stopping(EarlyStoppingSpec::median(20));
     /// let study = Study::in_memory(&definition)?;
     /// let report = study.optimize_training(15, |trial| {

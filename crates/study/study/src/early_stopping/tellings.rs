@@ -7,8 +7,7 @@ use fedbo_algorithms::early_stopping::{
 use fedbo_space::{Direction, Space};
 use fedbo_storage::{Told, Trial};
 
-use super::StoppingRuleSpec;
-use super::bo_bos::settings;
+use super::EarlyStoppingSpec;
 use crate::{Definition, StudyError};
 
 /// The trials that were told, in that order.
@@ -19,24 +18,17 @@ pub(crate) struct Tellings {
     /// The settings of BO-BOS, where it is the rule: a trial that it stopped stands in the model with its expected end
     /// as well.
     bos: Option<BosSettings>,
-    /// The bounds of values, where the definition gives them.
-    bounds: Option<[f64; 2]>,
 }
 
 impl Tellings {
     /// Nothing was told yet.
     pub(crate) fn new(definition: &Definition) -> Result<Self, StudyError> {
-        let spec = definition.early_stopping;
-        let bounds = match spec.map(|spec| spec.rule) {
-            Some(StoppingRuleSpec::BoBos { bounds, .. }) => bounds,
-            _ => None,
-        };
+        let spec = definition.early_stopping.as_ref();
         Ok(Self {
             space: definition.space()?,
             direction: definition.direction,
             told: Vec::new(),
-            bos: spec.as_ref().and_then(settings),
-            bounds,
+            bos: spec.and_then(EarlyStoppingSpec::solved),
         })
     }
 
@@ -96,7 +88,7 @@ impl Tellings {
         let Some(bos) = &self.bos else {
             return Ok(None);
         };
-        let first = curve.until(bos.first_epochs.min(curve.n_epochs()));
+        let first = curve.until(bos.first_epochs().min(curve.n_epochs()));
         let Some(bounds) = self.bounds_for(&first, self.n_before(trial)) else {
             return Ok(None);
         };
@@ -108,8 +100,8 @@ impl Tellings {
     /// tenth on the worse. `None` while all values are equal.
     pub(super) fn bounds_for(&self, first: &LearningCurve, n_told: usize) -> Option<ValueBounds> {
         let direction = self.direction;
-        if let Some(given) = self.bounds {
-            let [a, b] = given.map(|value| direction.to_maximize(value));
+        if let Some(given) = self.bos.and_then(|settings| settings.options.bounds) {
+            let [a, b] = <[f64; 2]>::from(given).map(|value| direction.to_maximize(value));
             return Some(ValueBounds {
                 low: a.min(b),
                 high: a.max(b),

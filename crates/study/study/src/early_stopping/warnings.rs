@@ -6,8 +6,8 @@ use fedbo_algorithms::early_stopping::short;
 use fedbo_space::Direction;
 use fedbo_storage::Report;
 
-use super::bo_bos::{reports_first_epochs, settings};
-use super::{EarlyStoppingSpec, StoppingRuleSpec};
+use super::EarlyStoppingSpec;
+use super::bo_bos::reports_first_epochs;
 use crate::{Definition, Observer};
 
 /// An example of a report, for messages.
@@ -125,10 +125,10 @@ impl RunWarnings {
         spec: Option<&EarlyStoppingSpec>,
         reports: &[Report],
     ) {
-        let Some(settings) = spec.and_then(settings) else {
+        let Some(settings) = spec.and_then(EarlyStoppingSpec::solved) else {
             return;
         };
-        let first_epochs = settings.first_epochs;
+        let first_epochs = settings.first_epochs();
         let last = reports.last().map_or(0, |last| last.epoch as usize);
         if last < first_epochs
             || reports_first_epochs(reports, first_epochs)
@@ -155,14 +155,8 @@ fn left_out(flag: &AtomicBool, observer: &dyn Observer, why: &str) {
 
 /// The bounds that BO-BOS was given, low and high, and its first epochs.
 fn bounds(definition: &Definition) -> Option<([f64; 2], u32)> {
-    match definition.early_stopping?.rule {
-        StoppingRuleSpec::BoBos {
-            bounds,
-            first_epochs,
-            ..
-        } => Some((bounds?, first_epochs)),
-        _ => None,
-    }
+    let options = definition.early_stopping.as_ref()?.solved()?.options;
+    Some((options.bounds?.into(), options.first_epochs))
 }
 
 fn in_words([low, high]: [f64; 2]) -> String {

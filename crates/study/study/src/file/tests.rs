@@ -1,7 +1,10 @@
 //! The keys that a `study.toml` may have, and the names of its mistakes.
 
+use fedbo_algorithms::early_stopping::{AshaOptions, HyperbandOptions, MedianOptions};
+use fedbo_algorithms::meta::RmGpUcbOptions;
+use fedbo_algorithms::{GpUcbOptions, StoppingRuleSpec, UcbMultiplier};
+
 use super::*;
-use crate::{EarlyStoppingSpec, StoppingRuleSpec};
 
 const WHOLE: &str = "\
 [study]
@@ -44,10 +47,10 @@ fn a_whole_file_is_read_as_it_says() {
         .map(|p| p.name.as_str())
         .collect();
     assert_eq!(names, ["rate", "kind"], "in the order of the file");
-    let beta = UcbSpec::Constant(1.5);
-    let strategy = StrategySpec::GpUcb {
+    let beta = UcbMultiplier::Constant(1.5);
+    let strategy = StrategySpec::GpUcb(GpUcbOptions {
         ucb_multiplier: beta,
-    };
+    });
     assert_eq!(study.definition.strategy, strategy);
     assert_eq!(
         study.definition.n_initial, 8,
@@ -65,7 +68,7 @@ fn what_may_be_left_out_has_its_default() {
     let end = short.find("[strategy]").unwrap();
     let study = load(&short[..end]).unwrap();
     assert_eq!(study.storage, Address::Memory);
-    assert_eq!(study.definition.strategy, StrategySpec::LogEi {});
+    assert_eq!(study.definition.strategy, StrategySpec::log_ei());
     assert!(study.command.is_none() && !study.definition.noisy);
 }
 
@@ -161,8 +164,11 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     assert_eq!(ranked.meta.unwrap().settings.scale, MetaScale::Own);
     let wide = "[strategy]\nname = \"rm-gp-ucb\"\nucb_multiplier = 3.0\n";
     let wide = load(&(short.clone() + wide)).unwrap().definition.strategy;
-    let ucb_multiplier = UcbSpec::Constant(3.0);
-    assert_eq!(wide, StrategySpec::RmGpUcb { ucb_multiplier });
+    let ucb_multiplier = UcbMultiplier::Constant(3.0);
+    assert_eq!(
+        wide,
+        StrategySpec::RmGpUcb(RmGpUcbOptions { ucb_multiplier })
+    );
     // Their best points alone may be tried first, by a strategy that learns nothing else from them.
     let warm = "warm_start = 3\n[strategy]\nname = \"log-ei\"\n";
     let warm = load(&(short.clone() + warm)).unwrap();
@@ -279,23 +285,23 @@ fn early_stopping_has_a_strategy_and_settings_of_its_own() {
     let settings = "grace_s = 0.5\nwarmup_epochs = 3\ntrials_min = 0\n";
     let study = load(&format!("{STOPPING}{settings}")).unwrap();
     assert_eq!(study.stop_grace, Duration::from_millis(500));
-    let rule = StoppingRuleSpec::Median {
+    let rule = StoppingRuleSpec::Median(MedianOptions {
         warmup_epochs: 3,
         trials_min: 0,
-    };
+    });
     assert_eq!(study.definition.early_stopping.unwrap().rule, rule);
     let asha = STOPPING.replace("\"median\"", "\"asha\"") + "first_rung = 2\n";
-    let rule = StoppingRuleSpec::Asha {
+    let rule = StoppingRuleSpec::Asha(AshaOptions {
         reduction: 3,
         first_rung: 2,
-    };
+    });
     let study = load(&asha).unwrap();
     assert_eq!(study.definition.early_stopping.unwrap().rule, rule);
     let hyperband = STOPPING.replace("\"median\"", "\"hyperband\"") + "reduction = 4\n";
-    let rule = StoppingRuleSpec::Hyperband { reduction: 4 };
+    let rule = StoppingRuleSpec::Hyperband(HyperbandOptions { reduction: 4 });
     let study = load(&format!("{hyperband}[strategy]\nname = \"random\"\n")).unwrap();
     assert_eq!(study.definition.early_stopping.unwrap().rule, rule);
-    assert_eq!(study.definition.strategy, StrategySpec::Random {});
+    assert_eq!(study.definition.strategy, StrategySpec::random());
 }
 
 #[test]
@@ -384,8 +390,8 @@ fn the_schedule_of_robust_meta_learning_is_stored_only_where_it_is_chosen() {
     let read: StrategySpec = serde_json::from_str(stored).unwrap();
     assert_eq!(read, StrategySpec::rm_gp_ucb());
     assert_eq!(serde_json::to_string(&read).unwrap(), stored);
-    let ucb_multiplier = UcbSpec::Constant(2.0);
-    let chosen = StrategySpec::RmGpUcb { ucb_multiplier };
+    let ucb_multiplier = UcbMultiplier::Constant(2.0);
+    let chosen = StrategySpec::RmGpUcb(RmGpUcbOptions { ucb_multiplier });
     let text = serde_json::to_string(&chosen).unwrap();
     assert_eq!(serde_json::from_str::<StrategySpec>(&text).unwrap(), chosen);
     assert!(text.contains("2.0"), "{text}");

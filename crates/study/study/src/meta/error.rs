@@ -1,5 +1,7 @@
 //! The reasons why a study cannot learn from old ones.
 
+use fedbo_algorithms::StrategySpec;
+
 /// The reason why a study cannot learn from old ones.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -96,7 +98,7 @@ pub enum MetaError {
     #[error(
         "strategy {strategy:?} does not learn from old studies; choose {}, add warm_start = 3 to [meta], which tries their best points \
          first, or remove [meta]",
-        crate::StrategySpec::META_WORDS
+        StrategySpec::names("or", StrategySpec::learns_from_studies)
     )]
     NoMetaStrategy {
         /// The strategy.

@@ -103,9 +103,10 @@ impl MetaTable {
                 return Err(file.error(&["meta", "scale"], message));
             }
             let message = format!(
-                "{:?} compares rankings, which have no scale; remove meta.scale = {:?}, or choose \"rm-gp-ucb\" or \"rm-gp-ts\"",
+                "{:?} compares rankings, which have no scale; remove meta.scale = {:?}, or choose {}",
                 strategy.name(),
-                scale.name()
+                scale.name(),
+                StrategySpec::names("or", StrategySpec::weighs_by_distance)
             );
             return Err(file.error(&["meta", "scale"], message));
         }
@@ -134,7 +135,8 @@ impl MetaTable {
             }
             if !strategy.weighs_by_distance() {
                 let message = format!(
-                    "meta.{key} is for \"rm-gp-ucb\" and \"rm-gp-ts\"; remove it, or choose one of them instead of {:?}",
+                    "meta.{key} is for {}; remove it, or choose one of them instead of {:?}",
+                    StrategySpec::names("and", StrategySpec::weighs_by_distance),
                     strategy.name()
                 );
                 return Err(file.error(&["meta", key], message));

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use fedbo_algorithms::early_stopping::{BoBosOptions, ValueBounds};
 use fedbo_objective::{Monitor, Objective, Outcome, Trained, TrialId};
 use fedbo_space::{ParameterSpec, Point};
 use fedbo_study::{Definition, EarlyStoppingSpec, RunOptions, StoppingRuleSpec, Study};
@@ -34,10 +35,10 @@ impl Objective for Rising {
 }
 
 fn warnings(bounds: Option<[f64; 2]>, minimizes: bool, curve: &Rising) -> Vec<String> {
-    let mut rule = StoppingRuleSpec::bo_bos(N_EPOCHS);
-    if let StoppingRuleSpec::BoBos { bounds: given, .. } = &mut rule {
-        *given = bounds;
-    }
+    let rule = StoppingRuleSpec::BoBos(BoBosOptions {
+        bounds: bounds.map(|[low, high]| ValueBounds { low, high }),
+        ..BoBosOptions::for_epochs(N_EPOCHS)
+    });
     let definition = Definition::new("bounds")
         .parameter("x", ParameterSpec::float(0.0, 1.0))
         .early_stopping(EarlyStoppingSpec::new(rule, N_EPOCHS));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fedbo_algorithms::early_stopping::MedianOptions;
 use fedbo_space::ParameterSpec;
 use fedbo_storage::MemoryStorage;
 use fedbo_study::{
@@ -14,7 +15,7 @@ use crate::fixtures::{N_EPOCHS, definition, spec};
 fn a_definition_says_what_does_not_go_together() {
     let check = |definition: Definition| Study::in_memory(&definition).unwrap_err().to_string();
     let log_ei = Definition {
-        strategy: StrategySpec::LogEi {},
+        strategy: StrategySpec::log_ei(),
         ..definition()
     };
     assert!(check(log_ei).contains("strategy \"log-ei\" does not go with [early_stopping]"));
@@ -25,7 +26,7 @@ fn a_definition_says_what_does_not_go_together() {
     );
     assert_eq!(
         definition().strategy,
-        StrategySpec::Sobol {},
+        StrategySpec::sobol(),
         "what was chosen stays"
     );
 
@@ -55,10 +56,10 @@ fn a_definition_says_what_does_not_go_together() {
         differs(EarlyStoppingSpec::asha(N_EPOCHS)),
         "early_stopping.rule"
     );
-    let rule = StoppingRuleSpec::Median {
+    let rule = StoppingRuleSpec::Median(MedianOptions {
         warmup_epochs: 2,
         trials_min: 4,
-    };
+    });
     assert_eq!(
         differs(EarlyStoppingSpec::new(rule, N_EPOCHS)),
         "early_stopping.trials_min"

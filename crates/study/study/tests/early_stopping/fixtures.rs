@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use fedbo_algorithms::early_stopping::MedianOptions;
 use fedbo_objective::{Monitor, Objective, Outcome, Trained, TrialId};
 use fedbo_space::{ParameterSpec, Point};
 use fedbo_storage::Trial;
@@ -14,17 +15,17 @@ use fedbo_study::{
 pub(crate) const N_EPOCHS: u32 = 10;
 
 pub(crate) fn spec() -> EarlyStoppingSpec {
-    let rule = StoppingRuleSpec::Median {
+    let rule = StoppingRuleSpec::Median(MedianOptions {
         warmup_epochs: 2,
         trials_min: 3,
-    };
+    });
     EarlyStoppingSpec::new(rule, N_EPOCHS)
 }
 
 pub(crate) fn definition() -> Definition {
     Definition::new("training")
         .parameter("x", ParameterSpec::float(0.0, 1.0))
-        .strategy(StrategySpec::Sobol {})
+        .strategy(StrategySpec::sobol())
         .early_stopping(spec())
 }
 

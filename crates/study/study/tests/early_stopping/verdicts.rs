@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use fedbo_algorithms::early_stopping::Verdict;
+use fedbo_algorithms::early_stopping::{AshaOptions, MedianOptions, Verdict};
 use fedbo_storage::{StorageError, Told};
 use fedbo_study::{Definition, EarlyStoppingSpec, StoppingRuleSpec, Study, StudyError};
 
@@ -172,10 +172,10 @@ fn reported(study: &Study, epochs: &[(u32, f64)]) -> (u64, Verdict<String>) {
 /// there and with what others had at that epoch.
 #[test]
 fn a_rung_without_a_report_is_looked_at_at_the_next_one() {
-    let rule = StoppingRuleSpec::Asha {
+    let rule = StoppingRuleSpec::Asha(AshaOptions {
         reduction: 2,
         first_rung: 3,
-    };
+    });
     let definition = Definition {
         early_stopping: Some(EarlyStoppingSpec::new(rule, 20)),
         ..definition()
@@ -206,10 +206,10 @@ fn a_rung_without_a_report_is_looked_at_at_the_next_one() {
 /// Nobody is stopped for a value that was not measured: of reports at every fifth epoch, the newest counts.
 #[test]
 fn a_trial_that_is_far_better_at_its_newest_report_goes_on() {
-    let rule = StoppingRuleSpec::Median {
+    let rule = StoppingRuleSpec::Median(MedianOptions {
         warmup_epochs: 2,
         trials_min: 3,
-    };
+    });
     let definition = Definition {
         early_stopping: Some(EarlyStoppingSpec::new(rule, 20)),
         ..definition()

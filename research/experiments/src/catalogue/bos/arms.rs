@@ -3,15 +3,15 @@
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::early_stopping::{
-    AshaRule, AshaSettings, BoBos, Boca, BosSettings, CurveBelief, CurvePredictionRule,
-    CurvePredictionSettings, EpochGpUcb, EpochGpUcbSettings, EpochScale, MedianRule,
-    MedianSettings, WrongStopLoss,
+    AshaOptions, AshaRule, BoBos, BoBosOptions, BosSettings, CurveBelief, EpochGpUcb,
+    EpochGpUcbSettings, EpochScale, MedianOptions, MedianRule,
 };
 use fedbo_algorithms::{
     Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, RandomSearch, Refit, Repeats,
     SurrogateSettings, UcbMultiplier,
 };
 use fedbo_gp::{DecayFit, FitCriterion};
+use fedbo_rivals::{Boca, CurvePredictionRule, CurvePredictionSettings};
 use fedbo_space::Space;
 use fedbo_streams::{Purpose, Seed};
 
@@ -200,9 +200,9 @@ impl Setup {
     /// K_{1,t} = K_{1,t−1}/`divisor`.
     fn scheduled(&self, divisor: f64) -> BosSettings {
         let settings = BosSettings {
-            wrong_stop_loss: WrongStopLoss {
-                growth: 1.0 / divisor,
-                ..self.bos.wrong_stop_loss
+            options: BoBosOptions {
+                wrong_stop_growth: 1.0 / divisor,
+                ..self.bos.options
             },
             ..self.bos
         };
@@ -227,7 +227,7 @@ impl Setup {
     }
 
     pub(super) fn prediction_rule(&self) -> anyhow::Result<CurvePredictionRule> {
-        let bounds = self.bos.bounds;
+        let bounds = self.bos.bounds();
         let settings = CurvePredictionSettings {
             range: Some((bounds.low, bounds.high)),
             ..CurvePredictionSettings::for_epochs(self.n_epochs)
@@ -252,7 +252,11 @@ impl Setup {
             ..*run
         };
         let random = || RandomSearch::new(self.domain(), Repeats::Avoid);
-        let asha = || AshaRule::new(AshaSettings::for_epochs(self.n_epochs)).map(Box::new);
+        let asha = AshaOptions {
+            reduction: 3,
+            first_rung: 1,
+        };
+        let asha = || AshaRule::new(asha, self.n_epochs).map(Box::new);
         let mut tuner = match method {
             Method::GpUcb => self.ruled(Proposals::Final(self.gp_ucb()?), None),
             Method::EpochGpUcb => self.ruled(Proposals::Epochs(self.epoch_gp_ucb()?), None),
@@ -309,7 +313,7 @@ impl Setup {
             }
             Method::AshaGp => self.ruled(Proposals::Epochs(self.epoch_gp_ucb()?), Some(asha()?)),
             Method::MedianGp => {
-                let rule = MedianRule::new(MedianSettings::default());
+                let rule = MedianRule::new(MedianOptions::default());
                 self.ruled(
                     Proposals::Epochs(self.epoch_gp_ucb()?),
                     Some(Box::new(rule)),

@@ -37,14 +37,8 @@ pub(in super::super) fn run(
         Configuration {
             name: family.name().to_owned(),
             optimum: Some(problem.optimum()),
-            bos: BosSettings {
-                // Errors are minimized, so values are their negatives.
-                bounds: ValueBounds {
-                    low: -1.0,
-                    high: 0.0,
-                },
-                ..BosSettings::for_epochs(problem.n_epochs())
-            },
+            bos: BosSettings::for_epochs(problem.n_epochs())
+                .with_bounds(ValueBounds::NEGATIVE_ERRORS),
             problem: Box::new(problem),
             arms: ARMS.to_vec(),
             modelling: Modelling::Ours,

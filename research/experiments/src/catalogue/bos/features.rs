@@ -47,14 +47,7 @@ pub(in super::super) fn run(
             modelling: Modelling::Ours,
             n_initial: 6,
             budget: 20 * n_epochs,
-            bos: BosSettings {
-                // Errors are minimized, so values are their negatives.
-                bounds: ValueBounds {
-                    low: -1.0,
-                    high: 0.0,
-                },
-                ..BosSettings::for_epochs(n_epochs)
-            },
+            bos: BosSettings::for_epochs(n_epochs).with_bounds(ValueBounds::NEGATIVE_ERRORS),
             shown: None,
         }],
         replays: true,

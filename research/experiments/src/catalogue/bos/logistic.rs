@@ -65,14 +65,7 @@ pub(in super::super) fn run(
         modelling,
         n_initial: 6,
         budget,
-        bos: BosSettings {
-            // Errors are minimized, so values are their negatives.
-            bounds: ValueBounds {
-                low: -1.0,
-                high: 0.0,
-            },
-            ..BosSettings::for_epochs(50)
-        },
+        bos: BosSettings::for_epochs(50).with_bounds(ValueBounds::NEGATIVE_ERRORS),
         shown: None,
     };
     let plan = Plan {

@@ -1,10 +1,10 @@
 //! All rules on the same trials: what each saves and how often it is wrong, so that they can be compared at equal savings.
 
 use fedbo_algorithms::early_stopping::{
-    AshaRule, AshaSettings, BosProblem, BosRule, BosSettings, CurvePredictionRule,
-    CurvePredictionSettings, LearningCurve, MedianRule, MedianSettings, StoppingRule, TrainedTrial,
-    Training, WrongStopLoss,
+    AshaOptions, AshaRule, BoBosOptions, BosProblem, BosRule, BosSettings, LearningCurve,
+    MedianOptions, MedianRule, StoppingRule, TrainedTrial, Training,
 };
+use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
 use fedbo_streams::{Purpose, Seed};
 
 use super::training_run::TrialCourse;
@@ -29,9 +29,10 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
     let mut rules = Vec::new();
     for loss in [1000.0, 300.0, 100.0, 30.0] {
         let settings = BosSettings {
-            wrong_stop_loss: WrongStopLoss {
-                initial: loss,
-                growth: 1.0,
+            options: BoBosOptions {
+                wrong_stop_loss: loss,
+                wrong_stop_growth: 1.0,
+                ..bos.options
             },
             ..*bos
         };
@@ -43,26 +44,26 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
         ));
     }
     for warmup_epochs in [30, 15, 5] {
-        let settings = MedianSettings {
-            warmup_epochs: warmup_epochs * n_epochs / 50,
+        let options = MedianOptions {
+            warmup_epochs: u32::try_from(warmup_epochs * n_epochs / 50)?,
             trials_min: 5,
         };
-        let rule = MedianRule::new(settings);
-        let name = format!("median from epoch {}", settings.warmup_epochs + 1);
+        let rule = MedianRule::new(options);
+        let name = format!("median from epoch {}", options.warmup_epochs + 1);
         rules.push((name, Replayed::Curves(Box::new(rule))));
     }
     for (reduction, first_rung) in [(2, 16), (2, 1), (3, 1)] {
-        let rule = AshaRule::new(AshaSettings {
+        let options = AshaOptions {
             reduction,
             first_rung,
-            n_epochs,
-        })?;
+        };
+        let rule = AshaRule::new(options, n_epochs)?;
         let name = format!("asha eta = {reduction} from epoch {first_rung}");
         rules.push((name, Replayed::Curves(Box::new(rule))));
     }
     for prob_min in [0.01, 0.05, 0.2] {
         let settings = CurvePredictionSettings {
-            range: Some((bos.bounds.low, bos.bounds.high)),
+            range: Some((bos.bounds().low, bos.bounds().high)),
             prob_min,
             ..CurvePredictionSettings::for_epochs(n_epochs)
         };
@@ -142,7 +143,7 @@ impl Replayed {
                 };
                 let rule = BosRule::solve(settings, &problem, &mut stream)?;
                 rule.and_then(|rule| {
-                    (settings.first_epochs + 1..n_epochs).find(|n| {
+                    (settings.first_epochs() + 1..n_epochs).find(|n| {
                         let answer = rule.answer(&whole.until(*n));
                         answer.is_some_and(|answer| answer.stops)
                     })

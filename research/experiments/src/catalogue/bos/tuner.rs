@@ -1,10 +1,11 @@
 //! The decisions of an arm: the next point, and whether its training goes on.
 
 use fedbo_algorithms::early_stopping::{
-    BoBos, Boca, BosRule, CurvePredictionRule, EpochGpUcb, LearningCurve, StoppingRule,
-    TrainedObservation, TrainedTrial, Training, expected_end,
+    BoBos, BosRule, EpochGpUcb, LearningCurve, StoppingRule, TrainedObservation, TrainedTrial,
+    Training, expected_end,
 };
 use fedbo_algorithms::{GpUcb, Observation, Points, Proposal, RandomSearch, Source, Strategy};
+use fedbo_rivals::{Boca, CurvePredictionRule};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 /// A trial to train.
@@ -194,7 +195,7 @@ impl Tuner for Bos {
     }
 
     fn stops(&mut self, trial: &Running, _: &[TrainedTrial]) -> anyhow::Result<bool> {
-        if trial.curve.n_epochs() < self.bo_bos.settings().first_epochs {
+        if trial.curve.n_epochs() < self.bo_bos.settings().first_epochs() {
             return Ok(false);
         }
         if self.rule.as_ref().is_none_or(|(of, _)| *of != trial.number) {
@@ -218,7 +219,7 @@ impl Tuner for Bos {
         let mut ended = ended.clone();
         if let (None, Some(curve), true) = (ended.complete, &ended.curve, self.imputes) {
             let settings = self.bo_bos.settings();
-            ended.expected_end = expected_end(curve, settings.bounds, settings.n_epochs)?;
+            ended.expected_end = expected_end(curve, settings.bounds(), settings.n_epochs)?;
         }
         Ok(self.bo_bos.tell(&[ended])?)
     }

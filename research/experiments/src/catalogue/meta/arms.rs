@@ -1,13 +1,14 @@
 //! The arms of the real problems: how each proposes, and with which others it is compared.
 
 use fedbo_algorithms::meta::{
-    MetaBeliefSettings, MetaTask, Mtbo, MtboSettings, OutputScale, PemBo, Rgpe, RgpeSettings,
-    RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, Taf, TafSettings, TaskWeighting, WarmStart,
+    MetaBeliefSettings, MetaTask, OutputScale, Rgpe, RgpeSettings, RmGpTs, RmGpTsSettings, RmGpUcb,
+    RmGpUcbSettings, Taf, TafSettings, TaskWeighting, WarmStart,
 };
 use fedbo_algorithms::{
     Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Points, Repeats, Strategy,
     ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
+use fedbo_rivals::{Mtbo, MtboSettings, PemBo};
 use fedbo_streams::{Purpose, Seed};
 
 use super::synthetic::placebo_tasks;

@@ -1,0 +1,142 @@
+//! Asynchronous successive halving without pauses: at each rung, those below the best share stop.
+
+use serde::{Deserialize, Serialize};
+
+use super::options::{below, whole};
+use super::{
+    Because, OptionError, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Verdict,
+};
+use crate::StrategyError;
+
+/// The options of `asha`: its rungs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AshaOptions {
+    /// η: one trial of so many goes on at a rung; at least 2.
+    #[serde(deserialize_with = "whole::<2, _>")]
+    pub reduction: u32,
+    /// r_0: the epoch of the first rung, at least 1.
+    #[serde(deserialize_with = "whole::<1, _>")]
+    pub first_rung: u32,
+}
+
+impl AshaOptions {
+    /// η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the first rung after one epoch, of whatever trainings.
+    pub fn for_epochs(_epochs: u32) -> Self {
+        Self {
+            reduction: 3,
+            first_rung: 1,
+        }
+    }
+}
+
+impl StoppingOptions for AshaOptions {
+    fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError> {
+        below("first_rung", self.first_rung, epochs)?;
+        let rule = AshaRule::new(*self, epochs as usize)?;
+        Ok(StoppingMethod::Curves(Box::new(rule)))
+    }
+}
+
+/// Asynchronous successive halving (ASHA; Li, Jamieson et al. 2020, Algorithm 2), the variant that stops:
+///
+/// rungs r_k = r_0 ηᵏ < N;   a trial goes on at r_k iff fewer than max(1, ⌊m/η⌋) of the m that reached it so far are better.
+///
+/// m counts the trial itself; ties go on. Nobody waits at a rung: the paper's algorithm *pauses* a trial there and resumes it
+/// when later ones have made it one of the best ⌊m/η⌋, for which a program must be able to go on from where it was. Here it is
+/// decided at once and for good, so the first at a rung goes on whatever its value, and one that was best of few goes on
+/// where it would have waited. Cost O(m) a rung.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AshaRule {
+    reduction: usize,
+    rungs: Vec<usize>,
+}
+
+impl AshaRule {
+    /// A rule with these rungs for trainings of N = `n_epochs` epochs.
+    ///
+    /// # Errors
+    /// If η is below 2, or r_0 or N is 0.
+    pub fn new(options: AshaOptions, n_epochs: usize) -> Result<Self, StrategyError> {
+        let [reduction, first_rung] = [options.reduction, options.first_rung].map(|n| n as usize);
+        at_least("reduction", reduction, 2)?;
+        at_least("first_rung", first_rung, 1)?;
+        at_least("n_epochs", n_epochs, 1)?;
+        let rungs = std::iter::successors(Some(first_rung), |rung| rung.checked_mul(reduction));
+        Ok(Self {
+            reduction,
+            rungs: rungs.take_while(|rung| *rung < n_epochs).collect(),
+        })
+    }
+
+    /// The epochs at which trials are compared, ascending, all below N.
+    pub fn rungs(&self) -> &[usize] {
+        &self.rungs
+    }
+}
+
+impl StoppingRule for AshaRule {
+    fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
+        self.judge_since(trial.curve.n_epochs() - 1, trial, others)
+    }
+
+    /// Compares the trial at its newest epoch if it has come to a rung since `before`.
+    fn judge_since(&self, before: usize, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
+        let epoch = trial.curve.n_epochs();
+        let is_due = |rung: &usize| (before + 1..=epoch).contains(rung);
+        if self.rungs.iter().any(is_due) {
+            halve(self.reduction, trial, others.iter())
+        } else {
+            Verdict::Continue
+        }
+    }
+}
+
+/// The verdict on a trial at a rung, its newest epoch: it continues if it is among the best share 1/η of those that
+/// reached the rung. See [`AshaRule`].
+pub(super) fn halve<'a>(
+    reduction: usize,
+    trial: &TrainedTrial,
+    others: impl Iterator<Item = &'a TrainedTrial>,
+) -> Verdict {
+    let (epoch, value) = (trial.curve.n_epochs(), trial.curve.last());
+    let (mut n_reached, mut n_better) = (1, 0);
+    for other in others.filter_map(|other| other.curve.at(epoch)) {
+        n_reached += 1;
+        n_better += usize::from(other > value);
+    }
+    let n_go_on = (n_reached / reduction).max(1);
+    if n_better < n_go_on {
+        Verdict::Continue
+    } else {
+        Verdict::Stop {
+            because: Because::BelowRung {
+                epoch,
+                value,
+                n_better,
+                n_reached,
+                n_go_on,
+            },
+        }
+    }
+}
+
+/// Checks a whole-number setting.
+pub(super) fn at_least(
+    name: &'static str,
+    value: usize,
+    least: usize,
+) -> Result<usize, StrategyError> {
+    if value >= least {
+        return Ok(value);
+    }
+    Err(StrategyError::Setting {
+        name,
+        value: value.to_string(),
+        expected: if least == 1 {
+            "at least 1"
+        } else {
+            "at least 2"
+        },
+    })
+}

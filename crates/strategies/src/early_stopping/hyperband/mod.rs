@@ -1,0 +1,320 @@
+//! Hyperband: successive halving at several trades between many short trials and few long ones.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::asha::{at_least, halve};
+use super::options::whole;
+use super::{OptionError, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Verdict};
+use crate::StrategyError;
+
+/// The options of `hyperband`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HyperbandOptions {
+    /// η: one trial of so many goes on at a rung; at least 2.
+    #[serde(deserialize_with = "whole::<2, _>")]
+    pub reduction: u32,
+}
+
+impl HyperbandOptions {
+    /// η = 3, as the authors recommend, for whatever trainings.
+    pub fn for_epochs(_epochs: u32) -> Self {
+        Self { reduction: 3 }
+    }
+}
+
+impl StoppingOptions for HyperbandOptions {
+    fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError> {
+        let schedule = Brackets::new(epochs as usize, self.reduction as usize)?;
+        Ok(StoppingMethod::Curves(Box::new(HyperbandRule::new(
+            schedule,
+        ))))
+    }
+}
+
+/// One round of successive halving within a bracket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rung {
+    /// n_i: configurations that are trained to this rung.
+    pub n_configurations: usize,
+    /// r_i: the epoch to which they are trained.
+    pub n_epochs: usize,
+}
+
+/// One run of successive halving: rungs with ever fewer configurations and ever more epochs, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bracket {
+    rungs: Vec<Rung>,
+}
+
+impl Bracket {
+    /// Its rungs; the last is at R epochs.
+    pub fn rungs(&self) -> &[Rung] {
+        &self.rungs
+    }
+
+    /// n: the configurations that it begins.
+    pub fn n_configurations(&self) -> usize {
+        self.rungs[0].n_configurations
+    }
+
+    /// Epochs that it costs where training is paused and resumed, so that none is done twice.
+    pub fn n_epochs_total(&self) -> usize {
+        let before = std::iter::once(0).chain(self.rungs.iter().map(|rung| rung.n_epochs));
+        let widths = self.rungs.iter().zip(before);
+        widths
+            .map(|(rung, before)| rung.n_configurations * (rung.n_epochs - before))
+            .sum()
+    }
+}
+
+/// The schedule of Hyperband (Li et al. 2017, Algorithm 1): brackets s = s_max, …, 0 with
+///
+/// s_max = ⌊log_η R⌋,   n = ⌈(s_max + 1)/(s + 1) ηˢ⌉,   r = R η⁻ˢ,   n_i = ⌊n η⁻ⁱ⌋,   r_i = r ηⁱ for i = 0, …, s.
+///
+/// R is the number of epochs of a complete trial; r_i is rounded to the nearest epoch, a half up, and ascends strictly. All is
+/// done in whole numbers: logarithms in floating point lose s_max = 5 at R = 243, η = 3.
+///
+/// The paper contradicts itself: for R = 81 and η = 3 the formula of Algorithm 1 gives n = 81, 34, 15, 8, 5, while its Table 1
+/// prints 81, 27, 9, 6, 5, which is ⌊(s_max + 1)/(s + 1)⌋ ηˢ, as in the code that its authors published. We follow the formula,
+/// whose brackets cost about (s_max + 1) R epochs each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brackets {
+    reduction: usize,
+    brackets: Vec<Bracket>,
+}
+
+impl Brackets {
+    /// Most epochs of a complete trial: the first bracket begins that many configurations.
+    pub const MAX_EPOCHS: usize = 1_000_000;
+
+    /// The schedule for R = `n_epochs` and η = `reduction`.
+    ///
+    /// # Errors
+    /// If R is 0 or above [`Brackets::MAX_EPOCHS`], or η is below 2.
+    pub fn new(n_epochs: usize, reduction: usize) -> Result<Self, StrategyError> {
+        at_least("n_epochs", n_epochs, 1)?;
+        at_least("reduction", reduction, 2)?;
+        if n_epochs > Self::MAX_EPOCHS {
+            return Err(StrategyError::Setting {
+                name: "n_epochs",
+                value: n_epochs.to_string(),
+                expected: "at most 1000000",
+            });
+        }
+        // η⁰, η¹, …, up to R.
+        let powers: Vec<usize> =
+            std::iter::successors(Some(1_usize), |power| power.checked_mul(reduction))
+                .take_while(|power| *power <= n_epochs)
+                .collect();
+        let n_brackets = powers.len();
+        let bracket = |s: usize| {
+            let n = (n_brackets * powers[s]).div_ceil(s + 1);
+            let rungs = (0..=s).map(|i| {
+                let divisor = powers[s - i];
+                Rung {
+                    n_configurations: n / powers[i],
+                    n_epochs: (2 * n_epochs + divisor) / (2 * divisor),
+                }
+            });
+            Bracket {
+                rungs: rungs.collect(),
+            }
+        };
+        Ok(Self {
+            reduction,
+            brackets: (0..n_brackets).rev().map(bracket).collect(),
+        })
+    }
+
+    /// The brackets from s = s_max, with the most configurations, to s = 0, which trains all to the end.
+    pub fn brackets(&self) -> &[Bracket] {
+        &self.brackets
+    }
+
+    /// η.
+    pub fn reduction(&self) -> usize {
+        self.reduction
+    }
+}
+
+/// Hyperband as a stopping rule: each trial belongs to a bracket and is halved at the bracket's rungs against those of the same
+/// bracket, as by [`AshaRule`](super::AshaRule).
+///
+/// Deviations: nothing is paused, so a trial goes on at once iff it is among the best max(1, ⌊m/η⌋) of the m of its bracket that
+/// came to the rung so far, where the paper waits for all n_i and promotes ⌊n_i/η⌋; and the brackets run side by side, not one
+/// after the other, as a study of 40 trials would never leave the first. The share of trials that a bracket gets is that of the
+/// schedule, n of Σ n, spread evenly over the trials' numbers: trial k goes where the fractional part of k/φ, φ the golden
+/// ratio, falls among the shares. So a trial's bracket depends on its number alone. (Equal numbers of trials would spend most
+/// epochs in the bracket s = 0, which stops nobody.)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HyperbandRule {
+    schedule: Brackets,
+}
+
+impl HyperbandRule {
+    /// A rule with the rungs of this schedule.
+    pub fn new(schedule: Brackets) -> Self {
+        Self { schedule }
+    }
+
+    /// R: epochs of a complete trial.
+    fn n_epochs(&self) -> usize {
+        let last = self.schedule.brackets().last();
+        last.and_then(|bracket| bracket.rungs().last())
+            .map_or(0, |rung| rung.n_epochs)
+    }
+
+    /// Index among [`Brackets::brackets`] of the bracket that a trial belongs to.
+    pub fn bracket_of(&self, number: u64) -> usize {
+        /// 2⁶⁴/φ, odd.
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let brackets = self.schedule.brackets();
+        let total: usize = brackets.iter().map(Bracket::n_configurations).sum();
+        let place = u128::from(number.wrapping_mul(STEP)) * total as u128;
+        let mut end = 0;
+        let within = |bracket: &Bracket| {
+            end += bracket.n_configurations() as u128;
+            place < end << 64
+        };
+        brackets
+            .iter()
+            .position(within)
+            .unwrap_or(brackets.len() - 1)
+    }
+}
+
+impl StoppingRule for HyperbandRule {
+    fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
+        self.judge_since(trial.curve.n_epochs() - 1, trial, others)
+    }
+
+    /// Compares the trial at its newest epoch if it has come to a rung of its bracket since `before`.
+    fn judge_since(&self, before: usize, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
+        let index = self.bracket_of(trial.number);
+        let rungs = self.schedule.brackets()[index].rungs();
+        let epoch = trial.curve.n_epochs();
+        let is_due = |rung: &Rung| (before + 1..=epoch).contains(&rung.n_epochs);
+        if epoch >= self.n_epochs() || !rungs[..rungs.len() - 1].iter().any(is_due) {
+            return Verdict::Continue;
+        }
+        let rivals = others
+            .iter()
+            .filter(|other| self.bracket_of(other.number) == index);
+        halve(self.schedule.reduction(), trial, rivals)
+    }
+}
+
+/// The next step that Hyperband asks for: a configuration is trained from an epoch to a later one and then evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HyperbandStep {
+    /// The configuration's number, counted from 0 in the order of beginning.
+    pub configuration: usize,
+    /// The epoch at which its training was paused; 0 for a new configuration, which the caller draws at random.
+    pub from_epoch: usize,
+    /// The epoch up to which it is trained.
+    pub to_epoch: usize,
+}
+
+/// Hyperband where training can be paused and resumed (Li et al. 2017, Algorithm 1), as a state machine without an end.
+///
+/// The brackets are run one after the other, from s = s_max to 0 and then again with new configurations. In a bracket all n_i
+/// configurations are trained to r_i epochs, one by one, and the best ⌊n_i/η⌋ of them to r_{i+1}. Of equal values the earlier
+/// configuration is promoted (the paper leaves that open), a failed one after all others. The thesis ran it with η = 3 and
+/// R = 80 (Dai 2021, appendix A.4).
+///
+/// Deviation: the paper's `run_then_return_val_loss` may train anew from the first epoch at every rung; here a promoted
+/// configuration resumes, as its authors' experiments with iterative training do.
+#[derive(Clone, Debug)]
+pub struct Hyperband {
+    schedule: Brackets,
+    bracket: usize,
+    rung: usize,
+    /// Configurations of this rung, in the order of training.
+    contenders: Vec<usize>,
+    /// Their values at this rung, as far as told.
+    values: Vec<Option<f64>>,
+    n_begun: usize,
+}
+
+impl Hyperband {
+    /// A run of this schedule, at its beginning.
+    pub fn new(schedule: Brackets) -> Self {
+        let mut run = Self {
+            schedule,
+            bracket: 0,
+            rung: 0,
+            contenders: Vec::new(),
+            values: Vec::new(),
+            n_begun: 0,
+        };
+        run.begin(0);
+        run
+    }
+
+    /// The schedule.
+    pub fn schedule(&self) -> &Brackets {
+        &self.schedule
+    }
+
+    /// Index among [`Brackets::brackets`] of the bracket that runs.
+    pub fn bracket(&self) -> usize {
+        self.bracket
+    }
+
+    /// The next step, the same until its value is told.
+    pub fn next_step(&self) -> HyperbandStep {
+        let rungs = self.schedule.brackets[self.bracket].rungs();
+        HyperbandStep {
+            configuration: self.contenders[self.values.len()],
+            from_epoch: match self.rung {
+                0 => 0,
+                later => rungs[later - 1].n_epochs,
+            },
+            to_epoch: rungs[self.rung].n_epochs,
+        }
+    }
+
+    /// Tells the value, to be maximized, of what [`Hyperband::next_step`] asked for; `None` or a number that is not finite
+    /// if it failed. Returns the configurations that will not be trained again: what was kept to resume them can go.
+    pub fn tell(&mut self, value: Option<f64>) -> Vec<usize> {
+        self.values.push(value.filter(|value| value.is_finite()));
+        if self.values.len() < self.contenders.len() {
+            return Vec::new();
+        }
+        let mut ranking: Vec<usize> = (0..self.contenders.len()).collect();
+        let worth = |index: usize| self.values[index].unwrap_or(f64::NEG_INFINITY);
+        ranking.sort_by(|a, b| {
+            let by_worth = worth(*b).partial_cmp(&worth(*a));
+            by_worth.unwrap_or(Ordering::Equal).then(a.cmp(b))
+        });
+        let rungs = self.schedule.brackets[self.bracket].rungs();
+        let n_promoted = rungs
+            .get(self.rung + 1)
+            .map_or(0, |rung| rung.n_configurations);
+        let rest = ranking.split_off(n_promoted);
+        let dropped = rest.into_iter().map(|index| self.contenders[index]);
+        let dropped: Vec<usize> = dropped.collect();
+        if n_promoted == 0 {
+            self.begin((self.bracket + 1) % self.schedule.brackets.len());
+        } else {
+            ranking.sort_unstable();
+            self.contenders = ranking.iter().map(|i| self.contenders[*i]).collect();
+            self.values.clear();
+            self.rung += 1;
+        }
+        dropped
+    }
+
+    /// Begins a bracket with new configurations.
+    fn begin(&mut self, bracket: usize) {
+        let n = self.schedule.brackets[bracket].n_configurations();
+        self.bracket = bracket;
+        self.rung = 0;
+        self.contenders = (self.n_begun..self.n_begun + n).collect();
+        self.values.clear();
+        self.n_begun += n;
+    }
+}

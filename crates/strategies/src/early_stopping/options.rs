@@ -1,0 +1,126 @@
+//! Options of rules for early stopping: how they are read and checked, and what is made of them.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
+
+use super::{BosSettings, StoppingRule};
+use crate::StrategyError;
+
+/// Most epochs of a training.
+pub const EPOCHS_MAX: u32 = 1_000_000;
+
+/// The options of a rule for early stopping.
+pub trait StoppingOptions {
+    /// What decides in trainings of so many epochs.
+    ///
+    /// # Errors
+    /// If an option is out of range.
+    fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError>;
+
+    /// Fewest epochs of a training that it can do with.
+    fn epochs_min(&self) -> u32 {
+        2
+    }
+
+    /// True if it asks a model over points and epochs, which the strategy must have:
+    /// [`crate::StrategyOptions::epoch_bound`].
+    fn needs_epoch_model(&self) -> bool {
+        false
+    }
+}
+
+/// A way to decide which trials are stopped.
+#[derive(Debug)]
+pub enum StoppingMethod {
+    /// By a rule that looks at curves alone.
+    Curves(Box<dyn StoppingRule>),
+    /// By a rule that is solved for each trial after its first epochs: [`super::BoBos`].
+    Solved(BosSettings),
+}
+
+/// An option that is out of its range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// The key.
+    pub key: &'static str,
+    /// The value that stands there.
+    pub value: String,
+    /// The values that are accepted, in words.
+    pub expected: String,
+}
+
+impl From<StrategyError> for OptionError {
+    /// # Panics
+    /// If it is another error than that of a setting.
+    fn from(error: StrategyError) -> Self {
+        match error {
+            StrategyError::Setting {
+                name,
+                value,
+                expected,
+            } => Self {
+                key: name,
+                value,
+                expected: expected.to_owned(),
+            },
+            other => unreachable!("only settings are checked here: {other}"),
+        }
+    }
+}
+
+/// Checks that an epoch is not the last one.
+pub(super) fn below(key: &'static str, value: u32, epochs: u32) -> Result<(), OptionError> {
+    if value < epochs {
+        return Ok(());
+    }
+    Err(OptionError {
+        key,
+        value: value.to_string(),
+        expected: format!("a whole number below epochs = {epochs}"),
+    })
+}
+
+/// Reads a whole number from `LEAST` to [`EPOCHS_MAX`].
+///
+/// # Errors
+/// If there is another value.
+pub fn whole<'de, const LEAST: u32, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<u32, D::Error> {
+    struct Whole<const LEAST: u32>;
+
+    impl<const LEAST: u32> Visitor<'_> for Whole<LEAST> {
+        type Value = u32;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a whole number from {LEAST} to {EPOCHS_MAX}")
+        }
+
+        fn visit_i64<E: Error>(self, found: i64) -> Result<u32, E> {
+            match u32::try_from(found) {
+                Ok(number) if (LEAST..=EPOCHS_MAX).contains(&number) => Ok(number),
+                _ => Err(E::invalid_value(Unexpected::Signed(found), &self)),
+            }
+        }
+
+        fn visit_u64<E: Error>(self, found: u64) -> Result<u32, E> {
+            self.visit_i64(i64::try_from(found).unwrap_or(i64::MAX))
+        }
+    }
+
+    deserializer.deserialize_any(Whole::<LEAST>)
+}
+
+/// Reads a finite number above 0.
+///
+/// # Errors
+/// If there is another value, or one too small to be held at full precision.
+pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(deserializer)?;
+    match number.is_normal() && number > 0.0 {
+        true => Ok(number),
+        false => Err(D::Error::custom("expected a finite number above 0")),
+    }
+}

@@ -1,0 +1,364 @@
+//! RGPE, the ranking-weighted Gaussian process ensemble (Feurer, Letham & Bakshy 2018).
+
+use std::sync::{Arc, OnceLock};
+
+use fedbo_optim::{Direct, Points};
+use fedbo_streams::{Purpose, Seed, Stream};
+use serde::{Deserialize, Serialize};
+
+use super::ensemble::{Acquisition, Ensemble, Moments};
+use super::ranking::ModelWeights;
+use super::{MetaTask, TaskModel, TaskTrust, Transfer};
+use crate::{
+    Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
+    StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
+};
+
+/// The options of `rgpe`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RgpeOptions {}
+
+impl MetaOptions for RgpeOptions {
+    /// The study's own model sees noise if those of old studies do: rankings compare them.
+    fn make(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &Earlier<'_>,
+    ) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = RgpeSettings {
+            surrogate: earlier.surrogate(setup),
+            ..RgpeSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let strategy = Rgpe::new(setup.domain(), earlier.tasks, settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+}
+
+/// The law by which the values that a ranking loss compares are drawn from a task's posterior.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankingDraws {
+    /// Jointly: each sample is one function (the paper).
+    Joint,
+    /// Both values of every pair anew and independently of each other (the authors' code of FTS and RM-GP-UCB).
+    IndependentPairs,
+}
+
+/// The target's variance in an expected improvement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetVariance {
+    /// That of the latent function.
+    Latent,
+    /// That of an observation, noise included (the authors' code of FTS and RM-GP-UCB).
+    WithNoise,
+}
+
+/// The scale on which an expected improvement is maximized; its maximizer is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImprovementScale {
+    /// Its logarithm, which neither underflows nor is flat far from the incumbent.
+    Log,
+    /// The improvement itself.
+    Plain,
+}
+
+/// Settings of an [`Rgpe`] strategy.
+#[derive(Clone, Debug)]
+pub struct RgpeSettings {
+    /// The surrogates of the target and of every meta-task; their sampler and any power transform are not used, and
+    /// `standardize` only where models are given.
+    pub surrogate: SurrogateSettings,
+    /// The search for the acquisition function's maximum.
+    pub maximizer: Maximizer,
+    /// S: samples of each model from which the ranking losses are computed. 500 in the thesis, 100 in the authors' FTS code.
+    pub n_samples: usize,
+    /// The law by which samples are drawn.
+    pub draws: RankingDraws,
+    /// The target's variance in the ensemble.
+    pub target_variance: TargetVariance,
+    /// The scale on which the improvement is maximized.
+    pub improvement: ImprovementScale,
+    /// Repeated points.
+    pub repeats: Repeats,
+}
+
+impl RgpeSettings {
+    /// Defaults for one party's study, with 500 samples.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn for_study(dim: usize, noisy: bool) -> Self {
+        Self {
+            surrogate: SurrogateSettings::for_study(dim, noisy),
+            maximizer: Maximizer::of_acquisition(dim),
+            n_samples: 500,
+            draws: RankingDraws::Joint,
+            target_variance: TargetVariance::Latent,
+            improvement: ImprovementScale::Log,
+            repeats: Repeats::for_study(noisy),
+        }
+    }
+
+    /// The same as the authors of FTS run it: 100 samples drawn independently for each pair, noise in the target's
+    /// variance, the improvement itself maximized by DIRECT with 20,000 evaluations. Surrogate and repeats stay.
+    ///
+    /// What still differs from their code: ties between tasks are split (there the first task wins), and pairs of equal
+    /// outputs are left out.
+    #[must_use]
+    pub fn as_in_authors_code(self) -> Self {
+        Self {
+            maximizer: authors_search(),
+            n_samples: 100,
+            draws: RankingDraws::IndependentPairs,
+            target_variance: TargetVariance::WithNoise,
+            improvement: ImprovementScale::Plain,
+            ..self
+        }
+    }
+}
+
+/// DIRECT as the authors of FTS run it for RGPE and TAF.
+pub(super) fn authors_search() -> Maximizer {
+    Maximizer::Direct(Direct {
+        max_evaluations: 20_000,
+        max_iterations: 6_000,
+        ..Direct::default()
+    })
+}
+
+/// Expected improvement of an ensemble whose weights come from rankings:
+///
+/// mean(x) = Σ_i w_i μ_i(x),   var(x) = Σ_i w_i² σ_i²(x),   x_t = argmax ln E[max(f(x) − y*, 0)]
+///
+/// over the target and its meta-tasks, each on the scale of its own outputs, with the best observed output y*. The weight of a
+/// model is the share of S samples in which it misranks the fewest pairs of the target's observations, the target's own
+/// samples held out one observation at a time; a task that is clearly worse than the target is dropped, and ties go to the
+/// target. While no two different outputs were observed, nothing can be ranked, and all weigh the same.
+///
+/// Samples come from a stream of their own for every number of observations and model, so weights are a function of what was
+/// told. Running trials enter as observations of their own posterior mean.
+///
+/// Cost of a query: O(Σ_i S t²) for the weights after t observations, once for each telling; then one prediction of every
+/// model that has a weight for each of the points that the search evaluates. On a finite domain tasks predict once.
+#[derive(Clone, Debug)]
+pub struct Rgpe {
+    ensemble: Ensemble,
+    n_samples: usize,
+    draws: RankingDraws,
+    target_variance: TargetVariance,
+    improvement: ImprovementScale,
+    /// For the observations told so far, once asked for.
+    weights: OnceLock<ModelWeights>,
+}
+
+impl Rgpe {
+    /// Fits a model of every meta-task; `seed` feeds hyperparameter fits and samples.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or a meta-task cannot be modelled.
+    pub fn new(
+        domain: Domain,
+        tasks: &[MetaTask],
+        settings: RgpeSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let (surrogate, maximizer) = (settings.surrogate.clone(), settings.maximizer.clone());
+        let repeats = settings.repeats;
+        let ensemble = Ensemble::fit(domain, tasks, surrogate, maximizer, repeats, seed)?;
+        Self::of(ensemble, &settings)
+    }
+
+    /// The same with given models, such as [`super::FeatureTask`]s that other agents sent (FTS section 3.2). Their outputs
+    /// should be on scales that are comparable with the target's, whose surrogate is as the settings say.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or a task has another dimension than the domain.
+    pub fn with_models(
+        domain: Domain,
+        tasks: Vec<Arc<dyn TaskModel>>,
+        settings: RgpeSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let (surrogate, maximizer) = (settings.surrogate.clone(), settings.maximizer.clone());
+        let repeats = settings.repeats;
+        let ensemble = Ensemble::new(domain, tasks, surrogate, maximizer, repeats, seed)?;
+        Self::of(ensemble, &settings)
+    }
+
+    fn of(ensemble: Ensemble, settings: &RgpeSettings) -> Result<Self, StrategyError> {
+        if settings.n_samples == 0 {
+            return Err(StrategyError::Setting {
+                name: "n_samples",
+                value: "0".into(),
+                expected: "at least 1",
+            });
+        }
+        Ok(Self {
+            ensemble,
+            n_samples: settings.n_samples,
+            draws: settings.draws,
+            target_variance: settings.target_variance,
+            improvement: settings.improvement,
+            weights: OnceLock::new(),
+        })
+    }
+
+    fn weights(&self) -> Result<&ModelWeights, StrategyError> {
+        if let Some(weights) = self.weights.get() {
+            return Ok(weights);
+        }
+        let weights = self.weigh()?;
+        Ok(self.weights.get_or_init(|| weights))
+    }
+
+    fn weigh(&self) -> Result<ModelWeights, StrategyError> {
+        let (ranked, tasks) = (self.ensemble.ranked(), self.ensemble.tasks());
+        if ranked.n_pairs() == 0 {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "numbers of tasks are far below 2^53"
+            )]
+            let share = 1.0 / (tasks.len() + 1) as f64;
+            return Ok(ModelWeights {
+                target: share,
+                tasks: vec![share; tasks.len()],
+            });
+        }
+        let posterior = self.ensemble.surrogate().posterior();
+        let step = posterior.len() as u64;
+        let stream = |model: usize| {
+            let seed = self.ensemble.seed();
+            seed.stream(Purpose::MetaTask, step, model as u64)
+        };
+        let own = ranked.own_losses(posterior, self.n_samples, &mut stream(tasks.len()))?;
+        let of_tasks = tasks.iter().enumerate().map(|(index, task)| {
+            let (task, stream) = (task.as_ref(), &mut stream(index));
+            match self.draws {
+                RankingDraws::Joint => ranked.joint_losses(task, self.n_samples, stream),
+                RankingDraws::IndependentPairs => {
+                    Ok(ranked.independent_losses(task, self.n_samples, stream))
+                }
+            }
+        });
+        let of_tasks = of_tasks.collect::<Result<Vec<_>, _>>()?;
+        Ok(ModelWeights::by_vote(&own, &of_tasks))
+    }
+}
+
+impl Strategy for Rgpe {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let target = self.ensemble.target(pending)?;
+        let weights = self.weights()?;
+        let taking_part = weights.tasks.iter().copied().filter(|weight| *weight > 0.0);
+        let acquisition = EnsembleImprovement {
+            weights: std::iter::once(weights.target).chain(taking_part).collect(),
+            noise_variance: match self.target_variance {
+                TargetVariance::Latent => 0.0,
+                TargetVariance::WithNoise => target.noise_variance(),
+            },
+            incumbent: self.ensemble.incumbent(),
+            least_variance: LEAST_VARIANCE * target.kernel().outputscale(),
+            scale: self.improvement,
+        };
+        self.ensemble
+            .propose(&target, &weights.tasks, &acquisition, pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.ensemble.tell(observed)?;
+        self.weights = OnceLock::new();
+        Ok(())
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.ensemble.surrogate())
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        let weights = self.weights().ok()?;
+        Some(transfer_of(weights, self.ensemble.tasks()))
+    }
+}
+
+/// Weights as shares: of all meta-tasks together, and of each among them.
+pub(super) fn transfer_of(weights: &ModelWeights, tasks: &[Arc<dyn TaskModel>]) -> Transfer {
+    let of_tasks: f64 = weights.tasks.iter().sum();
+    let all = of_tasks + weights.target;
+    let part = |weight: f64, whole: f64| if whole > 0.0 { weight / whole } else { 0.0 };
+    Transfer {
+        gap_unit: 1.0,
+        meta_share: part(of_tasks, all),
+        tasks: tasks
+            .iter()
+            .zip(&weights.tasks)
+            .map(|(task, weight)| TaskTrust {
+                name: task.name().to_owned(),
+                weight: part(*weight, of_tasks),
+                gap_bound: None,
+            })
+            .collect(),
+    }
+}
+
+/// The variance of a latent function is known to about this share of the signal variance: below, it is rounding.
+pub(super) const LEAST_VARIANCE: f64 = 1e-14;
+
+/// The expected improvement of a weighted sum of independent models, or its logarithm.
+struct EnsembleImprovement {
+    /// w, the target's first.
+    weights: Vec<f64>,
+    /// Added to the target's variance.
+    noise_variance: f64,
+    incumbent: f64,
+    least_variance: f64,
+    scale: ImprovementScale,
+}
+
+impl EnsembleImprovement {
+    fn moments(&self, of_models: &[Moments]) -> Moments {
+        let mut sum = Moments {
+            mean: 0.0,
+            variance: self.weights[0] * self.weights[0] * self.noise_variance,
+        };
+        for (weight, found) in self.weights.iter().zip(of_models) {
+            sum.mean += weight * found.mean;
+            sum.variance += weight * weight * found.variance;
+        }
+        sum
+    }
+}
+
+impl Acquisition for EnsembleImprovement {
+    fn value(&self, _: &[f64], moments: &[Moments]) -> f64 {
+        let Moments { mean, variance } = self.moments(moments);
+        let std = variance.max(self.least_variance).sqrt();
+        let improvement = log_expected_improvement(mean, std, self.incumbent).value;
+        match self.scale {
+            ImprovementScale::Log => improvement,
+            ImprovementScale::Plain => improvement.exp(),
+        }
+    }
+
+    fn slopes(&self, _: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64 {
+        let Moments { mean, variance } = self.moments(moments);
+        let std = variance.max(self.least_variance).sqrt();
+        let improvement = log_expected_improvement(mean, std, self.incumbent);
+        let (value, factor) = match self.scale {
+            ImprovementScale::Log => (improvement.value, 1.0),
+            ImprovementScale::Plain => (improvement.value.exp(), improvement.value.exp()),
+        };
+        let d_variance = if variance > self.least_variance {
+            0.5 * improvement.d_std / std
+        } else {
+            0.0
+        };
+        for (weight, slope) in self.weights.iter().zip(slopes) {
+            slope.mean = factor * weight * improvement.d_mean;
+            slope.variance = factor * weight * weight * d_variance;
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

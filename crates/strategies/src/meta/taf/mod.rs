@@ -1,0 +1,421 @@
+//! TAF, the transfer acquisition function (Wistuba, Schilling & Schmidt-Thieme 2018).
+
+use std::sync::{Arc, OnceLock};
+
+use fedbo_optim::Points;
+use fedbo_streams::{Purpose, Seed, Stream};
+use serde::{Deserialize, Serialize};
+
+use super::ensemble::{Acquisition, Ensemble, Moments};
+use super::ranking::{ModelWeights, Ranked};
+use super::rgpe::{LEAST_VARIANCE, TargetVariance, authors_search, transfer_of};
+use super::{MetaTask, TaskModel, Transfer};
+use crate::{
+    Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
+    StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
+};
+
+/// The options of `taf`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TafOptions {}
+
+impl MetaOptions for TafOptions {
+    /// The study's own model sees noise if those of old studies do: rankings compare them.
+    fn make(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &Earlier<'_>,
+    ) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = TafSettings {
+            surrogate: earlier.surrogate(setup),
+            ..TafSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let strategy = Taf::new(setup.domain(), earlier.tasks, settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+}
+
+/// The measure of a meta-task's distance from the target, which is compared with the bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankingDistance {
+    /// Share of the pairs of the target's observations that the task's mean misranks, in `[0, 1]`: Kendall's distance, the
+    /// ranking meta-features of Wistuba et al. (2016, 2018). 1/2 on average for an unrelated task, however many there are.
+    Share,
+    /// ‖χ − χ_i‖ over the n(n − 1) ordered pairs (j, k), where χ has the entry 1/(n(n − 1)) if y_j > y_k, else 0: the
+    /// authors' code of FTS and RM-GP-UCB. It is at most 1/√(n(n − 1)), so that all tasks come to weigh the same.
+    Vanishing,
+}
+
+/// The contribution of a meta-task where it predicts an improvement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaImprovement {
+    /// max(μ_i(x) − f*_i, 0): the predicted improvement of the paper, which leaves uncertainty to the target. A task whose
+    /// promise was tried has nothing more to say.
+    Predicted,
+    /// EI_i(x) = E[max(f_i(x) − f*_i, 0)] of its posterior. What the target observes does not lessen a task's variance, so
+    /// the task recommends its best point again and again.
+    Expected,
+    /// max(g − f*_i, 0) with one draw g of the posterior at x, anew at every point: the authors' code of FTS and RM-GP-UCB,
+    /// whose acquisition function is noise. It has no gradient: only values are searched, by DIRECT or among candidates.
+    RandomDraw,
+}
+
+/// f*_i, what a meta-task's improvement is measured from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaIncumbent {
+    /// The largest of its means at the target's inputs: what it says of where the target has already been (the paper). Its
+    /// prior mean 0 before any.
+    BestPredicted,
+    /// The best output that it has observed itself (FTS section 3.2, where agents send it).
+    OwnBest,
+}
+
+/// Settings of a [`Taf`] strategy.
+#[derive(Clone, Debug)]
+pub struct TafSettings {
+    /// The surrogates of the target and of every meta-task; their sampler and any power transform are not used, and
+    /// `standardize` only where models are given.
+    pub surrogate: SurrogateSettings,
+    /// The search for the acquisition function's maximum.
+    pub maximizer: Maximizer,
+    /// ρ > 0: tasks at this distance or beyond weigh 0. 0.5 in the papers.
+    pub bandwidth: f64,
+    /// The distance.
+    pub distance: RankingDistance,
+    /// The meta-tasks' terms.
+    pub meta_improvement: MetaImprovement,
+    /// The incumbent that they improve on.
+    pub meta_incumbent: MetaIncumbent,
+    /// The target's variance in its own term.
+    pub target_variance: TargetVariance,
+    /// Repeated points.
+    pub repeats: Repeats,
+}
+
+impl TafSettings {
+    /// Defaults for one party's study: the paper's form with ρ = 0.5.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn for_study(dim: usize, noisy: bool) -> Self {
+        Self {
+            surrogate: SurrogateSettings::for_study(dim, noisy),
+            maximizer: Maximizer::of_acquisition(dim),
+            bandwidth: 0.5,
+            distance: RankingDistance::Share,
+            meta_improvement: MetaImprovement::Predicted,
+            meta_incumbent: MetaIncumbent::BestPredicted,
+            target_variance: TargetVariance::Latent,
+            repeats: Repeats::for_study(noisy),
+        }
+    }
+
+    /// The same as the authors of FTS run it: a distance that vanishes, improvements by random draws over the incumbents
+    /// that were sent, noise in the target's variance, DIRECT with 20,000 evaluations. Surrogate and repeats stay.
+    ///
+    /// A draw is a function of the query's stream and of the point, so equal seeds give equal runs; DIRECT asks at no point
+    /// twice, so it sees what it sees in their code.
+    #[must_use]
+    pub fn as_in_authors_code(self) -> Self {
+        Self {
+            maximizer: authors_search(),
+            distance: RankingDistance::Vanishing,
+            meta_improvement: MetaImprovement::RandomDraw,
+            meta_incumbent: MetaIncumbent::OwnBest,
+            target_variance: TargetVariance::WithNoise,
+            ..self
+        }
+    }
+}
+
+/// The weighted mean of the target's expected improvement and of what meta-tasks promise:
+///
+/// x_t = argmax [w EI(x) + Σ_i w_i I_i(x)] / (w + Σ_i w_i),   w_i = ¾ (1 − (d_i/ρ)²) for d_i < ρ, else 0,   w = ¾
+///
+/// with the distance d_i between the target's ranking of its observations and task i's, and I_i = max(μ_i(x) − f*_i, 0), task
+/// i's predicted improvement over what it predicts where the target has been. Its logarithm is maximized, unless improvements
+/// are random draws.
+///
+/// Running trials enter as observations of their own posterior mean. Cost of a query: O(t² M) for the weights, once for each
+/// telling; then one prediction of every model that has a weight for each of the points that the search evaluates.
+#[derive(Clone, Debug)]
+pub struct Taf {
+    ensemble: Ensemble,
+    bandwidth: f64,
+    distance: RankingDistance,
+    meta_improvement: MetaImprovement,
+    meta_incumbent: MetaIncumbent,
+    target_variance: TargetVariance,
+    /// For the observations told so far, once asked for.
+    belief: OnceLock<Belief>,
+}
+
+#[derive(Clone, Debug)]
+struct Belief {
+    weights: ModelWeights,
+    /// f*_i of every task.
+    incumbents: Vec<f64>,
+}
+
+/// The largest value of the Epanechnikov kernel.
+const KERNEL_PEAK: f64 = 0.75;
+
+impl Taf {
+    /// Fits a model of every meta-task; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or a meta-task cannot be modelled.
+    pub fn new(
+        domain: Domain,
+        tasks: &[MetaTask],
+        settings: TafSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let (surrogate, maximizer) = (settings.surrogate.clone(), settings.maximizer.clone());
+        let repeats = settings.repeats;
+        let ensemble = Ensemble::fit(domain, tasks, surrogate, maximizer, repeats, seed)?;
+        Self::of(ensemble, &settings)
+    }
+
+    /// The same with given models: see [`super::Rgpe::with_models`].
+    ///
+    /// # Errors
+    /// If a setting is out of range, a task has another dimension than the domain, or its own incumbent is asked for and
+    /// was not sent.
+    pub fn with_models(
+        domain: Domain,
+        tasks: Vec<Arc<dyn TaskModel>>,
+        settings: TafSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let (surrogate, maximizer) = (settings.surrogate.clone(), settings.maximizer.clone());
+        let repeats = settings.repeats;
+        let ensemble = Ensemble::new(domain, tasks, surrogate, maximizer, repeats, seed)?;
+        Self::of(ensemble, &settings)
+    }
+
+    fn of(ensemble: Ensemble, settings: &TafSettings) -> Result<Self, StrategyError> {
+        if !(settings.bandwidth.is_finite() && settings.bandwidth > 0.0) {
+            return Err(StrategyError::Setting {
+                name: "bandwidth",
+                value: settings.bandwidth.to_string(),
+                expected: "a finite number above 0",
+            });
+        }
+        let mut tasks = ensemble.tasks().iter();
+        if settings.meta_incumbent == MetaIncumbent::OwnBest
+            && let Some(task) = tasks.find(|task| !task.largest_output().is_finite())
+        {
+            return Err(StrategyError::Setting {
+                name: "incumbent of a meta-task",
+                value: format!("{} ({})", task.largest_output(), task.name()),
+                expected: "a finite number, or meta_incumbent = best predicted",
+            });
+        }
+        Ok(Self {
+            ensemble,
+            bandwidth: settings.bandwidth,
+            distance: settings.distance,
+            meta_improvement: settings.meta_improvement,
+            meta_incumbent: settings.meta_incumbent,
+            target_variance: settings.target_variance,
+            belief: OnceLock::new(),
+        })
+    }
+
+    fn belief(&self) -> &Belief {
+        self.belief.get_or_init(|| {
+            let ranked = self.ensemble.ranked();
+            let mut belief = Belief {
+                weights: ModelWeights {
+                    target: KERNEL_PEAK,
+                    tasks: Vec::new(),
+                },
+                incumbents: Vec::new(),
+            };
+            for task in self.ensemble.tasks() {
+                let means = task.mean_variances(ranked.inputs()).0;
+                let ratio = self.distance.of(&ranked, &means) / self.bandwidth;
+                let weight = KERNEL_PEAK * (1.0 - ratio * ratio).max(0.0);
+                belief.weights.tasks.push(weight);
+                belief.incumbents.push(match self.meta_incumbent {
+                    MetaIncumbent::BestPredicted => {
+                        means.into_iter().reduce(f64::max).unwrap_or(0.0)
+                    }
+                    MetaIncumbent::OwnBest => task.largest_output(),
+                });
+            }
+            belief
+        })
+    }
+}
+
+impl RankingDistance {
+    fn of(self, ranked: &Ranked, means: &[f64]) -> f64 {
+        match self {
+            Self::Share => ranked.misranked_share(means),
+            Self::Vanishing => ranked.vanishing_distance(means),
+        }
+    }
+}
+
+impl Strategy for Taf {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let target = self.ensemble.target(pending)?;
+        let belief = self.belief();
+        let parts = belief.weights.tasks.iter().zip(&belief.incumbents);
+        let parts = parts.filter(|(weight, _)| **weight > 0.0);
+        let (weights, incumbents): (Vec<f64>, Vec<f64>) = parts.unzip();
+        let acquisition = TransferImprovement {
+            total: belief.weights.target + weights.iter().sum::<f64>(),
+            target: Term {
+                weight: belief.weights.target,
+                incumbent: self.ensemble.incumbent(),
+            },
+            tasks: weights
+                .into_iter()
+                .zip(incumbents)
+                .map(|(weight, incumbent)| Term { weight, incumbent })
+                .collect(),
+            noise_variance: match self.target_variance {
+                TargetVariance::Latent => 0.0,
+                TargetVariance::WithNoise => target.noise_variance(),
+            },
+            least_variance: LEAST_VARIANCE * target.kernel().outputscale(),
+            form: self.meta_improvement,
+            draws: Seed::new(u64::from(stream.bits()) << 32 | u64::from(stream.bits())),
+        };
+        let weights = &belief.weights.tasks;
+        self.ensemble
+            .propose(&target, weights, &acquisition, pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.ensemble.tell(observed)?;
+        self.belief = OnceLock::new();
+        Ok(())
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.ensemble.surrogate())
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        Some(transfer_of(&self.belief().weights, self.ensemble.tasks()))
+    }
+}
+
+/// A weighted mean of improvements, or its logarithm.
+struct TransferImprovement {
+    target: Term,
+    tasks: Vec<Term>,
+    /// Sum of all weights.
+    total: f64,
+    /// Added to the target's variance.
+    noise_variance: f64,
+    least_variance: f64,
+    form: MetaImprovement,
+    /// The seed of random draws.
+    draws: Seed,
+}
+
+#[derive(Clone, Copy)]
+struct Term {
+    weight: f64,
+    incumbent: f64,
+}
+
+impl TransferImprovement {
+    /// ln of a term's weight times its expected improvement, with the derivatives.
+    fn expected(&self, term: Term, found: Moments) -> (f64, Moments) {
+        let std = found.variance.max(self.least_variance).sqrt();
+        let improvement = log_expected_improvement(found.mean, std, term.incumbent);
+        let slopes = Moments {
+            mean: improvement.d_mean,
+            variance: if found.variance > self.least_variance {
+                0.5 * improvement.d_std / std
+            } else {
+                0.0
+            },
+        };
+        (term.weight.ln() + improvement.value, slopes)
+    }
+
+    fn of_target(&self, found: Moments) -> (f64, Moments) {
+        let noisy = Moments {
+            mean: found.mean,
+            variance: found.variance + self.noise_variance,
+        };
+        self.expected(self.target, noisy)
+    }
+
+    fn of_task(&self, term: Term, found: Moments) -> (f64, Moments) {
+        if self.form == MetaImprovement::Expected {
+            return self.expected(term, found);
+        }
+        let gain = found.mean - term.incumbent;
+        if gain > 0.0 {
+            let slopes = Moments {
+                mean: 1.0 / gain,
+                variance: 0.0,
+            };
+            (term.weight.ln() + gain.ln(), slopes)
+        } else {
+            (f64::NEG_INFINITY, Moments::default())
+        }
+    }
+
+    /// The mean itself with one draw of each task at x.
+    fn drawn(&self, x: &[f64], moments: &[Moments]) -> f64 {
+        // FNV-1a over the bits of x: the label of this point's draws.
+        let label = x.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, v| {
+            (hash ^ v.to_bits()).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let mut stream = self.draws.stream(Purpose::MetaTask, label, 0);
+        let mut sum = self.of_target(moments[0]).0.exp();
+        for (term, found) in self.tasks.iter().zip(&moments[1..]) {
+            let draw = found.mean + found.variance.sqrt() * stream.normal();
+            sum += term.weight * (draw - term.incumbent).max(0.0);
+        }
+        sum / self.total
+    }
+}
+
+impl Acquisition for TransferImprovement {
+    fn value(&self, x: &[f64], moments: &[Moments]) -> f64 {
+        if self.form == MetaImprovement::RandomDraw {
+            return self.drawn(x, moments);
+        }
+        self.slopes(x, moments, &mut vec![Moments::default(); moments.len()])
+    }
+
+    /// ln Σ_i e^{l_i} with l_i = ln(w_i I_i): its slopes are those of l_i, weighed by the terms' shares.
+    fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64 {
+        if self.form == MetaImprovement::RandomDraw {
+            slopes.fill(Moments::default());
+            return self.drawn(x, moments);
+        }
+        let mut terms = Vec::with_capacity(moments.len());
+        terms.push(self.of_target(moments[0]));
+        let of_tasks = self.tasks.iter().zip(&moments[1..]);
+        terms.extend(of_tasks.map(|(term, found)| self.of_task(*term, *found)));
+        let top = terms
+            .iter()
+            .map(|(ln, _)| *ln)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let mut sum = 0.0;
+        for (ln, _) in &mut terms {
+            *ln = (*ln - top).exp();
+            sum += *ln;
+        }
+        for (slope, (share, of_term)) in slopes.iter_mut().zip(&terms) {
+            slope.mean = share / sum * of_term.mean;
+            slope.variance = share / sum * of_term.variance;
+        }
+        top + (sum / self.total).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests;

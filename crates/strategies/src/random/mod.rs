@@ -1,0 +1,60 @@
+//! Random search.
+
+use fedbo_optim::Points;
+use fedbo_streams::Stream;
+use serde::{Deserialize, Serialize};
+
+use crate::trials::Trials;
+use crate::{
+    Domain, Observation, Proposal, Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions,
+};
+
+/// The options of `random`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RandomOptions {}
+
+impl StrategyOptions for RandomOptions {
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
+        let strategy = RandomSearch::new(setup.domain(), setup.repeats())?;
+        Ok(Box::new(strategy))
+    }
+
+    fn has_surrogate(&self) -> bool {
+        false
+    }
+}
+
+/// Queries uniformly random points of the domain: the yardstick of every other strategy (Bergstra & Bengio 2012).
+#[derive(Clone, Debug)]
+pub struct RandomSearch {
+    trials: Trials,
+}
+
+impl RandomSearch {
+    /// A strategy without observations.
+    ///
+    /// # Errors
+    /// If a finite domain is empty or has a coordinate that is not finite.
+    pub fn new(domain: Domain, repeats: Repeats) -> Result<Self, StrategyError> {
+        Ok(Self {
+            trials: Trials::new(domain, repeats)?,
+        })
+    }
+}
+
+impl Strategy for RandomSearch {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let open = self.trials.with_pending(pending);
+        open.check_exhausted()?;
+        Ok(Proposal {
+            unit: open.random(stream)?,
+            source: Source::Random,
+        })
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.trials.tell(observed);
+        Ok(())
+    }
+}

@@ -1,0 +1,476 @@
+//! The registry: the strategies and the rules for early stopping that a study can name, a line each.
+//!
+//! A line has the name in files, the constructor with default options, the struct of options, and the trait that makes something of
+//! them. Nothing else matches on a name: files, stored definitions, messages and the command line ask here.
+
+use std::convert::identity;
+use std::sync::Arc;
+
+use fedbo_space::Space;
+use fedbo_streams::Seed;
+use serde::de::value::Error as NoValue;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
+use serde::{Deserialize, Serialize, forward_to_deserialize_any};
+
+use crate::early_stopping::{
+    AshaOptions, BoBosOptions, HyperbandOptions, MedianOptions, StoppingOptions,
+};
+use crate::meta::{
+    MetaBeliefSettings, MetaTask, OutputScale, RgpeOptions, RmGpTsOptions, RmGpUcbOptions,
+    TafOptions, TaskModels,
+};
+use crate::{
+    Domain, GpUcbOptions, LogEiOptions, RandomOptions, Repeats, SobolOptions, Strategy,
+    StrategyError, Surrogate, SurrogateSettings, TsOptions, UcbMultiplier,
+};
+
+/// The study that a strategy is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// Its space.
+    pub space: &'a Space,
+    /// True if its objective is noisy.
+    pub noisy: bool,
+    /// Seed of hyperparameter fits and designs.
+    pub seed: Seed,
+}
+
+impl Setup<'_> {
+    /// The domain of queries.
+    pub fn domain(&self) -> Domain {
+        Domain::Space(self.space.clone())
+    }
+
+    /// Coordinates of the unit cube.
+    pub fn dim(&self) -> usize {
+        self.space.dim()
+    }
+
+    /// The model of the study's objective.
+    pub fn surrogate(&self) -> SurrogateSettings {
+        SurrogateSettings::for_space(self.space, self.noisy)
+    }
+
+    /// Points are evaluated again only if the objective is noisy.
+    pub fn repeats(&self) -> Repeats {
+        Repeats::for_study(self.noisy)
+    }
+}
+
+/// Earlier studies of the same space, and how they are compared with the new one: what `[meta]` adds to a [`Setup`].
+#[derive(Clone, Debug)]
+pub struct Earlier<'a> {
+    /// What they observed; at least one.
+    pub tasks: &'a [MetaTask],
+    /// The units in which values are compared.
+    pub scale: OutputScale,
+    /// The weighting by distances.
+    pub belief: MetaBeliefSettings,
+    /// True if one of them has noise.
+    pub noisy: bool,
+}
+
+impl Earlier<'_> {
+    /// The settings of their models, which all see noise if any study has some, the new one included.
+    pub fn surrogate(&self, setup: &Setup<'_>) -> SurrogateSettings {
+        SurrogateSettings::for_space(setup.space, setup.noisy || self.noisy)
+    }
+
+    /// Their models.
+    ///
+    /// # Errors
+    /// If one cannot be fitted.
+    pub fn models(&self, setup: &Setup<'_>) -> Result<Arc<TaskModels>, StrategyError> {
+        let surrogate = self.surrogate(setup);
+        TaskModels::fit(self.tasks, self.scale, &surrogate, setup.seed).map(Arc::new)
+    }
+}
+
+/// The options of a strategy that needs nothing beside its study.
+pub trait StrategyOptions {
+    /// The strategy, without observations.
+    ///
+    /// # Errors
+    /// If an option is out of range.
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError>;
+
+    /// True if it models the objective; it is then asked after an initial design, and up to [`Surrogate::MAX_OBSERVATIONS`] trials.
+    fn has_surrogate(&self) -> bool {
+        true
+    }
+
+    /// β_t, if the strategy maximizes an upper bound that is also known over points and epochs. In a study with early stopping that
+    /// bound takes its place: [`crate::early_stopping::EpochGpUcb`].
+    fn epoch_bound(&self) -> Option<UcbMultiplier> {
+        None
+    }
+}
+
+/// The options of a strategy that learns from earlier studies, and cannot do without.
+pub trait MetaOptions {
+    /// The strategy, without observations.
+    ///
+    /// # Errors
+    /// If an option is out of range, or a model of an earlier study cannot be fitted.
+    fn make(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &Earlier<'_>,
+    ) -> Result<Box<dyn Strategy>, StrategyError>;
+
+    /// True if it weighs earlier studies by their distance from the new one, by [`Earlier::scale`] and [`Earlier::belief`].
+    fn weighs_by_distance(&self) -> bool {
+        false
+    }
+}
+
+/// The options of `own`: none. The program that asks brings the strategy, so no file can name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnOptions {}
+
+/// The maker of a strategy, by what it needs.
+#[derive(Clone, Copy)]
+pub enum Maker<'a> {
+    /// A study is enough.
+    Alone(&'a dyn StrategyOptions),
+    /// Earlier studies are needed as well.
+    Meta(&'a dyn MetaOptions),
+    /// The program has it.
+    Own(&'a OwnOptions),
+}
+
+/// A source of options, such as a table of a file.
+pub trait ReadOptions {
+    /// The reason why options cannot be read.
+    type Error;
+
+    /// The options that the source gives; `default` has those that it leaves out.
+    ///
+    /// # Errors
+    /// If an option is unknown or out of range.
+    fn read<T: Serialize + DeserializeOwned>(self, default: T) -> Result<T, Self::Error>;
+}
+
+/// An entry of a registry with options.
+pub trait Registered: Copy + Serialize {
+    /// Its name in files.
+    fn name(&self) -> &'static str;
+
+    /// The keys of its options, in order.
+    fn keys(&self) -> &'static [&'static str];
+
+    /// The same entry with the options that a source gives.
+    ///
+    /// # Errors
+    /// The source's.
+    fn read<R: ReadOptions>(self, source: R) -> Result<Self, R::Error>;
+
+    /// The value of an option; `None` if the entry has none of that name, or does not store its default.
+    fn value(&self, key: &str) -> Option<serde_json::Value> {
+        serde_json::to_value(self).ok()?.get(key).cloned()
+    }
+}
+
+/// The keys of all options of some entries, each once.
+pub fn keys_of<E: Registered>(entries: &[E]) -> Vec<&'static str> {
+    let mut keys = Vec::new();
+    for key in entries.iter().flat_map(|entry| entry.keys()) {
+        if !keys.contains(key) {
+            keys.push(*key);
+        }
+    }
+    keys
+}
+
+/// Makes a registry: an enum with a variant a line, stored as its options with the tag `name`.
+macro_rules! registry {
+    (
+        $(#[$attribute:meta])*
+        $Spec:ident, $Options:ty, $default:ident $parameters:tt $arguments:tt;
+        $($(#[$doc:meta])* $name:literal => $new:ident $Variant:ident($Each:ty) $wrap:path;)+
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "name")]
+        pub enum $Spec {
+            $($(#[$doc])* #[serde(rename = $name)] $Variant($Each),)+
+        }
+
+        impl $Spec {
+            $($(#[$doc])* ///
+            /// With its default options.
+            pub fn $new $parameters -> Self {
+                Self::$Variant(<$Each>::$default $arguments)
+            })+
+
+            /// All entries with their default options, in the order in which messages name them.
+            pub fn all $parameters -> Vec<Self> {
+                vec![$(Self::$new $arguments),+]
+            }
+
+            /// Its name in files.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$Variant(_) => $name,)+
+                }
+            }
+
+            /// Its options, as what makes something of them.
+            pub fn options(&self) -> $Options {
+                match self {
+                    $(Self::$Variant(options) => $wrap(options),)+
+                }
+            }
+        }
+
+        impl Registered for $Spec {
+            fn name(&self) -> &'static str {
+                self.name()
+            }
+
+            fn keys(&self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$Variant(_) => fields_of::<$Each>(),)+
+                }
+            }
+
+            fn read<R: ReadOptions>(self, source: R) -> Result<Self, R::Error> {
+                match self {
+                    $(Self::$Variant(default) => source.read(default).map(Self::$Variant),)+
+                }
+            }
+        }
+    };
+}
+
+registry! {
+    /// A strategy and its options.
+    StrategySpec, Maker<'_>, default () ();
+    /// Thompson sampling.
+    "ts" => ts Ts(TsOptions) Maker::Alone;
+    /// The maximum of μ + β σ.
+    "gp-ucb" => gp_ucb GpUcb(GpUcbOptions) Maker::Alone;
+    /// The maximum of the logarithm of expected improvement.
+    "log-ei" => log_ei LogEi(LogEiOptions) Maker::Alone;
+    /// GP-UCB that mixes in the upper bounds of old studies, by what the new trials say of each.
+    "rm-gp-ucb" => rm_gp_ucb RmGpUcb(RmGpUcbOptions) Maker::Meta;
+    /// Thompson sampling from the old studies' models, the less often the more trials there are.
+    "rm-gp-ts" => rm_gp_ts RmGpTs(RmGpTsOptions) Maker::Meta;
+    /// Expected improvement of an ensemble with the old studies' models, weighted by how they rank the new trials.
+    "rgpe" => rgpe Rgpe(RgpeOptions) Maker::Meta;
+    /// A mean of expected improvements over the old studies, weighted by how they rank the new trials.
+    "taf" => taf Taf(TafOptions) Maker::Meta;
+    /// Uniformly random points.
+    "random" => random Random(RandomOptions) Maker::Alone;
+    /// Points of a scrambled Sobol sequence.
+    "sobol" => sobol Sobol(SobolOptions) Maker::Alone;
+    /// A strategy of the program that asks. No file can name it.
+    "own" => own Own(OwnOptions) Maker::Own;
+}
+
+registry! {
+    /// A rule for early stopping and its options.
+    StoppingRuleSpec, &dyn StoppingOptions, for_epochs (epochs: u32) (epochs);
+    /// Bayesian optimal stopping within GP-UCB: [`crate::early_stopping::BoBos`].
+    "bo-bos" => bo_bos BoBos(BoBosOptions) identity;
+    /// The median rule: [`crate::early_stopping::MedianRule`].
+    "median" => median Median(MedianOptions) identity;
+    /// Asynchronous successive halving: [`crate::early_stopping::AshaRule`].
+    "asha" => asha Asha(AshaOptions) identity;
+    /// Successive halving in several brackets: [`crate::early_stopping::HyperbandRule`].
+    "hyperband" => hyperband Hyperband(HyperbandOptions) identity;
+}
+
+impl Default for StrategySpec {
+    /// Log expected improvement: the best of them where one party tunes alone, one trial after another.
+    fn default() -> Self {
+        Self::log_ei()
+    }
+}
+
+impl StrategySpec {
+    /// Most trials of a study whose strategy has no model.
+    const TRIALS_MAX: u64 = 1_000_000;
+
+    /// All that a file can name.
+    pub fn of_files() -> Vec<Self> {
+        let mut all = Self::all();
+        all.retain(|each| !matches!(each.options(), Maker::Own(_)));
+        all
+    }
+
+    /// The names of those that a file can name and that are as `is_meant` says, in words: `"random" or "sobol"`.
+    pub fn names(conjunction: &str, is_meant: impl Fn(&Self) -> bool) -> String {
+        let meant = Self::of_files().into_iter().filter(is_meant);
+        in_words(meant.map(|each| each.name()), conjunction)
+    }
+
+    /// Returns true if it learns from old studies, and cannot do without.
+    pub fn learns_from_studies(&self) -> bool {
+        matches!(self.options(), Maker::Meta(_))
+    }
+
+    /// Returns true if it weighs old studies by their distance from this one.
+    pub fn weighs_by_distance(&self) -> bool {
+        matches!(self.options(), Maker::Meta(options) if options.weighs_by_distance())
+    }
+
+    /// Returns true if it models the objective.
+    pub fn has_surrogate(&self) -> bool {
+        match self.options() {
+            Maker::Alone(options) => options.has_surrogate(),
+            Maker::Meta(_) | Maker::Own(_) => true,
+        }
+    }
+
+    /// β_t of the bound over points and epochs that it maximizes where trials report as they train, if it has one.
+    pub fn epoch_bound(&self) -> Option<UcbMultiplier> {
+        match self.options() {
+            Maker::Alone(options) => options.epoch_bound(),
+            Maker::Meta(_) | Maker::Own(_) => None,
+        }
+    }
+
+    /// Returns true if it can do with trials that were stopped and have no final value.
+    pub fn goes_with_stopped_trials(&self) -> bool {
+        self.epoch_bound().is_some() || !self.has_surrogate()
+    }
+
+    /// Most trials that a study's file may ask for.
+    pub fn n_trials_max(&self) -> u64 {
+        match self.options() {
+            Maker::Own(_) => Self::TRIALS_MAX,
+            _ if self.has_surrogate() => Surrogate::MAX_OBSERVATIONS as u64,
+            _ => Self::TRIALS_MAX,
+        }
+    }
+}
+
+/// Names in quotes, with a conjunction before the last: `"a", "b" or "c"`.
+pub fn in_words<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|name| format!("{name:?}")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => {
+            format!("{} {conjunction} {last}", rest.join(", "))
+        }
+        _ => quoted.concat(),
+    }
+}
+
+/// The fields that a struct reads, in order.
+fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
+    /// A source without values that notes which fields it is asked for.
+    struct Noting<'a>(&'a mut &'static [&'static str]);
+
+    impl<'de> Deserializer<'de> for Noting<'_> {
+        type Error = NoValue;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, NoValue> {
+            Err(NoValue::custom("there is no value"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _name: &'static str,
+            fields: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, NoValue> {
+            *self.0 = fields;
+            self.deserialize_any(visitor)
+        }
+
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    let mut fields: &'static [&'static str] = &[];
+    let _ = T::deserialize(Noting(&mut fields)); // it cannot succeed
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is stored is the name and the options: the form that studies in databases have.
+    #[test]
+    fn entries_are_stored_with_their_name_first_and_options_in_order() {
+        let stored = |spec: &StrategySpec| serde_json::to_string(spec).unwrap();
+        let of_strategies: Vec<String> = StrategySpec::all().iter().map(stored).collect();
+        let expected = [
+            r#"{"name":"ts","ucb_multiplier":1.0}"#,
+            r#"{"name":"gp-ucb","ucb_multiplier":2.0}"#,
+            r#"{"name":"log-ei"}"#,
+            r#"{"name":"rm-gp-ucb"}"#,
+            r#"{"name":"rm-gp-ts"}"#,
+            r#"{"name":"rgpe"}"#,
+            r#"{"name":"taf"}"#,
+            r#"{"name":"random"}"#,
+            r#"{"name":"sobol"}"#,
+            r#"{"name":"own"}"#,
+        ];
+        assert_eq!(of_strategies, expected);
+        let stored = |spec: &StoppingRuleSpec| serde_json::to_string(spec).unwrap();
+        let of_rules: Vec<String> = StoppingRuleSpec::all(50).iter().map(stored).collect();
+        let expected = [
+            "{\"name\":\"bo-bos\",\"bounds\":null,\"first_epochs\":8,\"stop_std_ratio\":2.0,\"wrong_stop_loss\":100.0,\
+             \"wrong_stop_growth\":1.0526315789473684,\"wrong_continue_loss\":99.0,\"epoch_cost\":1.0}",
+            r#"{"name":"median","warmup_epochs":5,"trials_min":5}"#,
+            r#"{"name":"asha","reduction":3,"first_rung":1}"#,
+            r#"{"name":"hyperband","reduction":3}"#,
+        ];
+        assert_eq!(of_rules, expected);
+        for spec in StrategySpec::all() {
+            let text = serde_json::to_string(&spec).unwrap();
+            assert_eq!(serde_json::from_str::<StrategySpec>(&text).unwrap(), spec);
+        }
+        for spec in StoppingRuleSpec::all(50) {
+            let text = serde_json::to_string(&spec).unwrap();
+            assert_eq!(
+                serde_json::from_str::<StoppingRuleSpec>(&text).unwrap(),
+                spec
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_keys_are_those_that_are_stored() {
+        let names: Vec<&str> = StrategySpec::all().iter().map(StrategySpec::name).collect();
+        let mut unique = names.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len());
+        let keys = |rule: StoppingRuleSpec| {
+            let stored = serde_json::to_value(rule).unwrap();
+            let stored = stored.as_object().unwrap();
+            assert_eq!(stored.len(), rule.keys().len() + 1);
+            assert!(rule.keys().iter().all(|key| stored.contains_key(*key)));
+            rule.keys()
+        };
+        let of_rules: Vec<_> = StoppingRuleSpec::all(9).into_iter().map(keys).collect();
+        assert_eq!(of_rules[2], ["reduction", "first_rung"]);
+        assert_eq!(StrategySpec::rm_gp_ucb().keys(), ["ucb_multiplier"]);
+        assert!(StrategySpec::sobol().keys().is_empty());
+    }
+
+    #[test]
+    fn what_an_entry_needs_and_goes_with_is_said_by_its_options() {
+        assert_eq!(
+            StrategySpec::names("or", StrategySpec::learns_from_studies),
+            r#""rm-gp-ucb", "rm-gp-ts", "rgpe" or "taf""#
+        );
+        assert_eq!(
+            StrategySpec::names("and", StrategySpec::weighs_by_distance),
+            r#""rm-gp-ucb" and "rm-gp-ts""#
+        );
+        assert_eq!(
+            StrategySpec::names("or", StrategySpec::goes_with_stopped_trials),
+            r#""gp-ucb", "random" or "sobol""#
+        );
+        assert_eq!(StrategySpec::own().n_trials_max(), 1_000_000);
+        assert!(StrategySpec::ts().n_trials_max() < 10_000);
+    }
+}

@@ -1,0 +1,80 @@
+//! Search along a Sobol sequence.
+
+use fedbo_optim::{Points, sobol_point};
+use fedbo_space::Space;
+use fedbo_streams::{Purpose, Seed, Stream};
+use serde::{Deserialize, Serialize};
+
+use crate::trials::Trials;
+use crate::{
+    Domain, Observation, Proposal, Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions,
+};
+
+/// The options of `sobol`: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SobolOptions {}
+
+impl StrategyOptions for SobolOptions {
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
+        let strategy = SobolSearch::new(setup.space.clone(), setup.repeats(), setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+
+    fn has_surrogate(&self) -> bool {
+        false
+    }
+}
+
+/// Points of the sequence that may be passed over in one step before a random point is taken.
+const N_SKIPPED: usize = 1000;
+
+/// Queries the points of one Owen-scrambled Sobol sequence in order, snapped to the space: random search that leaves no
+/// region out (Burley 2020).
+///
+/// The index of a query is the number of trials that were told or are running; a point that was evaluated already, is
+/// running or lies beside a failure is passed over for the next.
+#[derive(Clone, Debug)]
+pub struct SobolSearch {
+    trials: Trials,
+    space: Space,
+    scramble: u32,
+}
+
+impl SobolSearch {
+    /// A strategy without observations; `seed` scrambles the sequence.
+    ///
+    /// # Errors
+    /// None for a valid space.
+    pub fn new(space: Space, repeats: Repeats, seed: Seed) -> Result<Self, StrategyError> {
+        Ok(Self {
+            trials: Trials::new(Domain::Space(space.clone()), repeats)?,
+            space,
+            scramble: seed.stream(Purpose::InitialDesign, 0, 0).bits(),
+        })
+    }
+}
+
+impl Strategy for SobolSearch {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let open = self.trials.with_pending(pending);
+        open.check_exhausted()?;
+        let first = self.trials.n_told() + pending.len();
+        let unit = (first..first + N_SKIPPED)
+            .map(|index| {
+                self.space
+                    .snap(&sobol_point(self.space.dim(), index, self.scramble))
+            })
+            .find(|unit| open.accepts(unit));
+        let (unit, source) = match unit {
+            Some(unit) => (unit, Source::Sobol),
+            None => (open.random(stream)?, Source::Random),
+        };
+        Ok(Proposal { unit, source })
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.trials.tell(observed);
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Thompson sampling: query where a function drawn from the posterior is largest.
+
+use fedbo_gp::{FeatureMap, PathwiseSample, WeightPosterior, WeightSpaceSample};
+use fedbo_optim::{Function, MultiStart, Points};
+use fedbo_streams::{Seed, Stream};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::Candidates;
+use crate::proposer::Proposer;
+use crate::{
+    Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Setup, Source, Strategy,
+    StrategyError, StrategyOptions, Surrogate, SurrogateSettings, UcbMultiplier,
+};
+
+/// The options of `ts`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TsOptions {
+    /// β_t, by which a sample's deviation from the mean is widened.
+    pub ucb_multiplier: UcbMultiplier,
+}
+
+impl Default for TsOptions {
+    /// 1: samples of the posterior as it is.
+    fn default() -> Self {
+        Self {
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+        }
+    }
+}
+
+impl StrategyOptions for TsOptions {
+    fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
+        let settings = ThompsonSettings {
+            surrogate: setup.surrogate(),
+            ucb_multiplier: self.ucb_multiplier,
+            ..ThompsonSettings::for_study(setup.dim(), setup.noisy)
+        };
+        let strategy = ThompsonSampling::new(setup.domain(), settings, setup.seed)?;
+        Ok(Box::new(strategy))
+    }
+}
+
+/// Settings of a [`ThompsonSampling`] strategy.
+#[derive(Clone, Debug)]
+pub struct ThompsonSettings {
+    /// The surrogate.
+    pub surrogate: SurrogateSettings,
+    /// The search for a function's maximum.
+    pub maximizer: Maximizer,
+    /// β_t.
+    pub ucb_multiplier: UcbMultiplier,
+    /// Repeated points.
+    pub repeats: Repeats,
+}
+
+impl ThompsonSettings {
+    /// Defaults for a deterministic objective on a box of dimension `dim`, in a federation.
+    pub fn default_for(dim: usize) -> Self {
+        Self {
+            surrogate: SurrogateSettings::default_for(dim),
+            maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            repeats: Repeats::Avoid,
+        }
+    }
+
+    /// Defaults for one party's study: see [`SurrogateSettings::for_study`].
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn for_study(dim: usize, noisy: bool) -> Self {
+        Self {
+            surrogate: SurrogateSettings::for_study(dim, noisy),
+            maximizer: Maximizer::Snapped(MultiStart::for_dim(dim)),
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            repeats: Repeats::for_study(noisy),
+        }
+    }
+}
+
+/// Thompson sampling with a Gaussian process: f_t ~ GP(μ_{t−1}, β_t² σ²_{t−1}), x_t = argmax f_t (FTS Algorithm 1 line 4).
+///
+/// Queries of one batch are independent samples (Kandasamy et al. 2018): running trials only are not proposed again.
+#[derive(Clone, Debug)]
+pub struct ThompsonSampling {
+    proposer: Proposer,
+    ucb_multiplier: UcbMultiplier,
+    /// Points that cover the domain, for γ_t.
+    cover: Points,
+}
+
+impl ThompsonSampling {
+    /// A strategy without observations; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If a setting is out of range.
+    pub fn new(
+        domain: Domain,
+        settings: ThompsonSettings,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let proposer = Proposer::new(
+            domain,
+            settings.surrogate,
+            settings.maximizer,
+            settings.repeats,
+            true,
+            seed,
+        )?;
+        Ok(Self {
+            ucb_multiplier: settings.ucb_multiplier.validate()?,
+            cover: proposer.domain().cover(),
+            proposer,
+        })
+    }
+
+    /// Its surrogate.
+    pub fn surrogate(&self) -> &Surrogate {
+        self.proposer.surrogate()
+    }
+
+    /// Its domain.
+    pub fn domain(&self) -> &Domain {
+        self.proposer.domain()
+    }
+
+    /// Query for the maximum of a function drawn from the own posterior.
+    ///
+    /// # Errors
+    /// If no finite query exists.
+    pub fn propose_own(
+        &self,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        self.proposer.open(pending)?;
+        let surrogate = self.surrogate();
+        let posterior = surrogate.posterior();
+        let step = surrogate.len() as u64 + 1;
+        let beta = self.ucb_multiplier.at(
+            step,
+            posterior.kernel(),
+            posterior.noise_variance(),
+            &self.cover,
+        );
+        match (surrogate.sampler(), self.domain(), surrogate.joint()) {
+            (OwnSampler::Exact(_), domain, Some(joint)) if domain.points().is_some() => {
+                let points = joint.domain();
+                let values = joint.sample(posterior, beta, stream)?;
+                self.proposer
+                    .propose_ranked(&values, points, pending, stream)
+            }
+            (OwnSampler::Exact(prior), ..) => {
+                let sample = PathwiseSample::draw(posterior, prior, beta, stream)?;
+                self.propose_maximum(&sample, Source::Own, pending, stream)
+            }
+            (OwnSampler::Features(n_features), ..) => {
+                let map = FeatureMap::for_kernel(posterior.kernel(), n_features, stream)?;
+                let weights = WeightPosterior::new(
+                    &map,
+                    posterior.noise_variance(),
+                    posterior.inputs(),
+                    posterior.outputs(),
+                )?;
+                let sample = WeightSpaceSample::new(&map, &weights.sample(beta, stream))?;
+                self.propose_maximum(&sample, Source::Own, pending, stream)
+            }
+        }
+    }
+
+    /// Query for the maximum of any function on the domain.
+    ///
+    /// # Errors
+    /// If no finite query exists.
+    pub fn propose_maximum(
+        &self,
+        function: &dyn Function,
+        source: Source,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        self.proposer
+            .propose_maximum(function, source, pending, stream)
+    }
+
+    /// Query among candidates, best first.
+    ///
+    /// # Errors
+    /// If none of them may be queried and no random point either.
+    pub fn propose_among(
+        &self,
+        candidates: Candidates,
+        source: Source,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let open = self.proposer.open(pending)?;
+        open.pick(candidates, source, stream)
+    }
+}
+
+impl Strategy for ThompsonSampling {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        self.propose_own(pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.proposer.tell(observed)
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.proposer.surrogate())
+    }
+}

@@ -1,0 +1,73 @@
+//! Options of a registry's entry, read from a table that has other keys as well.
+
+use fedbo_algorithms::{ReadOptions, Registered, in_words, keys_of};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::toml_file::{FileError, TomlFile};
+
+/// A table of a file that names an entry of a registry and has its options: `[strategy]`, `[early_stopping]`.
+#[derive(Clone, Copy, Debug)]
+pub struct TableOptions<'a> {
+    /// The file.
+    pub file: &'a TomlFile,
+    /// The table.
+    pub table: &'static str,
+    /// The keys that are no options, the first of which names the entry.
+    pub keys: &'static [&'static str],
+}
+
+impl TableOptions<'_> {
+    /// Makes sure that every key is one of the table's own or an option of one of the entries. An answer lists those of `chosen`,
+    /// where it is known.
+    ///
+    /// # Errors
+    /// The first key that is neither.
+    pub fn check_keys<E: Registered>(
+        &self,
+        entries: &[E],
+        chosen: Option<E>,
+    ) -> Result<(), FileError> {
+        let known = |entries: &[E]| [self.keys, &keys_of(entries)].concat();
+        let all = known(entries);
+        let mut given = self.file.keys_in_order(&[self.table]).into_iter();
+        let Some(unknown) = given.find(|key| !all.contains(&key.as_str())) else {
+            return Ok(());
+        };
+        let known = chosen.map_or(all, |chosen| known(&[chosen]));
+        Err(self.file.unknown_key(&[self.table, &unknown], &known))
+    }
+
+    /// The entry with the options that the table gives.
+    ///
+    /// # Errors
+    /// If one is that of another entry, or out of range.
+    pub fn read<E: Registered>(&self, entries: &[E], chosen: E) -> Result<E, FileError> {
+        let (table, file) = (self.table, self.file);
+        let given = file.keys_in_order(&[table]);
+        let known = |key: &str| self.keys.contains(&key) || chosen.keys().contains(&key);
+        if let Some(key) = given.iter().find(|key| !known(key)) {
+            let owners = entries.iter().filter(|e| e.keys().contains(&key.as_str()));
+            let owners: Vec<&str> = owners.map(Registered::name).collect();
+            let instead = match owners.len() {
+                0..=2 => in_words(owners.iter().copied(), "or"),
+                _ => "one of them".to_owned(),
+            };
+            let message = format!(
+                "{table}.{key} is for {}; remove it, or choose {instead} instead of {:?}",
+                in_words(owners.iter().copied(), "and"),
+                chosen.name()
+            );
+            return Err(file.error(&[table, key], message));
+        }
+        chosen.read(*self)
+    }
+}
+
+impl ReadOptions for TableOptions<'_> {
+    type Error = FileError;
+
+    fn read<T: Serialize + DeserializeOwned>(self, default: T) -> Result<T, FileError> {
+        self.file.parse_table(self.table, self.keys, &default)
+    }
+}

@@ -1,0 +1,144 @@
+//! Stopping by extrapolation: a trial ends when it will hardly beat the best one.
+
+use fedbo_streams::{Purpose, Seed};
+
+use super::{CurvePrediction, CurvePredictor, CurveSampling};
+use fedbo_algorithms::StrategyError;
+use fedbo_algorithms::early_stopping::{Because, StoppingRule, TrainedTrial, Training, Verdict};
+
+/// Settings of a [`CurvePredictionRule`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CurvePredictionSettings {
+    /// N: epochs of a complete trial.
+    pub n_epochs: usize,
+    /// Predictions are made after every so many epochs, at least 1.
+    pub interval: usize,
+    /// No prediction is made from fewer epochs: it says little, and the prior, not the curve, would decide.
+    pub epochs_min: usize,
+    /// δ: a trial stops if the probability that it ends at or above the best one is below, in (0, 1).
+    pub prob_min: f64,
+    /// The lowest and the highest value that is thought possible, (0, 1) for accuracies; `None` takes the range of all values that
+    /// trials reported so far.
+    pub range: Option<(f64, f64)>,
+    /// The amount of sampling.
+    pub sampling: CurveSampling,
+}
+
+impl CurvePredictionSettings {
+    /// A prediction every 2 epochs (Dai 2021, appendix A.4) from the fourth on, δ = 0.05 (Domhan et al. 2015), values of any range.
+    pub fn for_epochs(n_epochs: usize) -> Self {
+        Self {
+            n_epochs,
+            interval: 2,
+            epochs_min: 4,
+            prob_min: 0.05,
+            range: None,
+            sampling: CurveSampling::default(),
+        }
+    }
+}
+
+/// The predictive termination criterion (Domhan et al. 2015, section 3): a trial stops after epoch n if
+///
+/// P(y_N ≥ ŷ | y_1, …, y_n) < δ,
+///
+/// ŷ being the best last value of the complete trials. Without a complete trial nobody stops, nor does one that has itself
+/// reached ŷ already. A stopped trial's E\[f(N)\] stands for its value in the surrogate: [`CurvePredictionRule::stands_for`].
+/// Cost: see [`CurvePredictor`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CurvePredictionRule {
+    settings: CurvePredictionSettings,
+    seed: Seed,
+}
+
+impl CurvePredictionRule {
+    /// A rule with these settings. Its draws are those of `seed` for [`Purpose::Proposal`], by trial and epoch, so it needs a seed
+    /// of its own.
+    ///
+    /// # Errors
+    /// If a setting is out of range.
+    pub fn new(settings: CurvePredictionSettings, seed: Seed) -> Result<Self, StrategyError> {
+        let range = settings.range.unwrap_or((0.0, 1.0));
+        CurvePredictor::new(settings.n_epochs, range, settings.sampling)?;
+        if settings.interval == 0 {
+            return Err(StrategyError::Setting {
+                name: "interval",
+                value: settings.interval.to_string(),
+                expected: "at least 1",
+            });
+        }
+        if !(settings.prob_min > 0.0 && settings.prob_min < 1.0) {
+            return Err(StrategyError::Setting {
+                name: "prob_min",
+                value: settings.prob_min.to_string(),
+                expected: "a number above 0 and below 1",
+            });
+        }
+        Ok(Self { settings, seed })
+    }
+
+    /// The prediction for a trial from what it has reported; `None` if all values so far are equal and no range is given. Equal
+    /// arguments give equal predictions.
+    pub fn predict(
+        &self,
+        trial: &TrainedTrial,
+        others: &[TrainedTrial],
+    ) -> Option<CurvePrediction> {
+        let range = self.settings.range.unwrap_or_else(|| {
+            let curves = others.iter().map(|other| &other.curve);
+            let values = curves.chain([&trial.curve]).flat_map(|c| c.values());
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+                (low.min(*v), high.max(*v))
+            })
+        });
+        let predictor =
+            CurvePredictor::new(self.settings.n_epochs, range, self.settings.sampling).ok()?;
+        let epoch = trial.curve.n_epochs() as u64;
+        let mut stream = self.seed.stream(Purpose::Proposal, trial.number, epoch);
+        Some(predictor.predict(&trial.curve, &mut stream))
+    }
+
+    /// E\[f(N)\], which stands for the value of a trial that was stopped; its last value if no prediction can be made.
+    pub fn stands_for(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> f64 {
+        self.predict(trial, others)
+            .map_or(trial.curve.last(), |prediction| prediction.mean())
+    }
+}
+
+impl StoppingRule for CurvePredictionRule {
+    fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
+        let epoch = trial.curve.n_epochs();
+        let settings = &self.settings;
+        let is_due = epoch.is_multiple_of(settings.interval) && epoch >= settings.epochs_min;
+        if !is_due || epoch >= settings.n_epochs {
+            return Verdict::Continue;
+        }
+        let complete = others
+            .iter()
+            .filter(|other| other.training == Training::Complete);
+        let best = complete.map(|other| other.curve.last()).reduce(f64::max);
+        let Some(best) = best else {
+            return Verdict::Continue;
+        };
+        if trial.curve.values().iter().any(|value| *value >= best) {
+            return Verdict::Continue;
+        }
+        let Some(prediction) = self.predict(trial, others) else {
+            return Verdict::Continue;
+        };
+        let prob = prediction.prob_at_least(best);
+        if prob < settings.prob_min {
+            Verdict::Stop {
+                because: Because::BelowBest {
+                    epoch,
+                    best,
+                    probability: prob,
+                    expected: prediction.mean(),
+                    std: prediction.std(),
+                },
+            }
+        } else {
+            Verdict::Continue
+        }
+    }
+}

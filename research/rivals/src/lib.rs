@@ -1,0 +1,16 @@
+//! Rivals: published algorithms that experiments compare with and no file of a user can name.
+//!
+//! - [`Mtbo`] and [`PemBo`] learn from earlier tasks.
+//! - [`Boca`] and [`CurvePredictionRule`] save epochs of trainings.
+
+mod boca;
+mod curve_prediction;
+mod mtbo;
+mod pem_bo;
+
+pub use boca::Boca;
+pub use curve_prediction::{
+    CurvePrediction, CurvePredictionRule, CurvePredictionSettings, CurvePredictor, CurveSampling,
+};
+pub use mtbo::{Mtbo, MtboSettings};
+pub use pem_bo::PemBo;
