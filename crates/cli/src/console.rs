@@ -30,7 +30,7 @@ const BEST: Style = AnsiColor::Green.on_default().bold();
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Leaves out progress and remarks from now on.
-pub(crate) fn be_quiet() {
+pub(crate) fn enable_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 

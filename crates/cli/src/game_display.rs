@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{BufRead as _, IsTerminal};
 use std::sync::mpsc::{Receiver, channel};
 
-use fedbo_play::{Course, PlayError, PlayedRound, StandIn, Watcher};
+use fedbo_play::{GameHistory, GameObserver, PlayError, RoundRecord, SubstituteAction};
 use fedbo_space::{Parameter, Point, Space};
 
 use crate::console;
@@ -25,15 +25,15 @@ pub(crate) struct GameDisplay {
     n_initial: usize,
     /// The game's file as a shell reads it.
     word: String,
-    players: Vec<Shown>,
-    rounds: RefCell<Vec<PlayedRound>>,
+    players: Vec<PlayerColumns>,
+    rounds: RefCell<Vec<RoundRecord>>,
     has_head: Cell<bool>,
     /// Lines that are typed here; `None` if standard input is no terminal.
     lines: RefCell<Option<Receiver<String>>>,
 }
 
 /// A player's columns.
-struct Shown {
+struct PlayerColumns {
     name: String,
     space: Space,
     /// The values allowed for each parameter, in words.
@@ -44,10 +44,10 @@ struct Shown {
 }
 
 impl GameDisplay {
-    pub(crate) fn new(course: &Course, n_rounds: usize, word: &str) -> Self {
-        use fedbo_play::Plays;
+    pub(crate) fn new(course: &GameHistory, n_rounds: usize, word: &str) -> Self {
+        use fedbo_play::ActionSource;
         let definition = course.definition();
-        let mut players: Vec<Shown> = definition
+        let mut players: Vec<PlayerColumns> = definition
             .players
             .iter()
             .enumerate()
@@ -56,9 +56,9 @@ impl GameDisplay {
                 let width = |parameter: &Parameter| parameter.name().chars().count() + 9;
                 let width: usize = space.parameters().iter().map(width).sum();
                 let name = shown(&spec.name).into_owned();
-                Shown {
+                PlayerColumns {
                     actions: Some(width.max(name.chars().count()).min(ACTION_CHARS)),
-                    is_random_first: matches!(spec.plays, Plays::Reasoning(_)),
+                    is_random_first: matches!(spec.plays, ActionSource::Reasoning(_)),
                     in_words: course.actions(player).in_words(),
                     name,
                     space,
@@ -66,7 +66,7 @@ impl GameDisplay {
             })
             .collect();
         let room = console::stderr_width().map_or(LINE_CHARS, usize::from);
-        let wanted = |player: &Shown| player.actions.unwrap_or(0) + 2 * PAYOFF_CHARS + 2;
+        let wanted = |player: &PlayerColumns| player.actions.unwrap_or(0) + 2 * PAYOFF_CHARS + 2;
         let is_too_wide = 7 + players.iter().map(wanted).sum::<usize>() > room;
         for player in players.iter_mut().filter(|_| is_too_wide) {
             player.actions = None;
@@ -98,7 +98,7 @@ impl GameDisplay {
         line
     }
 
-    fn row(&self, number: usize, played: &PlayedRound) -> String {
+    fn row(&self, number: usize, played: &RoundRecord) -> String {
         let mut line = format!("{number:>5}");
         let rounds = self.rounds.borrow();
         let after = rounds.get(self.n_initial..).unwrap_or_default();
@@ -143,7 +143,7 @@ impl GameDisplay {
     }
 }
 
-impl Watcher for GameDisplay {
+impl GameObserver for GameDisplay {
     fn awaits(&self, round: usize, player: usize) {
         let shown = &self.players[player];
         let (name, word, n_rounds) = (&shown.name, &self.word, self.n_rounds);
@@ -175,15 +175,15 @@ impl Watcher for GameDisplay {
         console::note(&why.to_string());
     }
 
-    fn stands_in(&self, round: usize, stand_in: &StandIn) {
-        let what = match stand_in.kind.as_str() {
+    fn action_substituted(&self, round: usize, substitute: &SubstituteAction) {
+        let what = match substitute.kind.as_str() {
             "repeat" => "its last action stands in",
             _ => "a random action stands in",
         };
         console::note(&format!(
             "warning: round {round}: no action of {}: {}; {what}",
-            self.players[stand_in.player].name,
-            one_line(&stand_in.because)
+            self.players[substitute.player].name,
+            one_line(&substitute.because)
         ));
     }
 
@@ -196,7 +196,7 @@ impl Watcher for GameDisplay {
         ));
     }
 
-    fn played(&self, round: usize, played: &PlayedRound) {
+    fn played(&self, round: usize, played: &RoundRecord) {
         self.rounds.borrow_mut().push(played.clone());
         if let Some(because) = &played.lost_because {
             console::note(&format!(

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_play::{Course, PlayedRound};
+use fedbo_play::{GameHistory, RoundRecord};
 use fedbo_report::study::PlottedValue;
 use fedbo_report::{
     GAME_ACTION_FILES, GAME_PAYOFF_FILES, GamePicture, ParameterCourse, PlayerCourse, ReportError,
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// The results of a player.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Standing {
+pub(crate) struct PlayerResult {
     pub(crate) player: String,
     pub(crate) plays: String,
     /// Mean payoff of the rounds after the random ones.
@@ -30,7 +30,7 @@ pub(crate) struct Standing {
 }
 
 /// The results of all players.
-pub(crate) fn standings(course: &Course) -> Vec<Standing> {
+pub(crate) fn standings(course: &GameHistory) -> Vec<PlayerResult> {
     let definition = course.definition();
     let rounds = course.rounds();
     let (initial, after) = rounds.split_at(definition.n_initial.min(rounds.len()));
@@ -38,9 +38,9 @@ pub(crate) fn standings(course: &Course) -> Vec<Standing> {
     let players = definition.players.iter().enumerate();
     players
         .map(|(player, spec)| {
-            let stands_in =
-                |round: &&PlayedRound| round.stand_ins.iter().any(|each| each.player == player);
-            Standing {
+            let action_substituted =
+                |round: &&RoundRecord| round.stand_ins.iter().any(|each| each.player == player);
+            PlayerResult {
                 player: spec.name.clone(),
                 plays: spec.how(),
                 mean: mean(after, player),
@@ -51,18 +51,18 @@ pub(crate) fn standings(course: &Course) -> Vec<Standing> {
                     .iter()
                     .filter(|r| r.payoffs[player].is_none())
                     .count(),
-                n_stand_ins: rounds.iter().filter(stands_in).count(),
+                n_stand_ins: rounds.iter().filter(action_substituted).count(),
             }
         })
         .collect()
 }
 
-fn payoffs(rounds: &[PlayedRound], player: usize) -> impl Iterator<Item = f64> {
+fn payoffs(rounds: &[RoundRecord], player: usize) -> impl Iterator<Item = f64> {
     rounds.iter().filter_map(move |round| round.payoffs[player])
 }
 
 /// Mean payoff, if there is one.
-pub(crate) fn mean(rounds: &[PlayedRound], player: usize) -> Option<f64> {
+pub(crate) fn mean(rounds: &[RoundRecord], player: usize) -> Option<f64> {
     let (mut sum, mut n) = (0.0, 0.0);
     for payoff in payoffs(rounds, player) {
         sum += payoff;
@@ -72,13 +72,16 @@ pub(crate) fn mean(rounds: &[PlayedRound], player: usize) -> Option<f64> {
 }
 
 /// Writes results.csv and the pictures; their paths.
-pub(crate) fn write_all(folder: &Path, course: &Course) -> Result<Vec<PathBuf>, ReportError> {
+pub(crate) fn write_all(folder: &Path, course: &GameHistory) -> Result<Vec<PathBuf>, ReportError> {
     write_results(folder, course)?;
     write_pictures(folder, course)
 }
 
 /// Writes the pictures; their paths.
-pub(crate) fn write_pictures(folder: &Path, course: &Course) -> Result<Vec<PathBuf>, ReportError> {
+pub(crate) fn write_pictures(
+    folder: &Path,
+    course: &GameHistory,
+) -> Result<Vec<PathBuf>, ReportError> {
     let picture = picture(course);
     picture.write_payoffs(folder)?;
     picture.write_actions(folder)?;
@@ -87,7 +90,7 @@ pub(crate) fn write_pictures(folder: &Path, course: &Course) -> Result<Vec<PathB
 }
 
 /// One row a round and player. All actions of the round stand in each: PLAYER.PARAMETER. Rounds at random have iterations up to 0.
-fn write_results(folder: &Path, course: &Course) -> Result<(), ReportError> {
+fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError> {
     let definition = course.definition();
     let mut parameters = Vec::new();
     for player in &definition.players {
@@ -111,7 +114,7 @@ fn write_results(folder: &Path, course: &Course) -> Result<(), ReportError> {
         for (player, spec) in definition.players.iter().enumerate() {
             let value = round.payoffs[player];
             best[player] = best[player].into_iter().chain(value).reduce(f64::max);
-            let stand_in = round.stand_ins.iter().find(|each| each.player == player);
+            let substitute = round.stand_ins.iter().find(|each| each.player == player);
             let because = round
                 .lost_because
                 .as_deref()
@@ -122,8 +125,8 @@ fn write_results(folder: &Path, course: &Course) -> Result<(), ReportError> {
                 agent: spec.name.clone(),
                 run: 0,
                 iteration,
-                source: match stand_in {
-                    Some(stand_in) => format!("stand-in: {}", stand_in.kind),
+                source: match substitute {
+                    Some(substitute) => format!("stand-in: {}", substitute.kind),
                     None => source(course, index, player),
                 },
                 parameters: actions.clone(),
@@ -142,16 +145,16 @@ fn write_results(folder: &Path, course: &Course) -> Result<(), ReportError> {
 }
 
 /// The source of an action: `initial` in the random rounds, else how the player plays.
-fn source(course: &Course, index: usize, player: usize) -> String {
-    use fedbo_play::Plays;
+fn source(course: &GameHistory, index: usize, player: usize) -> String {
+    use fedbo_play::ActionSource;
     let definition = course.definition();
     match &definition.players[player].plays {
-        Plays::Reasoning(_) if index < definition.n_initial => "initial".to_owned(),
+        ActionSource::Reasoning(_) if index < definition.n_initial => "initial".to_owned(),
         _ => definition.players[player].how(),
     }
 }
 
-fn picture(course: &Course) -> GamePicture {
+fn picture(course: &GameHistory) -> GamePicture {
     let definition = course.definition();
     let rounds = course.rounds();
     let players = definition.players.iter().enumerate();

@@ -56,9 +56,9 @@ pub(crate) fn install_verbose() -> Result<Option<Logs>, BadInput> {
 }
 
 /// Lines of the log, written above progress bars.
-struct AboveBars;
+struct ProgressWriter;
 
-impl std::io::Write for AboveBars {
+impl std::io::Write for ProgressWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         crate::console::BARS.suspend(|| std::io::stderr().lock().write(bytes))
     }
@@ -68,7 +68,7 @@ impl std::io::Write for AboveBars {
     }
 }
 
-impl MakeWriter<'_> for AboveBars {
+impl MakeWriter<'_> for ProgressWriter {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
@@ -100,7 +100,7 @@ impl LogOptions {
         let (collector, logs) = collector()?;
         let registry = tracing_subscriber::registry().with(filter).with(collector);
         let layer = tracing_subscriber::fmt::layer()
-            .with_writer(AboveBars)
+            .with_writer(ProgressWriter)
             .with_ansi(crate::console::stderr_is_coloured());
         let installed = match self.log_format {
             LogFormat::Text => registry.with(layer).try_init(),

@@ -99,7 +99,7 @@ fn main() -> ExitCode {
     let cli =
         Cli::from_arg_matches(&command_line().get_matches()).unwrap_or_else(|error| error.exit());
     if cli.verbosity.quiet {
-        console::be_quiet();
+        console::enable_quiet();
     }
     logs::set_verbosity(cli.verbosity.verbose);
     // Panics inside objectives are caught and recorded as failed trials; one that comes up to here is our mistake.

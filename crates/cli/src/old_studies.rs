@@ -97,7 +97,7 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
         lines += &format!(
             "\ndropped: {name} ({}): {}",
             percent(study.weight),
-            why_dropped(meta, study, used.first().copied())
+            drop_reason(meta, study, used.first().copied())
         );
     }
     let thinned: Vec<String> = meta
@@ -113,7 +113,7 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
 }
 
 /// The reason why a study was dropped, by comparison with the one that is trusted most.
-fn why_dropped(
+fn drop_reason(
     meta: &MetaSpec,
     dropped: &OldStudyTrust,
     trusted: Option<&OldStudyTrust>,

@@ -13,7 +13,7 @@ use fedbo_ledger::Statement;
 use fedbo_objective::{Direction, Outcome};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::Row;
-use fedbo_runner::federation::{ArmStart, RunProgress};
+use fedbo_runner::federation::{ArmStarted, RunProgress};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::{self, BARS};
@@ -175,7 +175,7 @@ impl RunProgress for RunDisplay {
         }
     }
 
-    fn arm_started(&self, start: &ArmStart<'_>) {
+    fn arm_started(&self, start: &ArmStarted<'_>) {
         if self.mode == Mode::Nothing {
             return;
         }

@@ -61,7 +61,7 @@ impl<'a> StudyDisplay<'a> {
         let mut view = View::new(&study.definition().name, study.direction(), n_wanted);
         let early_stopping = &study.definition().early_stopping;
         view.n_epochs = early_stopping.as_ref().map(|spec| spec.epochs);
-        view.take_stock(trials);
+        view.count_new_trials(trials);
         let view = Arc::new(Mutex::new(view));
         let bar = (mode == Mode::Live).then(|| live_bar(&view));
         Self {
@@ -105,7 +105,7 @@ impl<'a> StudyDisplay<'a> {
             return;
         };
         let mut view = self.view();
-        view.take_stock(&trials);
+        view.count_new_trials(&trials);
         // Not more than a twentieth of the time goes into looking.
         view.next_refresh = Instant::now() + REFRESH.max(20 * began.elapsed());
     }
@@ -281,7 +281,7 @@ impl View {
     }
 
     /// Counts the trials that are not counted yet, in the order in which they were told.
-    fn take_stock(&mut self, trials: &[Trial]) {
+    fn count_new_trials(&mut self, trials: &[Trial]) {
         let mut told: Vec<&Trial> = trials.iter().filter(|t| t.told().is_some()).collect();
         told.sort_by_key(|trial| trial.told_seq);
         for trial in told {

@@ -27,7 +27,7 @@ pub(crate) struct StudyRef {
 }
 
 /// An open study, and how it was named.
-pub(crate) struct Opened {
+pub(crate) struct OpenStudy {
     pub(crate) study: Study,
     /// Its file, if that was named.
     pub(crate) file: Option<StudyFile>,
@@ -39,7 +39,7 @@ pub(crate) struct Opened {
     own: Vec<PathBuf>,
 }
 
-impl Opened {
+impl OpenStudy {
     /// Number of trials that it is to have; `None` if only its file would know.
     pub(crate) fn n_trials(&self) -> Option<u64> {
         self.file.as_ref().map(|file| file.n_trials)
@@ -50,7 +50,7 @@ impl Opened {
     }
 
     /// Refuses to write where a file of the study stands.
-    pub(crate) fn check_apart(&self, out: &Path) -> Result<(), BadInput> {
+    pub(crate) fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
         let aside = with_ending(out, ".part"); // where it is written before it is put in place
         for own in &self.own {
             if is_same(own, out) || is_same(own, &aside) {
@@ -112,7 +112,7 @@ impl StudyRef {
 
     /// The stored study. Nothing is created. A file that says something else than what is stored gets a warning: what is
     /// stored counts.
-    pub(crate) fn stored(&self) -> anyhow::Result<Opened> {
+    pub(crate) fn stored(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
             Place::Storage(address) => self.in_storage(&address),
             Place::File(file) => {
@@ -145,7 +145,7 @@ impl StudyRef {
     }
 
     /// The stored study; one that a file describes is created if it is not stored yet, and must be as the file says.
-    pub(crate) fn stored_or_new(&self) -> anyhow::Result<Opened> {
+    pub(crate) fn stored_or_new(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
             Place::Storage(address) => self.in_storage(&address),
             Place::File(file) => {
@@ -164,7 +164,7 @@ impl StudyRef {
     }
 
     /// A file's study, created in its storage (which may be memory) if it is not there yet.
-    pub(crate) fn create(&self, file: StudyFile) -> anyhow::Result<Opened> {
+    pub(crate) fn create(&self, file: StudyFile) -> anyhow::Result<OpenStudy> {
         let study = file.open().map_err(|error| match error {
             StudyError::Meta(error) => {
                 anyhow::Error::from(BadInput(format!("{}: {error}", self.place)))
@@ -175,7 +175,7 @@ impl StudyRef {
         Ok(self.opened(study, &address, Some(file)))
     }
 
-    fn in_storage(&self, address: &Address) -> anyhow::Result<Opened> {
+    fn in_storage(&self, address: &Address) -> anyhow::Result<OpenStudy> {
         let storage = match fedbo_storage::open(address, Mode::Existing) {
             Err(error @ StorageError::Absent { .. }) => {
                 let way = "a study begins with its file: fedbo tune FILE";
@@ -193,12 +193,12 @@ impl StudyRef {
         Ok(self.opened(study, address, None))
     }
 
-    fn opened(&self, study: Study, address: &Address, file: Option<StudyFile>) -> Opened {
+    fn opened(&self, study: Study, address: &Address, file: Option<StudyFile>) -> OpenStudy {
         let mut own = files_of(address);
         if file.is_some() {
             own.push(PathBuf::from(&self.place));
         }
-        Opened {
+        OpenStudy {
             study,
             file,
             storage: address.to_string(),
@@ -213,7 +213,7 @@ impl StudyRef {
             Address::Memory => Err(BadInput(format!(
                 "{} keeps its trials in memory, where only `fedbo tune` has them while it runs; {}",
                 self.place,
-                how_to_keep(file)
+                persistence_hint(file)
             ))),
             Address::Sqlite(_) | Address::Postgres(_) => Ok(()),
         }
@@ -316,7 +316,7 @@ fn place_of(path: &Path) -> PathBuf {
 }
 
 /// The line to add to a file whose trials are kept in memory.
-pub(crate) fn how_to_keep(file: &StudyFile) -> String {
+pub(crate) fn persistence_hint(file: &StudyFile) -> String {
     let address = format!("sqlite:{}.db", file.definition.name);
     // A string in JSON is one in TOML.
     let address = serde_json::Value::from(address);

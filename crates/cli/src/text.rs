@@ -9,16 +9,16 @@ use fedbo_space::{Point, Value};
 /// A text of others on one line of a screen: what would steer a terminal is written as `\u001b`, which reads back to the same in
 /// JSON and TOML.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    escaped(text, steers)
+    escaped(text, is_control_like)
 }
 
 /// The same for a text of several lines.
 pub(crate) fn shown_lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| steers(c) && !matches!(c, '\n' | '\t'))
+    escaped(text, |c| is_control_like(c) && !matches!(c, '\n' | '\t'))
 }
 
 /// Control characters, separators of lines, what turns the direction of writing around, and what nobody sees.
-fn steers(c: char) -> bool {
+fn is_control_like(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_invisible = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
     c.is_control() || turns || is_invisible

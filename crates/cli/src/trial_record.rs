@@ -6,7 +6,7 @@ use fedbo_storage::{Report, Told, Trial, TrialState};
 use fedbo_study::{EXPORT_COLUMNS, PARAMETER_PREFIX};
 use serde::Serialize;
 
-use crate::study_ref::Opened;
+use crate::study_ref::OpenStudy;
 use crate::text::timestamp;
 
 /// Version of the JSON that the commands about studies print.
@@ -108,7 +108,7 @@ pub(crate) struct TrialsDocument<'a> {
 }
 
 impl<'a> TrialsDocument<'a> {
-    pub(crate) fn new(opened: &'a Opened, trials: &'a [Trial]) -> Self {
+    pub(crate) fn new(opened: &'a OpenStudy, trials: &'a [Trial]) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
             study: opened.name(),

@@ -4,12 +4,12 @@
     reason = "a test that cannot go on has failed, and the place says where"
 )]
 
-#[path = "network/world.rs"]
+#[path = "network/federation_folder.rs"]
 #[allow(dead_code, reason = "each test uses its own part")]
-mod world;
+mod federation_folder;
 
+use federation_folder::{Process, Setup, World};
 use rustix::process::Signal;
-use world::{Process, Setup, World};
 
 #[cfg(feature = "otlp")]
 #[test]

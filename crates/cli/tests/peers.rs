@@ -5,26 +5,26 @@
     reason = "a test that cannot go on has failed, and the place says where"
 )]
 
-#[path = "peers/circle.rs"]
-mod circle;
+#[path = "network/federation_folder.rs"]
+#[allow(dead_code, reason = "each test uses its own part")]
+mod federation_folder;
 #[path = "peers/hostile.rs"]
 mod hostile;
+#[path = "peers/peer_ring.rs"]
+mod peer_ring;
 #[path = "network/proxy.rs"]
 #[allow(dead_code, reason = "each test uses its own part")]
 mod proxy;
-#[path = "network/world.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod world;
 
 use rustix::process::Signal;
 
-use circle::{Circle, Graph};
+use peer_ring::{Graph, PeerRing};
 
 /// Seven peers in a star, whose centre is cut off from one of them, and one is killed meanwhile: every observation arrives once, and
 /// results are those of one process.
 #[test]
 fn star() {
-    let circle = Circle::new(Graph::Star(7), 4, "");
+    let circle = PeerRing::new(Graph::Star(7), 4, "");
     circle.cut(0, 3);
     let mut peers = circle.start_all();
     // The centre waits for the third, and all others for the centre.
@@ -47,7 +47,7 @@ fn star() {
 /// Without waiting for each other all get to their end, and everything arrives once.
 #[test]
 fn asynchronous() {
-    let circle = Circle::new(Graph::Ring(4), 5, "pace = \"asynchronous\"\n");
+    let circle = PeerRing::new(Graph::Ring(4), 5, "pace = \"asynchronous\"\n");
     circle.cut(1, 2);
     let mut peers = circle.start_all();
     // Whoever is cut off is not waited for.
@@ -63,7 +63,7 @@ fn asynchronous() {
 /// Killed in every round, a peer goes on where it was: the trials are those of an undisturbed run.
 #[test]
 fn killed_in_every_round() {
-    let circle = Circle::new(Graph::Ring(3), 4, "");
+    let circle = PeerRing::new(Graph::Ring(3), 4, "");
     let mut peers = circle.start_all();
     for round in 0..4 {
         let victim = round % 3;
@@ -80,7 +80,7 @@ fn killed_in_every_round() {
 /// Over HTTPS, with the authority of a file.
 #[test]
 fn by_tls() {
-    let circle = Circle::with_tls(Graph::Ring(2), 2);
+    let circle = PeerRing::with_tls(Graph::Ring(2), 2);
     let mut peers = circle.start_all();
     assert!(circle.url(0, 1).starts_with("https:"));
     circle.all_end(&mut peers);
@@ -91,7 +91,7 @@ fn by_tls() {
 /// Addresses without names, given beside the file: whose they are is learned there.
 #[test]
 fn neighbours_are_known_by_their_address_alone() {
-    let circle = Circle::new(Graph::Star(3), 2, "");
+    let circle = PeerRing::new(Graph::Star(3), 2, "");
     let mut peers: Vec<_> = (1..3).map(|peer| circle.start(peer)).collect();
     let file =
         "[peer]\nhome = \"home0\"\n[objective]\ncommand = [\"awk\", \"BEGIN { print 1 }\"]\n";
@@ -108,7 +108,7 @@ fn neighbours_are_known_by_their_address_alone() {
 /// A peer that cannot begin says why, and stores nothing in another's place.
 #[test]
 fn what_cannot_begin_says_why() {
-    let circle = Circle::new(Graph::Ring(3), 2, "");
+    let circle = PeerRing::new(Graph::Ring(3), 2, "");
     let mut first = circle.start(0);
     let line = first.said.iter().find(|line| line.contains("http://"));
     let taken = line
@@ -168,7 +168,7 @@ fn what_cannot_begin_says_why() {
 #[test]
 #[ignore = "long: run by cargo xtask test --long"]
 fn killed_at_any_moment() {
-    let circle = Circle::new(Graph::Ring(3), 40, "");
+    let circle = PeerRing::new(Graph::Ring(3), 40, "");
     let mut peers = circle.start_all();
     for kill in 0_u64..60 {
         let victim = usize::try_from(kill % 3).unwrap();
@@ -177,7 +177,7 @@ fn killed_at_any_moment() {
         peers[victim].signal(Signal::KILL);
         let _ = peers[victim].end(); // it may have been done
         if kill % 4 == 0 {
-            let mut early = world::Process::start(&mut circle.command(victim));
+            let mut early = federation_folder::Process::start(&mut circle.command(victim));
             std::thread::sleep(std::time::Duration::from_millis(kill * 31 % 53));
             early.signal(Signal::KILL);
             let _ = early.end();
@@ -192,7 +192,7 @@ fn killed_at_any_moment() {
 /// A peer that can write nothing more says so and ends. When there is room again, it goes on.
 #[test]
 fn a_full_disk_loses_nothing() {
-    let circle = Circle::new(Graph::Ring(2), 20, "");
+    let circle = PeerRing::new(Graph::Ring(2), 20, "");
     let mut second = circle.start(1);
     let mut first = circle.start_with(0, &mut circle.command_with_file_limit(0, 250));
     assert_eq!(first.end(), Some(4), "{}", first.all());
@@ -207,7 +207,7 @@ fn a_full_disk_loses_nothing() {
 /// With patience a round goes on without a neighbour that is away; what it reports later arrives all the same.
 #[test]
 fn patience_ends_and_nothing_is_lost() {
-    let circle = Circle::new(Graph::Ring(3), 3, "patience_s = 0.3\n");
+    let circle = PeerRing::new(Graph::Ring(3), 3, "patience_s = 0.3\n");
     let mut peers: Vec<_> = (0..2).map(|peer| circle.start(peer)).collect();
     peers[0].wait_for("goes on without lab 2");
     peers[0].wait_for("round 3");
@@ -220,7 +220,7 @@ fn patience_ends_and_nothing_is_lost() {
 /// A peer that leaves goes on sharing when it is run again; a signal ends it with its code, and nothing is lost by either.
 #[test]
 fn leaving_and_interrupting() {
-    let circle = Circle::new(Graph::Ring(2), 2, "pace = \"asynchronous\"\n");
+    let circle = PeerRing::new(Graph::Ring(2), 2, "pace = \"asynchronous\"\n");
     let mut command = circle.command(0);
     let mut first = circle.start_with(0, command.arg("--leave"));
     assert_eq!(first.end(), Some(0));

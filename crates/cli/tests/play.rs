@@ -6,17 +6,17 @@ mod by_hand;
 #[path = "play/changes.rs"]
 mod changes;
 mod common;
-#[path = "play/duel.rs"]
-mod duel;
+#[path = "play/concurrent_runs.rs"]
+mod concurrent_runs;
 #[path = "play/failures.rs"]
 mod failures;
-#[path = "play/going_on.rs"]
-mod going_on;
-#[path = "play/mistaken_minds.rs"]
-mod mistaken_minds;
 #[path = "play/mistakes.rs"]
 mod mistakes;
+#[path = "play/resuming.rs"]
+mod resuming;
 #[path = "play/terminal.rs"]
 mod terminal;
-#[path = "play/together.rs"]
-mod together;
+#[path = "play/two_programs.rs"]
+mod two_programs;
+#[path = "play/wrong_beliefs.rs"]
+mod wrong_beliefs;

@@ -7,12 +7,12 @@
 
 #[path = "replicas/cluster.rs"]
 mod cluster;
+#[path = "network/federation_folder.rs"]
+#[allow(dead_code, reason = "each test uses its own part")]
+mod federation_folder;
 #[path = "network/proxy.rs"]
 #[allow(dead_code, reason = "each test uses its own part")]
 mod proxy;
-#[path = "network/world.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod world;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::thread::sleep;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use cluster::Cluster;
-use world::Setup;
+use federation_folder::Setup;
 
 /// Privacy that no test of this file spends.
 const PRIVACY: &str = "epsilon = 1000.0\nnoise_multiplier = 1.0\nreleases = 10\n";
@@ -133,7 +133,7 @@ fn database_killed() {
     for (n_entries, wait_ms) in [(1, 0), (2, 150), (4, 500)] {
         cluster.wait_for_entries(n_entries);
         sleep(Duration::from_millis(wait_ms));
-        cluster.server.stop_hard();
+        cluster.server.kill_all();
         sleep(Duration::from_millis(wait_ms));
         cluster.server.restart();
     }

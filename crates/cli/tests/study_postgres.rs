@@ -102,7 +102,7 @@ fn a_run_goes_on_when_the_server_is_killed_and_restarted() {
     let run = sandbox.start(&["tune", "s.toml", "--jobs", "3"]);
     for least in [3, 20] {
         wait_until(|| sandbox.told("s.toml").len() >= least);
-        server.stop_hard();
+        server.kill_all();
         server.restart();
     }
     finished(run).expect(0, &[]);

@@ -32,8 +32,8 @@
 //! | bring a strategy or an acquisition function of one's own | [`strategy`], [`Study::with_strategy`] |
 
 pub use fedbo_study::{
-    Asked, Definition, EarlyStoppingSpec, Ended, Insight, Observer, OldStudy, Patience, RunOptions,
-    RunReport, Silent, StrategySpec, Study, StudyError, StudyFile,
+    AskOutcome, Definition, EarlyStoppingSpec, Ended, Insight, NullObserver, Observer, OldStudy,
+    Patience, RunOptions, RunReport, StrategySpec, Study, StudyError, StudyFile,
 };
 
 /// Strategies: rules that propose the next query, and the parts they are made of.

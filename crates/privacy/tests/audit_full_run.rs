@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::audit::Guesses;
+use common::audit::AttackRecord;
 use common::{float, mechanism, signed, source};
 use fedbo_privacy::accounting::{Accountant, Delta, PldAccountant};
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape};
@@ -53,13 +53,14 @@ fn losses(mechanism: &Mechanism, present: bool, first: u64, n: u64) -> Vec<f64> 
 fn audited_epsilon(mechanism: &Mechanism, n: u64) -> f64 {
     let runs = |present, first, n| losses(mechanism, present, first, n);
     let (with, without) = (runs(true, n, n / 4), runs(false, n, n / 4));
-    let bound = |threshold: f64| Guesses::above(threshold, &with, &without).epsilon(DELTA, ALPHA);
+    let bound =
+        |threshold: f64| AttackRecord::above(threshold, &with, &without).epsilon(DELTA, ALPHA);
     let threshold = (0..60)
         .map(|step| 0.1 * f64::from(step))
         .max_by(|a, b| bound(*a).total_cmp(&bound(*b)))
         .unwrap();
     let (with, without) = (runs(true, 0, n), runs(false, 0, n));
-    let guesses = Guesses::above(threshold, &with, &without);
+    let guesses = AttackRecord::above(threshold, &with, &without);
     eprintln!("threshold {threshold:.1}, {guesses:?}");
     guesses.epsilon(DELTA, ALPHA)
 }

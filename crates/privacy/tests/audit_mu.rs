@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::audit::Guesses;
+use common::audit::AttackRecord;
 use common::{Uploads, float, mechanism, pre_noise, signed, source};
 use fedbo_privacy::accounting::Noise;
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape};
@@ -77,7 +77,7 @@ fn audited_mu(z: f64, shape: ReleaseShape, n: u64) -> f64 {
     let mechanism = mechanism(N_SLOTS, N_REGIONS, N_FEATURES, 1.0, z);
     let with = statistics(&mechanism, shape, n, true);
     let without = statistics(&mechanism, shape, n, false);
-    Guesses::above(0.5, &with, &without).mu(ALPHA)
+    AttackRecord::above(0.5, &with, &without).mu(ALPHA)
 }
 
 /// μ = K / σ, as the event declares it.

@@ -140,12 +140,12 @@ const WARINESS: f64 = 4.0;
 /// and bounds, in standardized units, it is a penalty. A larger k is warier: what lies beyond a border of failures is an
 /// extrapolation of the surrogate, and an improvement there large by orders of magnitude. On Branin's function with one
 /// half failing, k = 4 wastes about two thirds as many of 30 trials as k = 1 (`fedbo-study`'s example `failures`).
-pub(crate) struct Weighed<'a> {
+pub(crate) struct FeasibilityWeighted<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) feasibility: &'a Feasibility,
 }
 
-impl Function for Weighed<'_> {
+impl Function for FeasibilityWeighted<'_> {
     fn dim(&self) -> usize {
         self.function.dim()
     }

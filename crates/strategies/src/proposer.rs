@@ -9,7 +9,7 @@ use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 
 use crate::domain::Candidates;
-use crate::feasibility::{Feasibility, Weighed};
+use crate::feasibility::{Feasibility, FeasibilityWeighted};
 use crate::trials::{Open, Trials};
 use crate::{
     Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source, StrategyError,
@@ -164,7 +164,7 @@ impl Proposer {
     ) -> Result<(), StrategyError> {
         self.surrogate.tell(modelled)?;
         self.trials.tell(trials);
-        if self.serves_a_study() {
+        if self.is_for_study() {
             let dim = self.domain().dim();
             let failed = first_coordinates(self.surrogate.failed(), dim);
             self.feasibility = match failed.is_empty() {
@@ -183,14 +183,14 @@ impl Proposer {
     /// # Errors
     /// If nothing is left of a study's discrete space, or there are more observations than the surrogate takes.
     pub(crate) fn open(&self, pending: &Points) -> Result<Open<'_>, StrategyError> {
-        if self.surrogate.is_overfull() {
+        if self.surrogate.exceeds_max_observations() {
             return Err(StrategyError::TooManyObservations {
                 n_observations: self.surrogate.len(),
                 limit: Surrogate::MAX_OBSERVATIONS,
             });
         }
         let open = self.trials.with_pending(pending);
-        if self.serves_a_study() {
+        if self.is_for_study() {
             open.check_exhausted()?;
         }
         Ok(open)
@@ -198,7 +198,7 @@ impl Proposer {
 
     /// Returns true if this is for one party's study, which learns from failures and ends when a discrete space is used
     /// up. An agent of a federation owes a query each round: it repeats a point then.
-    fn serves_a_study(&self) -> bool {
+    fn is_for_study(&self) -> bool {
         matches!(self.maximizer, Maximizer::Snapped(_))
     }
 
@@ -269,7 +269,7 @@ impl Proposer {
         match &self.feasibility {
             None => maximizer.candidates(function, domain, extra, stream),
             Some(feasibility) => {
-                let weighed = Weighed {
+                let weighed = FeasibilityWeighted {
                     function,
                     feasibility,
                 };

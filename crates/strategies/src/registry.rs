@@ -307,7 +307,7 @@ impl StrategySpec {
     }
 
     /// Returns true if it learns from old studies, and cannot do without.
-    pub fn learns_from_studies(&self) -> bool {
+    pub fn requires_old_studies(&self) -> bool {
         matches!(self.options(), Maker::Meta(_))
     }
 
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn what_an_entry_needs_and_goes_with_is_said_by_its_options() {
         assert_eq!(
-            StrategySpec::names("or", StrategySpec::learns_from_studies),
+            StrategySpec::names("or", StrategySpec::requires_old_studies),
             r#""rm-gp-ucb", "rm-gp-ts", "rgpe" or "taf""#
         );
         assert_eq!(

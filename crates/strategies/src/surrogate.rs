@@ -158,7 +158,7 @@ impl Surrogate {
     pub const MAX_OBSERVATIONS: usize = 5000;
 
     /// Returns true if it has more than [`Surrogate::MAX_OBSERVATIONS`] and keeps to that bound.
-    pub(crate) fn is_overfull(&self) -> bool {
+    pub(crate) fn exceeds_max_observations(&self) -> bool {
         self.outputs.len() > Self::MAX_OBSERVATIONS
             && matches!(
                 self.settings.hyperparameters,
@@ -324,7 +324,7 @@ impl Surrogate {
         if self.outputs.len() == before {
             return Ok(());
         }
-        if self.is_overfull() {
+        if self.exceeds_max_observations() {
             return Ok(());
         }
         if let HyperparameterPolicy::Scheduled { .. } = self.settings.hyperparameters {

@@ -17,7 +17,7 @@ const DIM: usize = 3;
 
 /// The strategy of a name.
 pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
-    let is_meant = |each: &StrategySpec| each.has_surrogate() && !each.learns_from_studies();
+    let is_meant = |each: &StrategySpec| each.has_surrogate() && !each.requires_old_studies();
     let mut timed = StrategySpec::of_files().into_iter().filter(is_meant);
     let found = timed.find(|each| each.name() == name);
     found.ok_or_else(|| format!("expected {}", StrategySpec::names("or", is_meant)))

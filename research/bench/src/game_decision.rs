@@ -1,7 +1,9 @@
 //! One decision of a player of R2-B2 at each level, in the course of a game and from its record alone.
 
 use anyhow::Result;
-use fedbo_games::{Action, ActionSet, Basics, Expectation, Game, History, Player, Reasoner, Round};
+use fedbo_games::{
+    Action, ActionSet, Expectation, Game, History, Player, PlayerSettings, Reasoner, Round,
+};
 use fedbo_streams::{Purpose, Seed};
 use serde_json::{Map, Value, json};
 
@@ -54,7 +56,7 @@ pub(crate) fn rows(
 /// A game in its course.
 struct Bench {
     game: Game,
-    basics: Vec<Basics>,
+    basics: Vec<PlayerSettings>,
     history: History,
     /// The record without its last round.
     before: History,
@@ -65,7 +67,7 @@ impl Bench {
         let sets = vec![ActionSet::grid(size.n_actions); size.n_players];
         let game = Game::new(sets, 1)?;
         let basics = (0..size.n_players).map(|player| {
-            let mut basics = Basics::as_in_authors_code(&game, player);
+            let mut basics = PlayerSettings::as_in_authors_code(&game, player);
             basics.payoff_model.hyperparameters.noise_variance = 1e-8;
             basics
         });

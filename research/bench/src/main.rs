@@ -52,12 +52,12 @@ enum Bench {
         #[arg(long, value_delimiter = ',', default_value = "10,50,200,1000")]
         sizes: Vec<usize>,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// The maximum of another agent's message: 100 features in two dimensions
     Message {
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// One query of RGPE and TAF with the models of other agents, and one of FTS
     MetaStep {
@@ -74,7 +74,7 @@ enum Bench {
         #[arg(long, value_delimiter = ',', default_value = "100,500")]
         samples: Vec<usize>,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// A maximum-likelihood fit of five hyperparameters from one start
     Hyperfit {
@@ -85,7 +85,7 @@ enum Bench {
         #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
         sizes: Vec<usize>,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// One step of a study: ask for a trial and tell its value, three parameters
     AskTell {
@@ -96,7 +96,7 @@ enum Bench {
         #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
         sizes: Vec<usize>,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// Growth of a study's step and of its memory with the number of trials
     StudyGrowth {
@@ -113,12 +113,12 @@ enum Bench {
         #[arg(long, default_value_t = 200_000)]
         agents: u32,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// ε by each accountant, and the smallest noise for it
     PrivacyAccounting {
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// Rounds of a whole private federation in one process, objectives apart
     PrivateRound {
@@ -141,7 +141,7 @@ enum Bench {
         #[arg(long, default_value_t = 2000)]
         largest: usize,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// One step of robust meta-learning as earlier tasks become more, beside one Gaussian process over all of them
     MetaScaling {
@@ -155,7 +155,7 @@ enum Bench {
         #[arg(long, default_value_t = 10)]
         largest_joint: usize,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// A decision of a player that reasons about the others, who have as many actions
     GameDecision {
@@ -172,7 +172,7 @@ enum Bench {
         #[arg(long)]
         most: Option<f64>,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// The stopping problem of one trial under BO-BOS, whole and in parts
     StoppingProblem {
@@ -193,7 +193,7 @@ enum Bench {
         #[arg(long, default_value_t = 0.1)]
         most: f64,
         #[command(flatten)]
-        effort: Effort,
+        effort: MeasurementLimits,
     },
     /// A coordinator's service under the uploads of many agents, over TLS, with durable rounds
     CoordinatorLoad {
@@ -225,7 +225,7 @@ enum Bench {
 
 /// The limits of a cell's measurement.
 #[derive(Args)]
-struct Effort {
+struct MeasurementLimits {
     /// Most repetitions of a cell
     #[arg(long, default_value_t = 200)]
     draws: usize,
@@ -234,7 +234,7 @@ struct Effort {
     budget: f64,
 }
 
-impl Effort {
+impl MeasurementLimits {
     fn limits(&self) -> Limits {
         Limits {
             budget_s: self.budget,

@@ -8,13 +8,15 @@ use anyhow::Result;
 use fedbo_algorithms::{
     Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
 };
-use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust, region_sizes};
+use fedbo_federated::dp_fts_de::{
+    AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory, region_sizes,
+};
 use fedbo_gp::FeatureMap;
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
-use fedbo_runner::{Forgetful, Member, Observer, TrialRecord, run_session};
+use fedbo_runner::{Member, NullReleaseStore, Observer, TrialRecord, run_session};
 use fedbo_space::{Direction, ParameterSpec, Partition, Point, Space, Value};
 use fedbo_streams::{Purpose, Seed};
 use serde_json::{Value as Json, json};
@@ -78,7 +80,7 @@ pub(crate) fn rows(
         sampling_rate: SamplingRate::new(RATE)?,
         noise_multiplier: NoiseMultiplier::new(1.0)?,
     })?;
-    let uniform_from = Emphasis::REAL.uniform_from().unwrap_or(u64::MAX);
+    let uniform_from = ExplorationWeights::REAL.uniform_from().unwrap_or(u64::MAX);
     let schedule = ReleaseSchedule::new(n_rounds, 1, uniform_from)?;
     let rounds = LatticeRounds::new(mechanism, schedule, SecureNoise::new());
     let mut coordinator = Aggregator::new(rounds, schedule, map.hash(), None);
@@ -87,7 +89,7 @@ pub(crate) fn rows(
         ends_s: Vec::new(),
     };
     pool.install(|| {
-        let (store, stop) = (&mut Forgetful, AtomicBool::new(false));
+        let (store, stop) = (&mut NullReleaseStore, AtomicBool::new(false));
         run_session(
             &mut members,
             Vec::new(),
@@ -133,11 +135,11 @@ fn members(
     let settings = DpFtsDeSettings {
         own,
         local_prob: LocalProb::Power(1.0),
-        trust: Trust::Schedule,
+        trust: AggregateUse::Schedule,
         message: MessageSettings::default(),
         partition: partition.clone(),
         region_sizes: region_sizes(n_agents as usize, N_REGIONS as usize),
-        emphasis: Emphasis::REAL,
+        emphasis: ExplorationWeights::REAL,
         sampling_rate: RATE,
         memory: Memory::Latest,
     };

@@ -16,7 +16,9 @@ use fedbo_algorithms::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
     Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
-use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_federated::dp_fts_de::{
+    AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
+};
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
@@ -27,7 +29,7 @@ use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
 use fedbo_protocol::{
     Agent, AgentEffect, AgentEvent, AgentPlan, AgentUpdate, Aggregator, Coordinator, Effect,
-    LatticeRounds, Relay, ReleaseSchedule, Takes,
+    LatticeRounds, Relay, ReleaseSchedule, UsesHandouts,
 };
 use fedbo_space::Partition;
 use fedbo_streams::{Purpose, Seed};
@@ -209,11 +211,11 @@ fn dp_fts_de(problem: &Problem, local_prob: LocalProb) -> Agent<DpFtsDe> {
     let settings = DpFtsDeSettings {
         own: own(),
         local_prob,
-        trust: Trust::Schedule,
+        trust: AggregateUse::Schedule,
         message: MessageSettings::default(),
         partition: Partition::of_cube(1, N_REGIONS).unwrap(),
         region_sizes: vec![5, 5],
-        emphasis: Emphasis::UNIFORM,
+        emphasis: ExplorationWeights::UNIFORM,
         sampling_rate: 1.0,
         memory: Memory::Latest,
     };
@@ -247,7 +249,7 @@ struct Reached {
 }
 
 /// Plays an honest agent to the end of its plan; without an attack nobody else sends anything.
-fn play<S: Takes, C: Coordinator<Handout = S::Handout>>(
+fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     problem: &Problem,
     mut agent: Agent<S>,
     mut coordinator: C,

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_experiments::catalogue::{Finding, Progress, RunOptions, find};
+use fedbo_experiments::catalogue::{ExperimentResult, Progress, RunOptions, find};
 use fedbo_federation::Federation;
 use fedbo_objective::FailuresMax;
 use fedbo_report::{Difference, RESULTS_FILE, Summary, read_results};
 use fedbo_runner::Ended;
-use fedbo_runner::federation::{self, Existing, run_federation};
+use fedbo_runner::federation::{self, ExistingResults, run_federation};
 
 struct Quiet;
 
@@ -23,7 +23,7 @@ impl Progress for Quiet {
     fn job_ended(&self, _: &str) {}
 }
 
-fn run(name: &str, runs: u32, threads: usize, out: &Path, stop: bool) -> Finding {
+fn run(name: &str, runs: u32, threads: usize, out: &Path, stop: bool) -> ExperimentResult {
     let options = RunOptions {
         runs: Some(runs),
         seed: 3,
@@ -115,7 +115,7 @@ fn the_experiment_on_wine_is_the_runs_of_its_file() {
         arms: federation.arms().to_vec(),
         runs: Some(N_RUNS),
         out: folders[1].path().to_path_buf(),
-        existing: Existing::Refuse,
+        existing: ExistingResults::Refuse,
         spend_again: false,
         threads: Some(2),
         failures_max: FailuresMax::default(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_experiments::catalogue::{Finding, Progress, RunOptions, find};
+use fedbo_experiments::catalogue::{ExperimentResult, Progress, RunOptions, find};
 use fedbo_report::{RESULTS_FILE, Row, Summary, read_results};
 use fedbo_runner::Ended;
 use fedbo_testkit::published_data;
@@ -21,7 +21,7 @@ impl Progress for Quiet {
     fn job_ended(&self, _: &str) {}
 }
 
-fn run(runs: u32, threads: usize, out: &Path, stop: bool) -> Finding {
+fn run(runs: u32, threads: usize, out: &Path, stop: bool) -> ExperimentResult {
     let options = RunOptions {
         runs: Some(runs),
         seed: 5,

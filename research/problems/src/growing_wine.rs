@@ -9,7 +9,7 @@ use fedbo_streams::{Purpose, Seed};
 use crate::logistic::{LogisticError, LogisticSettings, ValidationScore, logistic_curve};
 use crate::problem::{ProblemError, coordinates};
 use crate::svm::Labelled;
-use crate::wine::{Bottle, column_scale, distinct_bottles};
+use crate::wine::{WineSample, column_scale, distinct_bottles};
 
 /// Bottles to train on at each stage; each stage has those of the one before.
 pub const GROWING_WINE_SIZES: [usize; 5] = [138, 276, 414, 552, 691];
@@ -161,7 +161,7 @@ impl GrowingWine {
 }
 
 /// Features in units of the training bottles' deviation from their mean.
-fn standardised(bottles: &[Bottle], train: &[Bottle]) -> Labelled {
+fn standardised(bottles: &[WineSample], train: &[WineSample]) -> Labelled {
     let n_features = train.first().map_or(0, |(row, _)| row.len());
     let scales: Vec<(f64, f64)> = (0..n_features).map(|c| column_scale(train, c)).collect();
     let mut labelled = Labelled::default();

@@ -146,7 +146,7 @@ impl ImageAttack {
     ///
     /// # Errors
     /// If there is no such image, or the action is not in `[0,1]^n`.
-    pub fn undefended(&self, image: usize, attack: &[f64]) -> Result<AttackOutcome, Failure> {
+    pub fn without_defense(&self, image: usize, attack: &[f64]) -> Result<AttackOutcome, Failure> {
         let image = self.image(image)?;
         let attacked = self.changed(&image.pixels, &self.code_move("attack", attack)?);
         Ok(outcome(&self.classifier, &attacked, image.digit))

@@ -129,7 +129,7 @@ impl Episode {
         };
         let mut world = start;
         for _ in 0..N_STEPS {
-            let forces = std::array::from_fn(|i| policies[i].force(&world.seen_by(i)));
+            let forces = std::array::from_fn(|i| policies[i].force(&world.observation_of(i)));
             world = world.after(&forces);
             episode.n_outside += usize::from(prey_is_outside(&world));
             for (sum, reward) in episode.returns.iter_mut().zip(rewards(&world)) {

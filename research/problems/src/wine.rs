@@ -77,7 +77,7 @@ pub struct WineSites {
 }
 
 /// A bottle: eleven measurements, and whether it is good.
-pub(crate) type Bottle = (Vec<f64>, bool);
+pub(crate) type WineSample = (Vec<f64>, bool);
 
 impl WineSites {
     /// Splits the data over `n_silos` sites.
@@ -115,7 +115,7 @@ impl WineSites {
 }
 
 /// The bottles, each once: 240 of the 1599 rows repeat another, and would stand on both sides of a split.
-pub(crate) fn distinct_bottles() -> Vec<Bottle> {
+pub(crate) fn distinct_bottles() -> Vec<WineSample> {
     let data = linfa_datasets::winequality();
     let mut seen = HashSet::new();
     let mut bottles = Vec::new();
@@ -134,7 +134,7 @@ pub(crate) fn distinct_bottles() -> Vec<Bottle> {
 /// Sites sit evenly on a circle in the plane of standardised alcohol and volatile acidity, every third one next in size
 /// (or every fourth, fifth, … when 3 divides N), so that sites of similar size lie apart. Bottles come in
 /// random order, and each goes to a site with room left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
-fn assign(bottles: &[Bottle], n_silos: usize, stream: &mut Stream) -> Vec<Vec<Bottle>> {
+fn assign(bottles: &[WineSample], n_silos: usize, stream: &mut Stream) -> Vec<Vec<WineSample>> {
     let (alcohol, acidity) = (
         column_scale(bottles, ALCOHOL),
         column_scale(bottles, VOLATILE_ACIDITY),
@@ -147,7 +147,7 @@ fn assign(bottles: &[Bottle], n_silos: usize, stream: &mut Stream) -> Vec<Vec<Bo
             (SPREAD * angle.cos(), SPREAD * angle.sin())
         })
         .collect();
-    let mut order: Vec<&Bottle> = bottles.iter().collect();
+    let mut order: Vec<&WineSample> = bottles.iter().collect();
     stream.shuffle(&mut order);
     let mut silos = vec![Vec::new(); n_silos];
     for bottle in order {
@@ -202,7 +202,7 @@ fn quotas(n_rows: usize, n_silos: usize) -> Vec<usize> {
 }
 
 /// Mean and standard deviation of a column; a constant column counts as having deviation 1.
-pub(crate) fn column_scale(bottles: &[Bottle], column: usize) -> (f64, f64) {
+pub(crate) fn column_scale(bottles: &[WineSample], column: usize) -> (f64, f64) {
     let n = bottles.len() as f64;
     let values = || bottles.iter().map(|(row, _)| row[column]);
     let mean = values().sum::<f64>() / n;
@@ -213,8 +213,8 @@ pub(crate) fn column_scale(bottles: &[Bottle], column: usize) -> (f64, f64) {
 /// Splits a site's bottles in half within each label, at random, and standardises both halves by the first.
 ///
 /// Labels take turns from opposite halves, so that two odd counts even out.
-fn halve(bottles: &[Bottle], stream: &mut Stream) -> WineSplit {
-    let mut bottles: Vec<&Bottle> = bottles.iter().collect();
+fn halve(bottles: &[WineSample], stream: &mut Stream) -> WineSplit {
+    let mut bottles: Vec<&WineSample> = bottles.iter().collect();
     stream.shuffle(&mut bottles);
     let (mut train, mut validation) = (Vec::new(), Vec::new());
     let mut to_train = [true, false];
@@ -223,9 +223,9 @@ fn halve(bottles: &[Bottle], stream: &mut Stream) -> WineSplit {
         if *turn { &mut train } else { &mut validation }.push(bottle.clone());
         *turn = !*turn;
     }
-    let n_features = train.first().map_or(0, |(row, _): &Bottle| row.len());
+    let n_features = train.first().map_or(0, |(row, _): &WineSample| row.len());
     let scales: Vec<(f64, f64)> = (0..n_features).map(|c| column_scale(&train, c)).collect();
-    let standardised = |bottles: Vec<Bottle>| {
+    let standardised = |bottles: Vec<WineSample>| {
         let mut labelled = Labelled::default();
         for (row, good) in bottles {
             let scaled = row

@@ -9,9 +9,9 @@ use fedbo_privacy::mechanism::{
 };
 use fedbo_wire::{Content, Digest, Handout, LedgerEntry, LedgerHead, Limits, RelayedMessage};
 
+use crate::input_reader::Pieces;
 use crate::keys::{coordinator, signed_handout};
 use crate::ledger::event;
-use crate::pieces::Pieces;
 
 /// The first byte says as what the others are read: a handout as it is; one that its coordinator signs first, so that what stands
 /// behind the signature is reached; a release; a release that begins as one of a known mechanism.

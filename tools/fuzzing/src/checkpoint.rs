@@ -14,7 +14,7 @@ use fedbo_study::Definition;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::pieces::Pieces;
+use crate::input_reader::Pieces;
 use crate::scratch;
 
 /// The first byte says as what the others are read: results, a summary, the definition of a study, a trial, its holder.

@@ -18,8 +18,8 @@ use fedbo_wire::{
 };
 
 use crate::config::{check_refusal, thaw};
+use crate::input_reader::{Pieces, text};
 use crate::keys::coordinator;
-use crate::pieces::{Pieces, text};
 use crate::scratch;
 
 /// The first byte says as what the others are read: a file of three kinds, or a text on the command line.

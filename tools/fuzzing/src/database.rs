@@ -6,7 +6,7 @@ mod study;
 
 use std::path::PathBuf;
 
-use crate::pieces::Pieces;
+use crate::input_reader::Pieces;
 use crate::sqlite_file::{change_cells, damage, put};
 
 /// The first byte says whose file it is, and the second whether its cells or its bytes are changed. Then its owner opens it, reads

@@ -9,8 +9,8 @@ use fedbo_wire::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::input_reader::{Pieces, text};
 use crate::keys::{agent, coordinator};
-use crate::pieces::{Pieces, text};
 
 /// The first byte says as what the others are read: the headers of a signature, with the request that they belong to; a request
 /// that is signed, so that the signature fits; a JSON body, of a request or of an answer.

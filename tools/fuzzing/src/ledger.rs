@@ -3,7 +3,7 @@
 use fedbo_ledger::{Head, event_from_bytes, event_to_bytes};
 use fedbo_wire::{CharterParts, LedgerEntry, LedgerHead};
 
-use crate::pieces::{Pieces, text};
+use crate::input_reader::{Pieces, text};
 
 /// The first byte says as what the others are read: an event; a head's text; a chain of entries, followed in both ways that
 /// there are.

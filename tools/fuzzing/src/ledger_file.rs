@@ -11,7 +11,7 @@ use fedbo_privacy::accounting::{
 use fedbo_wire::{LedgerEntry, LedgerHead};
 use rusqlite::{Connection, params};
 
-use crate::pieces::Pieces;
+use crate::input_reader::Pieces;
 use crate::scratch;
 use crate::sqlite_file::{change_cells, damage, put};
 
@@ -24,7 +24,7 @@ pub fn ledger_file(bytes: &[u8]) {
     match pieces.byte() % 3 {
         0 => damaged(pieces),
         1 => changed(pieces),
-        _ => made_up(pieces),
+        _ => forged_entries(pieces),
     }
 }
 
@@ -54,7 +54,7 @@ fn changed(pieces: Pieces<'_>) {
 }
 
 /// Entries with hashes that fit: what they charge is anything.
-fn made_up(mut pieces: Pieces<'_>) {
+fn forged_entries(mut pieces: Pieces<'_>) {
     /// Entries at most.
     const MAX: usize = 6;
     let (charter, empty) = &base().empty[pieces.below(AccountantKind::ALL.len())];
@@ -232,7 +232,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let event = event_to_bytes(&event()).expect("an event of a mechanism");
     let length = u8::try_from(event.len()).unwrap_or(u8::MAX);
     let entry = |round: u8| [&[round, 0, 0, 0, length][..], &event, &[2, 7, 7]].concat();
-    let made_up = |accountant: u8| {
+    let forged_entries = |accountant: u8| {
         let entries = [entry(1), entry(2), entry(5)].concat();
         [&[2, accountant, 0], &entries[..]].concat()
     };
@@ -244,7 +244,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             [&[2, 0, 0, 1, 0, 0, 0, length][..], &seed[1..], &[0]].concat()
         })
         .collect();
-    seeds.extend((0..3).map(made_up));
+    seeds.extend((0..3).map(forged_entries));
     seeds.extend([
         vec![0, 0],
         vec![0, 1],

@@ -8,9 +8,9 @@ use fedbo_database::Mode;
 use fedbo_transport::ConnectionLimits;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::fakes::{Frozen, studies};
 use crate::keys::{agent, coordinator};
 use crate::scratch;
-use crate::world::{Frozen, studies};
 
 /// A folder with the key that targets sign with.
 pub(crate) fn folder(name: &str) -> PathBuf {

@@ -15,8 +15,8 @@ use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
+use crate::input_reader::{Pieces, text};
 use crate::keys::{agent, coordinator};
-use crate::pieces::{Pieces, text};
 use crate::served::{begun, runtime, started};
 
 /// The longest wait for an answer when fuzzing. A poll takes longer, and its answer is not awaited.

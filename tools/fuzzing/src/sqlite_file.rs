@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Error, params_from_iter};
 
-use crate::pieces::{Pieces, text};
+use crate::input_reader::{Pieces, text};
 use crate::scratch;
 
 /// The suffixes of the files that SQLite puts beside a database.

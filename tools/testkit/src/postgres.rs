@@ -194,7 +194,7 @@ impl Server {
     ///
     /// # Panics
     /// If it does not run.
-    pub fn stop_hard(&mut self) {
+    pub fn kill_all(&mut self) {
         let mut postmaster = self.postmaster.take().unwrap();
         let pid = Pid::from_child(&postmaster);
         // One that is stopped starts no more processes while they are counted.

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    ATTEMPTS_MAX, Added, NewTrial, Process, Storage, StorageError, StudyKey, Teller, Telling, Told,
-    Trial, TrialState, Worker,
+    ATTEMPTS_MAX, AddOutcome, NewTrial, Process, Storage, StorageError, StudyKey, TellAuthority,
+    TellOutcome, Told, Trial, TrialState, Worker,
 };
 
 const LONG: Option<Duration> = Some(Duration::from_secs(3600));
@@ -102,7 +102,7 @@ fn held(x: f64, worker: &Worker, lease: Option<Duration>) -> NewTrial {
 
 fn add(storage: &dyn Storage, study: StudyKey, new: &NewTrial) -> Trial {
     match storage.add(study, new).unwrap() {
-        Added::Trial(trial) => trial,
+        AddOutcome::Trial(trial) => trial,
         other => panic!("not added: {other:?}"),
     }
 }
@@ -113,8 +113,8 @@ fn finish(
     number: u64,
     worker: &Worker,
     value: f64,
-) -> Result<Telling, StorageError> {
-    let teller = Teller::Worker(&worker.id);
+) -> Result<TellOutcome, StorageError> {
+    let teller = TellAuthority::Worker(&worker.id);
     storage.finish(study, number, teller, &Told::Value(value))
 }
 
@@ -208,13 +208,13 @@ fn what_keeps_a_trial_out(storage: &dyn Storage) {
     };
     assert_eq!(
         storage.add(study, &numbered(1, 0.0)).unwrap(),
-        Added::Overtaken,
+        AddOutcome::Overtaken,
         "not yet due"
     );
     assert_eq!(add(storage, study, &numbered(0, 0.0)).number, 0);
     assert_eq!(
         storage.add(study, &numbered(0, 1.0)).unwrap(),
-        Added::Overtaken
+        AddOutcome::Overtaken
     );
     let unique = |x| NewTrial {
         unique: true,
@@ -223,7 +223,7 @@ fn what_keeps_a_trial_out(storage: &dyn Storage) {
     assert_eq!(add(storage, study, &new_trial(0.0)).number, 1);
     assert_eq!(
         storage.add(study, &unique(0.0)).unwrap(),
-        Added::Duplicate { number: 0 },
+        AddOutcome::Duplicate { number: 0 },
         "the first trial with this encoding"
     );
     assert_eq!(add(storage, study, &unique(1.0)).number, 2);
@@ -231,11 +231,11 @@ fn what_keeps_a_trial_out(storage: &dyn Storage) {
         limit: Some(limit),
         ..unique(0.0)
     };
-    assert_eq!(storage.add(study, &limited(3)).unwrap(), Added::Full);
-    assert_eq!(storage.add(study, &limited(0)).unwrap(), Added::Full);
+    assert_eq!(storage.add(study, &limited(3)).unwrap(), AddOutcome::Full);
+    assert_eq!(storage.add(study, &limited(0)).unwrap(), AddOutcome::Full);
     assert_eq!(
         storage.add(study, &limited(4)).unwrap(),
-        Added::Duplicate { number: 0 }
+        AddOutcome::Duplicate { number: 0 }
     );
     assert_eq!(
         storage.trials(study).unwrap().len(),
@@ -356,14 +356,14 @@ fn a_trial_is_given_up(storage: &dyn Storage) {
         Err(StorageError::ToldOtherwise { number: 0, .. })
     ));
     let telling = finish(storage, study, 1, &worker, 1.0).unwrap();
-    assert_eq!(telling, Telling::New { seq: 2 });
+    assert_eq!(telling, TellOutcome::New { seq: 2 });
 }
 
 fn what_is_given_back_waits(storage: &dyn Storage) {
     let (study, worker) = (study(storage), Worker::of_this_process());
     let other = Worker::of_this_process();
     add(storage, study, &held(0.0, &worker, LONG));
-    let by = |worker: &Worker| storage.give_back(study, 0, Teller::Worker(&worker.id));
+    let by = |worker: &Worker| storage.release_trial(study, 0, TellAuthority::Worker(&worker.id));
     assert!(matches!(by(&other), Err(StorageError::NotHeld { .. })));
     for _ in 0..2 * ATTEMPTS_MAX {
         by(&worker).unwrap();
@@ -392,16 +392,23 @@ fn telling_twice(storage: &dyn Storage) {
     };
     add(storage, study, &held(0.0, &worker, LONG));
     add(storage, study, &held(1.0, &worker, LONG));
-    let tell =
-        |number, told: &Told| storage.finish(study, number, Teller::Worker(&worker.id), told);
+    let tell = |number, told: &Told| {
+        storage.finish(study, number, TellAuthority::Worker(&worker.id), told)
+    };
     let long = "line\n".repeat(5000);
-    assert_eq!(tell(1, &failed(&long)).unwrap(), Telling::New { seq: 1 });
-    assert_eq!(tell(1, &failed(&long)).unwrap(), Telling::Already);
-    assert_eq!(tell(0, &Told::Value(0.0)).unwrap(), Telling::New { seq: 2 });
+    assert_eq!(
+        tell(1, &failed(&long)).unwrap(),
+        TellOutcome::New { seq: 1 }
+    );
+    assert_eq!(tell(1, &failed(&long)).unwrap(), TellOutcome::Already);
+    assert_eq!(
+        tell(0, &Told::Value(0.0)).unwrap(),
+        TellOutcome::New { seq: 2 }
+    );
     let before = storage.trials(study).unwrap();
-    assert_eq!(tell(0, &Told::Value(0.0)).unwrap(), Telling::Already);
-    let by_hand = storage.finish(study, 0, Teller::Hand, &Told::Value(0.0));
-    assert_eq!(by_hand.unwrap(), Telling::Already, "whoever says it");
+    assert_eq!(tell(0, &Told::Value(0.0)).unwrap(), TellOutcome::Already);
+    let by_hand = storage.finish(study, 0, TellAuthority::Hand, &Told::Value(0.0));
+    assert_eq!(by_hand.unwrap(), TellOutcome::Already, "whoever says it");
     for (number, other) in [
         (0, Told::Value(-0.0)),
         (0, failed("")),
@@ -444,7 +451,7 @@ fn who_may_tell(storage: &dyn Storage) {
 
 fn what_a_person_may_tell(storage: &dyn Storage) {
     let (study, worker) = (study(storage), Worker::of_this_process());
-    let by_hand = |number| storage.finish(study, number, Teller::Hand, &Told::Value(1.0));
+    let by_hand = |number| storage.finish(study, number, TellAuthority::Hand, &Told::Value(1.0));
     add(storage, study, &new_trial(0.0));
     add(storage, study, &held(1.0, &Worker::by_hand(), None));
     add(storage, study, &held(2.0, &worker, Some(SHORT)));
@@ -470,7 +477,9 @@ fn what_a_person_may_tell(storage: &dyn Storage) {
     let leased = add(storage, study, &held(6.0, &elsewhere, LONG)).number;
     assert!(matches!(by_hand(leased), Err(StorageError::NotHeld { .. })));
     let free = add(storage, study, &held(7.0, &gone, LONG)).number;
-    storage.give_back(study, free, Teller::Hand).unwrap();
+    storage
+        .release_trial(study, free, TellAuthority::Hand)
+        .unwrap();
     by_hand(free).unwrap();
 }
 
@@ -478,7 +487,7 @@ fn what_is_not_there(storage: &dyn Storage) {
     let (study, worker) = (study(storage), Worker::of_this_process());
     let nowhere = StudyKey(study.0 + 1000);
     let no_study = StorageError::NoStudy { key: nowhere };
-    let teller = Teller::Worker(&worker.id);
+    let teller = TellAuthority::Worker(&worker.id);
     let told = Told::Value(1.0);
     assert_eq!(storage.trials(nowhere).unwrap_err(), no_study);
     assert_eq!(storage.snapshot(nowhere, 0).unwrap_err(), no_study);
@@ -492,7 +501,10 @@ fn what_is_not_there(storage: &dyn Storage) {
         storage.finish(nowhere, 0, teller, &told).unwrap_err(),
         no_study
     );
-    assert_eq!(storage.give_back(nowhere, 0, teller).unwrap_err(), no_study);
+    assert_eq!(
+        storage.release_trial(nowhere, 0, teller).unwrap_err(),
+        no_study
+    );
     add(storage, study, &new_trial(0.0));
     for number in [1, u64::MAX] {
         let no_trial = StorageError::NoTrial {
@@ -504,7 +516,9 @@ fn what_is_not_there(storage: &dyn Storage) {
             no_trial
         );
         assert_eq!(
-            storage.give_back(study, number, Teller::Hand).unwrap_err(),
+            storage
+                .release_trial(study, number, TellAuthority::Hand)
+                .unwrap_err(),
             no_trial
         );
     }
@@ -558,7 +572,7 @@ fn studies_are_apart(storage: &dyn Storage) {
     }
     finish(storage, keys[1], 1, &worker, 1.0).unwrap();
     let told = finish(storage, keys[2], 0, &worker, 1.0).unwrap();
-    assert_eq!(told, Telling::New { seq: 1 });
+    assert_eq!(told, TellOutcome::New { seq: 1 });
     storage.renew(keys[0], &worker.id, LONG.unwrap()).unwrap();
     std::thread::sleep(2 * SHORT);
     let other = Worker::of_this_process();
@@ -628,7 +642,7 @@ fn every_bit_is_kept(storage: &dyn Storage) {
         finish(storage, study, number, &worker, value).unwrap();
         assert_eq!(
             finish(storage, study, number, &worker, value).unwrap(),
-            Telling::Already
+            TellOutcome::Already
         );
         let stored = storage.snapshot(study, number).unwrap().told.swap_remove(0);
         assert_eq!(stored.source, "quelle 🜛");
@@ -682,7 +696,10 @@ fn many_threads(storage: Arc<dyn Storage>) {
         let mut told = Vec::new();
         let tell = |number: u64| {
             let telling = finish(&*storage, study, number, &worker, value(number));
-            assert!(matches!(telling, Ok(Telling::New { .. })), "{telling:?}");
+            assert!(
+                matches!(telling, Ok(TellOutcome::New { .. })),
+                "{telling:?}"
+            );
             number
         };
         let mut known = 0;
@@ -697,11 +714,15 @@ fn many_threads(storage: Arc<dyn Storage>) {
                 ..new_trial(f64::from(u32::try_from(round).unwrap()))
             };
             match storage.add(study, &new).unwrap() {
-                Added::Trial(trial) if holder(&trial).is_some() => told.push(tell(trial.number)),
-                Added::Trial(_) => {}
-                Added::Overtaken => known = storage.snapshot(study, N_TRIALS).unwrap().n_trials,
-                Added::Full => break,
-                Added::Duplicate { number } => panic!("there is no trial like {number}"),
+                AddOutcome::Trial(trial) if holder(&trial).is_some() => {
+                    told.push(tell(trial.number))
+                }
+                AddOutcome::Trial(_) => {}
+                AddOutcome::Overtaken => {
+                    known = storage.snapshot(study, N_TRIALS).unwrap().n_trials
+                }
+                AddOutcome::Full => break,
+                AddOutcome::Duplicate { number } => panic!("there is no trial like {number}"),
             }
             if round % 3 == 0
                 && let Some(trial) = storage.claim(study, &worker, LONG).unwrap()

@@ -10,9 +10,9 @@ mod bench;
 mod deny;
 mod digests;
 mod fuzz;
+mod ignored_tests;
 #[cfg(test)]
 mod invariants;
-mod marked;
 mod mutants;
 mod process;
 mod production;

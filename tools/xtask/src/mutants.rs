@@ -89,7 +89,7 @@ impl Mutants {
             }
             return Ok(());
         }
-        let workshop = Workshop::prepare()?;
+        let workshop = MutationCopy::prepare()?;
         let mut failures = 0;
         let mut checked = "";
         for (index, mutant) in mutants.iter().enumerate() {
@@ -169,13 +169,13 @@ fedbo-space = { opt-level = 0 }
 "#;
 
 /// A copy of the sources in which mutants are made.
-struct Workshop {
+struct MutationCopy {
     folder: PathBuf,
     /// Packages with mutants.
     packages: BTreeSet<String>,
 }
 
-impl Workshop {
+impl MutationCopy {
     /// Copies what differs from the last time, so that what is unchanged is not compiled again.
     fn prepare() -> Result<Self> {
         let folder = target().join("mutants").join("workspace");

@@ -44,7 +44,7 @@ const TEST_BUILDS_GB: [f64; 2] = [9.0, 15.0];
 
 /// Says so where the disk has less room than all builds of the tests need: a compiler that runs out of it in the middle gives
 /// many errors and hardly the reason. Where the room is not known nothing is said.
-pub(crate) fn look_at_disk(all: bool) {
+pub(crate) fn warn_if_disk_is_small(all: bool) {
     let needed = TEST_BUILDS_GB[usize::from(all)];
     let near = target();
     let near = near.ancestors().find(|folder| folder.exists());

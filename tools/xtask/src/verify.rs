@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::fuzz::Fuzz;
-use crate::marked::{Marked, Need};
+use crate::ignored_tests::{Marked, Need};
 use crate::mutants::Mutants;
 use crate::process::{cargo, root, run, succeeds};
 use crate::production;
@@ -59,7 +59,7 @@ impl Test {
                 root().join("../shared/data").display()
             );
         }
-        system::look_at_disk(goes_on);
+        system::warn_if_disk_is_small(goes_on);
         let mut stages = match self.rest {
             true => Stages::recorded()?,
             false => Stages::default(),

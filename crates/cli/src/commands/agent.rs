@@ -120,7 +120,7 @@ struct Enrolled {
 
 /// The summary of a run.
 #[derive(Serialize)]
-struct Closing {
+struct RunSummary {
     schema_version: u32,
     /// `complete`, `study-over` or `interrupted`.
     ended: &'static str,
@@ -271,7 +271,7 @@ impl Run {
     fn run(&self) -> anyhow::Result<Exit> {
         FileKind::Agent.check(&self.file)?;
         let file = AgentFile::load(&self.file)?;
-        let watcher = Watcher {
+        let watcher = ConsoleObserver {
             n_trials: Cell::new(0),
             n_failed: Cell::new(0),
             over_budget: Cell::new(false),
@@ -288,7 +288,7 @@ impl Run {
         let (n_trials, n_failed) = (watcher.n_trials.get(), watcher.n_failed.get());
         let storage = format!("sqlite:{}/trials.db", file.home.display());
         if self.json {
-            console::result(&serde_json::to_string_pretty(&Closing {
+            console::result(&serde_json::to_string_pretty(&RunSummary {
                 schema_version: SCHEMA_VERSION,
                 ended: match ended {
                     Ended::Complete => "complete",
@@ -416,13 +416,13 @@ impl Rotate {
 }
 
 /// Says on standard error what happens.
-struct Watcher {
+struct ConsoleObserver {
     n_trials: Cell<u64>,
     n_failed: Cell<u64>,
     over_budget: Cell<bool>,
 }
 
-impl Observer for Watcher {
+impl Observer for ConsoleObserver {
     fn study_opened(&self, promise: &str) {
         console::note(promise);
     }

@@ -5,12 +5,12 @@ use std::io::IsTerminal;
 use fedbo_algorithms::StrategyError;
 use fedbo_space::Point;
 use fedbo_storage::{Trial, TrialState, Worker};
-use fedbo_study::{Asked, StudyError};
+use fedbo_study::{AskOutcome, StudyError};
 use serde::Serialize;
 
 use crate::console;
 use crate::exit::{BadInput, Exit};
-use crate::study_ref::{Opened, StudyRef};
+use crate::study_ref::{OpenStudy, StudyRef};
 use crate::text;
 
 /// Ask for the next trials, to evaluate them yourself
@@ -42,8 +42,8 @@ impl Ask {
         for n_asked in 0..self.count {
             let worker = Worker::by_hand();
             let trial = match opened.study.ask_as(&worker, None, opened.n_trials()) {
-                Ok(Asked::Trial(trial)) => trial,
-                Ok(Asked::Full { open }) => {
+                Ok(AskOutcome::Trial(trial)) => trial,
+                Ok(AskOutcome::Full { open }) => {
                     return ended(&full(&opened, &open), n_asked, self.count);
                 }
                 Err(StudyError::Strategy(error @ StrategyError::Exhausted { .. })) => {
@@ -55,7 +55,7 @@ impl Ask {
             let printed = self.print(&trial);
             if !matches!(printed, Ok(true)) {
                 // Nobody has seen it.
-                opened.study.give_back(trial.number)?;
+                opened.study.release_trial(trial.number)?;
                 return printed.map(|_| Exit::Done);
             }
         }
@@ -98,7 +98,7 @@ fn ended(why: &str, n_asked: u64, count: u64) -> anyhow::Result<Exit> {
 }
 
 /// The message that says why there is no further trial, and what to do.
-fn full(opened: &Opened, open: &[Trial]) -> String {
+fn full(opened: &OpenStudy, open: &[Trial]) -> String {
     let (name, word) = (opened.name(), &opened.word);
     let n_trials = opened.n_trials().unwrap_or_default();
     let mut text = format!(

@@ -12,7 +12,7 @@ use super::print_best;
 use crate::console;
 use crate::exit::Exit;
 use crate::old_studies::{self, OldStudiesRecord};
-use crate::study_ref::{Opened, StudyRef};
+use crate::study_ref::{OpenStudy, StudyRef};
 use crate::text::{counted, number};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 
@@ -115,7 +115,7 @@ impl Best {
 }
 
 /// There is no best trial.
-fn without_value(opened: &Opened) -> anyhow::Result<Exit> {
+fn without_value(opened: &OpenStudy) -> anyhow::Result<Exit> {
     let trials = opened.study.trials()?;
     let n_told = trials.iter().filter(|t| t.told().is_some()).count() as u64;
     let stopped = |t: &&Trial| matches!(t.told(), Some(Told::Stopped { .. }));
@@ -143,7 +143,7 @@ fn without_value(opened: &Opened) -> anyhow::Result<Exit> {
 
 /// Returns the weights of old studies in the next query; `None` if the study has no old ones. If the models cannot be
 /// fitted, it warns and returns `None`, so that the rest is shown all the same.
-pub(super) fn transfer(opened: &Opened) -> Option<TransferStep> {
+pub(super) fn transfer(opened: &OpenStudy) -> Option<TransferStep> {
     opened.study.transfer().unwrap_or_else(|error| {
         let what = "warning: how much old studies are trusted cannot be said";
         console::note(&format!("{what}: {error}"));
@@ -153,7 +153,7 @@ pub(super) fn transfer(opened: &Opened) -> Option<TransferStep> {
 
 /// Returns the findings of a model of all trials. If it cannot be fitted, it warns and returns `None`, so that the best
 /// trial is shown all the same.
-pub(super) fn insight(opened: &Opened) -> Option<Insight> {
+pub(super) fn insight(opened: &OpenStudy) -> Option<Insight> {
     let spinner = std::io::stderr().is_terminal().then(|| {
         let spinner = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} fitting a model to all trials") {

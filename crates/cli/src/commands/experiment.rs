@@ -7,7 +7,7 @@ use anyhow::Context;
 use fedbo_experiments::catalogue::{self, RunOptions, catalogue, find};
 use fedbo_runner::Ended;
 
-use super::{name_ways_out, parse_threads, print_summary};
+use super::{add_remedies, parse_threads, print_summary};
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
@@ -148,7 +148,7 @@ impl Run {
         let ran = pool.install(|| experiment.run(&options, &display, &stop));
         display.finish();
         let ways = "replace it with --overwrite, or choose another folder with --out DIR";
-        let finding = ran.map_err(|error| name_ways_out(error, ways))?;
+        let finding = ran.map_err(|error| add_remedies(error, ways))?;
         print_summary(&finding.summary, self.json)?;
         for note in &finding.notes {
             if self.json {

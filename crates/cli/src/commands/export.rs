@@ -40,7 +40,7 @@ impl Export {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let opened = self.study.stored()?;
         if let Some(path) = &self.out {
-            opened.check_apart(path)?;
+            opened.check_is_separate(path)?;
         }
         let trials = opened.study.trials()?;
         let format = match self.json {

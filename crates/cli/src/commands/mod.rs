@@ -181,7 +181,7 @@ fn print_best(best: &Trial, insight: Option<&Insight>) -> anyhow::Result<()> {
 }
 
 /// Completes the error that results exist with the ways out that the command has.
-fn name_ways_out(error: anyhow::Error, ways: &str) -> anyhow::Error {
+fn add_remedies(error: anyhow::Error, ways: &str) -> anyhow::Error {
     match exists(&error) {
         Some(path) => BadInput(format!(
             "{} holds the results of another run; {ways}",

@@ -110,14 +110,14 @@ impl Peer {
             ..self.place.overrides()
         };
         let file = PeerFile::load(self.place.checked()?, overrides)?;
-        let watcher = Arc::new(Watcher {
+        let watcher = Arc::new(ConsoleObserver {
             n_trials: AtomicU64::new(0),
             n_failed: AtomicU64::new(0),
         });
         let stop = interrupt::stop_flag(
             "stopping: the running trial is abandoned and runs again next time (once more to exit at once)",
         );
-        let observer: Arc<dyn Observer> = Arc::<Watcher>::clone(&watcher);
+        let observer: Arc<dyn Observer> = Arc::<ConsoleObserver>::clone(&watcher);
         let parts = file.parts(super::problems(), observer, stop)?;
         console::note(
             "nothing is private here: neighbours see every point that is tried, and its value",
@@ -127,7 +127,7 @@ impl Peer {
         let n_trials = watcher.n_trials.load(Ordering::Relaxed);
         let n_failed = watcher.n_failed.load(Ordering::Relaxed);
         if self.json {
-            console::result(&serde_json::to_string_pretty(&Closing {
+            console::result(&serde_json::to_string_pretty(&RunSummary {
                 schema_version: SCHEMA_VERSION,
                 ended: match ended {
                     Ended::Complete => "complete",
@@ -158,7 +158,7 @@ impl Peer {
 
 /// The summary of a run.
 #[derive(Serialize)]
-struct Closing {
+struct RunSummary {
     schema_version: u32,
     /// `complete`, `left` or `interrupted`.
     ended: &'static str,
@@ -259,12 +259,12 @@ impl Status {
 }
 
 /// Says on standard error what happens.
-struct Watcher {
+struct ConsoleObserver {
     n_trials: AtomicU64,
     n_failed: AtomicU64,
 }
 
-impl Observer for Watcher {
+impl Observer for ConsoleObserver {
     fn listens(&self, url: &str) {
         console::note(&format!("peer on {url}"));
     }

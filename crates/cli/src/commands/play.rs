@@ -3,14 +3,14 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use fedbo_play::{Ended, GameFile, GameRecord, Mover, PlayError, ROUNDS_MAX, Referee};
+use fedbo_play::{Ended, GameFile, GameRecord, MoveSource, PlayError, ROUNDS_MAX, Referee};
 use fedbo_report::{FolderLock, ReportError};
 
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
 use crate::game_display::GameDisplay;
-use crate::game_results::{Standing, standings, write_all};
+use crate::game_results::{PlayerResult, standings, write_all};
 use crate::interrupt;
 use crate::table::{self, Column};
 use crate::text::{self, counted, quoted};
@@ -102,18 +102,18 @@ impl Play {
     }
 
     fn in_memory(&self, file: &GameFile) -> anyhow::Result<GameRecord> {
-        let is_by_hand = |mover: &Mover| matches!(mover, Mover::ByHand { .. });
+        let is_by_hand = |mover: &MoveSource| matches!(mover, MoveSource::ByHand { .. });
         if file.movers.iter().any(is_by_hand) && !std::io::stdin().is_terminal() {
             return Err(BadInput(format!(
                 "{}: moves that are told by hand need a record in a file, or a terminal; {}",
                 self.file.display(),
-                how_to_keep(file)
+                persistence_hint(file)
             ))
             .into());
         }
         console::remark(&format!(
             "the record is kept in memory and lost at the end; to keep it and go on later, {}",
-            how_to_keep(file)
+            persistence_hint(file)
         ));
         Ok(GameRecord::in_memory(file.definition.clone())?)
     }
@@ -175,7 +175,7 @@ fn is_failure(error: &PlayError) -> bool {
     )
 }
 
-fn how_to_keep(file: &GameFile) -> String {
+fn persistence_hint(file: &GameFile) -> String {
     // A string in JSON is one in TOML.
     let address = serde_json::Value::from(format!("sqlite:{}.db", file.definition.name));
     format!("add storage = {address} to [game]")
@@ -223,7 +223,7 @@ fn beginning(file: &GameFile, referee: &Referee) -> String {
             "{name}: {}: {players}{}",
             counted(wanted as u64, "round"),
             match definition.n_initial {
-                _ if !file.movers.contains(&Mover::Reasoning) => String::new(),
+                _ if !file.movers.contains(&MoveSource::Reasoning) => String::new(),
                 0 => String::new(),
                 n if n >= wanted => "; all at random".to_owned(),
                 1 => "; the first one at random".to_owned(),
@@ -240,11 +240,12 @@ fn beginning(file: &GameFile, referee: &Referee) -> String {
     }
 }
 
-fn columns(standings: &[Standing]) -> Vec<Column> {
-    let words = |of: fn(&Standing) -> String| standings.iter().map(of).collect();
+fn columns(standings: &[PlayerResult]) -> Vec<Column> {
+    let words = |of: fn(&PlayerResult) -> String| standings.iter().map(of).collect();
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), text::number);
-    let numbers =
-        |of: fn(&Standing) -> Option<f64>| standings.iter().map(|each| number(of(each))).collect();
+    let numbers = |of: fn(&PlayerResult) -> Option<f64>| {
+        standings.iter().map(|each| number(of(each))).collect()
+    };
     vec![
         Column::words("player", words(|each| each.player.clone()), 0),
         Column::words("plays", words(|each| each.plays.clone()), 0),

@@ -24,7 +24,7 @@ use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
 use crate::game_results::{plotted as plotted_value, write_pictures};
-use crate::study_ref::{Opened, StudyRef};
+use crate::study_ref::{OpenStudy, StudyRef};
 use crate::text::whole;
 
 /// Draw the pictures of a results folder again, or those of a study or a game
@@ -138,7 +138,7 @@ impl Plot {
             pictures.extend(LEARNING_CURVES_FILES.map(|name| folder.join(name)));
         }
         for path in pictures.iter().chain([&folder]) {
-            opened.check_apart(path)?;
+            opened.check_is_separate(path)?;
         }
         let plot = has_ended
             .then(|| study_plot(&opened, &trials))
@@ -201,7 +201,7 @@ impl Plot {
             .map(|name| folder.join(name))
             .collect();
         for path in paths.iter().chain([&folder]) {
-            opened.check_apart(path)?;
+            opened.check_is_separate(path)?;
         }
         create_folder(&folder)?;
         decision_regions(&opened, &rule, trial).write(&folder, Some(number))?;
@@ -217,7 +217,7 @@ fn create_folder(folder: &Path) -> Result<(), ReportError> {
 }
 
 /// The learning curves of the trials; `None` if the study stops no trials early, or none has reported a value.
-fn learning_curves(opened: &Opened, trials: &[Trial]) -> Option<LearningCurvesPicture> {
+fn learning_curves(opened: &OpenStudy, trials: &[Trial]) -> Option<LearningCurvesPicture> {
     let spec = opened.study.definition().early_stopping?;
     let reported = trials.iter().filter(|trial| !trial.reports.is_empty());
     let lines: Vec<LearningCurveLine> = reported
@@ -249,7 +249,7 @@ fn learning_curves(opened: &Opened, trials: &[Trial]) -> Option<LearningCurvesPi
 
 /// A rule as a picture, with the trial's own path. The rule thinks in errors, shares of the bounds from the best value on; the picture
 /// shows values as the user has them.
-fn decision_regions(opened: &Opened, rule: &BosRule, trial: &Trial) -> DecisionRegionsPicture {
+fn decision_regions(opened: &OpenStudy, rule: &BosRule, trial: &Trial) -> DecisionRegionsPicture {
     let direction = opened.study.direction();
     let value_of = |error: f64| direction.to_maximize(rule.settings().bounds().value(error));
     let region = |cell: &CellRule| match cell.decision {
@@ -312,7 +312,7 @@ fn is_drawn(trial: &Trial) -> bool {
 }
 
 /// A study as plain data.
-fn study_plot(opened: &Opened, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
+fn study_plot(opened: &OpenStudy, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
     let space = opened.study.space();
     let mut told: Vec<&Trial> = trials.iter().filter(|trial| is_drawn(trial)).collect();
     told.sort_by_key(|trial| trial.told_seq);

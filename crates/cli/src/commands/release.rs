@@ -21,7 +21,7 @@ pub(crate) struct Release {
 impl Release {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let opened = self.study.stored()?;
-        opened.study.give_back(self.trial)?;
+        opened.study.release_trial(self.trial)?;
         let number = self.trial;
         if self.json {
             let record = serde_json::json!({ "trial": number, "state": "waiting" });

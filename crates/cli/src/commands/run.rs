@@ -6,10 +6,10 @@ use fedbo_federation::{Arm, Collaboration, Federation, Protection, Role};
 use fedbo_objective::FailuresMax;
 use fedbo_runner::Ended;
 use fedbo_runner::federation::{
-    AgentFailures, Existing, FailingAgent, RunOptions, RunReport, run_federation,
+    AgentFailures, ExistingResults, FailingAgent, RunOptions, RunReport, run_federation,
 };
 
-use super::{name_ways_out, parse_threads, print_summary};
+use super::{add_remedies, parse_threads, print_summary};
 use crate::console;
 use crate::exit::Exit;
 use crate::file_kind::FileKind;
@@ -83,9 +83,9 @@ impl Run {
             runs: self.runs,
             out: out.clone(),
             existing: match (self.overwrite, self.resume) {
-                (true, _) => Existing::Overwrite,
-                (_, true) => Existing::Resume,
-                _ => Existing::Refuse,
+                (true, _) => ExistingResults::Overwrite,
+                (_, true) => ExistingResults::Resume,
+                _ => ExistingResults::Refuse,
             },
             spend_again: self.spend_again,
             threads: self.threads,
@@ -102,7 +102,7 @@ impl Run {
         display.finish();
         let report = ran.map_err(|error| {
             let ways = "go on from it with --resume, replace it with --overwrite, or choose another folder with --out DIR";
-            name_ways_out(error.into(), ways)
+            add_remedies(error.into(), ways)
         })?;
         self.conclude(&report, &out)
     }

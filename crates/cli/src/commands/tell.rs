@@ -1,6 +1,6 @@
 //! `fedbo tell`: how a trial ended.
 
-use fedbo_storage::{StorageError, Telling};
+use fedbo_storage::{StorageError, TellOutcome};
 use fedbo_study::StudyError;
 use serde::Serialize;
 
@@ -72,8 +72,8 @@ impl Tell {
             _ => anyhow::Error::from(error),
         })?;
         let told = match telling {
-            Telling::New { .. } => "new",
-            Telling::Already => "already",
+            TellOutcome::New { .. } => "new",
+            TellOutcome::Already => "already",
         };
         if self.json {
             let record = ToldRecord {
@@ -90,8 +90,8 @@ impl Tell {
             None => "failed".to_owned(),
         };
         let mut line = match telling {
-            Telling::New { .. } => format!("trial {number} told: {what}"),
-            Telling::Already => format!("trial {number} was told already: {what}"),
+            TellOutcome::New { .. } => format!("trial {number} told: {what}"),
+            TellOutcome::Already => format!("trial {number} was told already: {what}"),
         };
         if let Some((best, value)) = opened
             .study

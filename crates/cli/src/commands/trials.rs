@@ -58,7 +58,7 @@ impl Trials {
     }
 }
 
-fn columns(opened: &crate::study_ref::Opened, trials: &[Trial]) -> Vec<Column> {
+fn columns(opened: &crate::study_ref::OpenStudy, trials: &[Trial]) -> Vec<Column> {
     let each = |text: &dyn Fn(&Trial) -> String| trials.iter().map(text).collect();
     let value = |trial: &Trial| last_value(trial).map_or_else(String::new, text::number);
     let epochs = |trial: &Trial| {

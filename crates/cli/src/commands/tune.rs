@@ -18,7 +18,7 @@ use crate::interrupt;
 use crate::old_studies::{self, OldStudiesRecord};
 use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
-use crate::study_ref::{Opened, StudyRef, how_to_keep};
+use crate::study_ref::{OpenStudy, StudyRef, persistence_hint};
 use crate::text::{self, counted, whole};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 
@@ -55,7 +55,7 @@ pub(crate) struct Tune {
 
 /// The summary of a run.
 #[derive(Serialize)]
-struct Closing<'a> {
+struct RunSummary<'a> {
     schema_version: u32,
     study: &'a str,
     storage: &'a str,
@@ -129,7 +129,7 @@ struct Epochs {
 
 impl Epochs {
     /// `None` for a study that stops no trials early.
-    fn of(trials: &[Trial], opened: &Opened) -> Option<Self> {
+    fn of(trials: &[Trial], opened: &OpenStudy) -> Option<Self> {
         let spec = opened.study.definition().early_stopping.as_ref()?;
         let told = trials.iter().filter(|trial| trial.told().is_some());
         let mut epochs = Self {
@@ -179,9 +179,9 @@ impl Tune {
         let before = opened.study.trials()?;
         if !console::is_quiet() {
             console::note(&self.beginning(&opened, &before, &options));
-            say_old_studies(&opened, !before.is_empty());
+            print_old_studies(&opened, !before.is_empty());
             if let Some(file) = opened.file.as_ref().filter(|_| in_memory) {
-                let keep = how_to_keep(file);
+                let keep = persistence_hint(file);
                 console::note(&format!(
                     "trials are kept in memory and lost at the end; to keep them and go on later, {keep}"
                 ));
@@ -220,7 +220,7 @@ impl Tune {
     }
 
     /// One line about what will happen now.
-    fn beginning(&self, opened: &Opened, before: &[Trial], options: &RunOptions) -> String {
+    fn beginning(&self, opened: &OpenStudy, before: &[Trial], options: &RunOptions) -> String {
         let (name, n_trials) = (text::shown(opened.name()), options.n_trials);
         let at_once = match options.jobs {
             1 => String::new(),
@@ -282,7 +282,7 @@ impl Tune {
 
     fn conclude(
         &self,
-        opened: &Opened,
+        opened: &OpenStudy,
         report: &RunReport,
         options: &RunOptions,
         in_memory: bool,
@@ -300,7 +300,7 @@ impl Tune {
             .as_ref()
             .zip(transfer.as_ref());
         if self.json {
-            let closing = Closing {
+            let closing = RunSummary {
                 schema_version: SCHEMA_VERSION,
                 study: opened.name(),
                 storage: &opened.storage,
@@ -370,14 +370,14 @@ impl Tune {
             ));
             return Ok(Exit::NoTrial);
         }
-        self.say_what_is_left(opened, report, &trials);
+        self.print_remaining_work(opened, report, &trials);
         if !console::is_quiet() && !self.json && !in_memory {
             let word = &opened.word;
             console::note(&format!(
                 "\nfedbo best {word}    which parameters matter\nfedbo plot {word}    pictures\nfedbo trials {word}  all trials"
             ));
             if report.ended == Ended::Complete {
-                console::note(&self.how_to_go_on(opened));
+                console::note(&self.continuation_hint(opened));
             }
         }
         Ok(Exit::Done)
@@ -386,7 +386,7 @@ impl Tune {
     /// Explains why a run ended whose trials failed one after another, and what to do.
     fn failing(
         &self,
-        opened: &Opened,
+        opened: &OpenStudy,
         report: &RunReport,
         trials: &[Trial],
         in_memory: bool,
@@ -421,7 +421,7 @@ impl Tune {
     /// Names the limit that has ended a run, and the way to go on.
     fn limit_note(
         &self,
-        opened: &Opened,
+        opened: &OpenStudy,
         report: &RunReport,
         options: &RunOptions,
         in_memory: bool,
@@ -461,7 +461,7 @@ impl Tune {
         Some(what)
     }
 
-    fn say_what_is_left(&self, opened: &Opened, report: &RunReport, trials: &[Trial]) {
+    fn print_remaining_work(&self, opened: &OpenStudy, report: &RunReport, trials: &[Trial]) {
         if report.ended == Ended::Exhausted {
             console::note("every point of the space was tried: the study ends here");
         }
@@ -479,7 +479,7 @@ impl Tune {
     }
 
     /// The hint on how to get more trials.
-    fn how_to_go_on(&self, opened: &Opened) -> String {
+    fn continuation_hint(&self, opened: &OpenStudy) -> String {
         match (self.trials, opened.n_trials()) {
             (None, _) => {
                 "to go on, raise trials in the file and run the same line again".to_owned()
@@ -495,7 +495,7 @@ impl Tune {
     }
 
     /// The same command once more.
-    fn again(&self, opened: &Opened) -> String {
+    fn again(&self, opened: &OpenStudy) -> String {
         let mut text = format!("fedbo tune {}", opened.word);
         if let Some(jobs) = self.jobs {
             text += &format!(" --jobs {jobs}");
@@ -520,7 +520,7 @@ impl Tune {
         &self,
         error: StudyError,
         unstored: Vec<(u64, Told)>,
-        opened: &Opened,
+        opened: &OpenStudy,
     ) -> anyhow::Result<Exit> {
         if is_gone(&error) {
             console::note(&format!("error: {error}{}", lost(&unstored)));
@@ -559,7 +559,7 @@ impl Tune {
 
 /// Says what was read of the old studies that the study learns from. If the study goes on, also says what has become of
 /// them.
-fn say_old_studies(opened: &Opened, goes_on: bool) {
+fn print_old_studies(opened: &OpenStudy, goes_on: bool) {
     let definition = opened.study.definition();
     if let Some(archive) = &definition.archive {
         console::note(&old_studies::archived(&archive.archive));
@@ -570,7 +570,7 @@ fn say_old_studies(opened: &Opened, goes_on: bool) {
     let file = opened.file.as_ref().filter(|_| goes_on);
     for news in file
         .into_iter()
-        .flat_map(|file| file.news_of_old_studies(definition))
+        .flat_map(|file| file.old_study_changes(definition))
     {
         console::note(&format!(
             "{news}; this study goes on with what it read when it began (a study of another name would read it anew)"
@@ -611,7 +611,12 @@ fn lost(unstored: &[(u64, Told)]) -> String {
     text
 }
 
-fn numbers_line(counts: Counts, epochs: Option<Epochs>, n_trials: u64, opened: &Opened) -> String {
+fn numbers_line(
+    counts: Counts,
+    epochs: Option<Epochs>,
+    n_trials: u64,
+    opened: &OpenStudy,
+) -> String {
     let mut text = counts.of_wanted(n_trials);
     if counts.failed > 0 {
         text += &format!(", {} of them failed", counts.failed);

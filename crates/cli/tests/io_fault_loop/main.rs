@@ -7,9 +7,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../network/federation_folder.rs"]
+#[expect(dead_code, reason = "shared with the tests of the network")]
+mod federation_folder;
 mod run;
 mod service;
 mod shim;
-#[path = "../network/world.rs"]
-#[expect(dead_code, reason = "shared with the tests of the network")]
-mod world;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use rustix::process::Signal;
 
+use crate::federation_folder::{PATIENCE, Process, Setup, World};
 use crate::shim::{Mode, Shim};
-use crate::world::{PATIENCE, Process, Setup, World};
 
 const N_AGENTS: usize = 3;
 const N_ROUNDS: u64 = 3;

@@ -1,6 +1,6 @@
 //! Whole federations: the same results as in one process, and a sound ledger.
 
-use crate::world::{Process, Setup, World};
+use crate::federation_folder::{Process, Setup, World};
 
 /// A coordinator and eight agents with commands as objectives, over TLS: every trial is that of `fedbo run`.
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fedbo_failpoints::PLACES;
 use rusqlite::Connection;
 
-use crate::world::{PATIENCE, Process, Setup, World, bytes_below};
+use crate::federation_folder::{PATIENCE, Process, Setup, World, bytes_below};
 
 /// Places that are passed once, when a study begins and agents join.
 const BEGINNING: [&str; 6] = [

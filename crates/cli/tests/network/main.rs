@@ -5,7 +5,7 @@
 )]
 
 mod federation;
+mod federation_folder;
 mod kill_everywhere;
 mod snapshots;
 mod wire;
-mod world;

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
-use crate::world::{Setup, World};
+use crate::federation_folder::{Setup, World};
 
 /// A proxy that keeps a copy of every byte, in both directions.
-struct Tap {
+struct RecordingProxy {
     port: u16,
     seen: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Tap {
+impl RecordingProxy {
     fn before(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().port();
@@ -96,7 +96,7 @@ fn a_capture_of_a_whole_run_holds_no_value_no_input_and_no_incumbent() {
         let world = World::new(&setup);
         let tokens = world.create();
         let (mut service, port) = world.serve(0);
-        let tap = Tap::before(port);
+        let tap = RecordingProxy::before(port);
         let mut agents = world.start_agents(&tokens, tap.port);
         for process in &mut agents {
             assert_eq!(process.end(), Some(0), "{:#?}", process.said);
@@ -147,10 +147,10 @@ fn canary_grep() {
     let world = World::new(&Setup::charged(3, 3, 1.0));
     let tokens = world.create();
     let mut command = world.service("coordinator", 0);
-    let mut service = crate::world::Process::start(command.args(["--log", "trace"]));
+    let mut service = crate::federation_folder::Process::start(command.args(["--log", "trace"]));
     let line = service.wait_for("://");
     let port: u16 = line.rsplit(':').next().unwrap().trim().parse().unwrap();
-    let tap = Tap::before(port);
+    let tap = RecordingProxy::before(port);
     for process in &mut world.start_agents(&tokens, tap.port) {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
     }

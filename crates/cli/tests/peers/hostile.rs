@@ -8,7 +8,7 @@ use fedbo_party::Identity;
 use fedbo_transport::{HttpClient, LinkError, Signer};
 use fedbo_wire::{ProblemCode, PublicKey, Receipt, SigningKey};
 
-use crate::circle::{Circle, Graph};
+use crate::peer_ring::{Graph, PeerRing};
 
 /// Asks a peer as somebody else.
 struct Asker(HttpClient, PublicKey);
@@ -64,7 +64,7 @@ fn received(ask: impl Fn() -> Result<Receipt, LinkError>) -> Result<u64, Problem
 /// Reports of strangers, in another's name, changed, too long or of another round are refused, and change nothing.
 #[test]
 fn what_is_not_a_neighbours_report_is_refused() {
-    let circle = Circle::new(Graph::Ring(4), 3, "pace = \"asynchronous\"\n");
+    let circle = PeerRing::new(Graph::Ring(4), 3, "pace = \"asynchronous\"\n");
     let mut peers: Vec<_> = (0..2).map(|peer| circle.start(peer)).collect();
     peers[0].wait_for("it stays until");
     peers[1].wait_for("it stays until");
@@ -132,7 +132,7 @@ fn what_is_not_a_neighbours_report_is_refused() {
 /// A neighbour that answers with another key, or with another federation file, ends the run.
 #[test]
 fn impostors_and_other_files_end_the_run() {
-    let circle = Circle::new(Graph::Ring(2), 40, "");
+    let circle = PeerRing::new(Graph::Ring(2), 40, "");
     let mut peers = circle.start_all();
     peers[0].wait_for("round 1");
     peers[0].signal(rustix::process::Signal::TERM);
@@ -172,7 +172,7 @@ fn impostors_and_other_files_end_the_run() {
 /// A home that was set back to an older copy is found out by what neighbours have; they go on.
 #[test]
 fn a_home_that_was_set_back_ends_the_run() {
-    let circle = Circle::new(Graph::Ring(2), 3, "");
+    let circle = PeerRing::new(Graph::Ring(2), 3, "");
     let mut peers = circle.start_all();
     peers[0].wait_for("round 1");
     peers[0].signal(rustix::process::Signal::TERM);

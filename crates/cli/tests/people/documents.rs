@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::world::{Process, Setup, World};
+use crate::federation_folder::{Process, Setup, World};
 
 /// The JSON object that a process printed, among its other lines.
 fn printed(process: &mut Process) -> Value {

@@ -10,8 +10,8 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod documents;
+#[path = "../network/federation_folder.rs"]
+#[allow(dead_code, reason = "each test uses its own part")]
+mod federation_folder;
 mod mistakes;
 mod tls;
-#[path = "../network/world.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod world;

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use crate::world::{Process, Setup, World};
+use crate::federation_folder::{Process, Setup, World};
 
 /// A coordinator with these options, its port, and a token for an agent.
 struct Served {

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use crate::common::{Sandbox, finished, interrupt, json, wait_until};
-use crate::duel::{play, record, rounds, sandbox};
+use crate::two_programs::{play, record, rounds, sandbox};
 
 /// The rival's moves are told.
 fn by_hand(more: &str) -> Sandbox {
@@ -289,7 +289,7 @@ fn rounds_beyond_the_file_are_told_of() {
     let hand = by_hand("");
     hand.write(
         "duel.toml",
-        &crate::duel::duel(&[
+        &crate::two_programs::duel(&[
             ("command = [\"sh\", \"rival.sh\"]", "by_hand = true"),
             ("rounds = 6", "rounds = 1"),
         ]),

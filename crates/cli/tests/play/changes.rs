@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 
 use crate::common::{LOSS, Ran, Sandbox, study, wait_until};
-use crate::duel::{PAYOFFS, RIVAL, duel, play, record, results_of, rounds, sandbox};
+use crate::two_programs::{PAYOFFS, RIVAL, duel, play, record, results_of, rounds, sandbox};
 
 #[test]
 fn what_a_game_is_may_not_change_and_the_key_is_named() {

@@ -1,7 +1,7 @@
 //! Players and payoffs that crash, answer nonsense or take too long.
 
 use crate::common::json;
-use crate::duel::{PAYOFFS, RIVAL, broken_in, play, record, results_of, rounds, sandbox};
+use crate::two_programs::{PAYOFFS, RIVAL, broken_in, play, record, results_of, rounds, sandbox};
 
 /// Commands of a player that fail, and what is said of each.
 const BROKEN: [(&str, &str); 9] = [
@@ -99,8 +99,13 @@ fn stand_ins_are_random_or_the_last_action_and_are_recorded() {
         }
         let rows = results_of(&kept, "rival");
         let sources: Vec<&str> = rows.iter().map(|row| row["source"].as_str()).collect();
-        let stands_in = format!("stand-in: {kind}");
-        let expected = ["stand-in: random", "program", &stands_in, "program"];
+        let action_substituted = format!("stand-in: {kind}");
+        let expected = [
+            "stand-in: random",
+            "program",
+            &action_substituted,
+            "program",
+        ];
         assert_eq!(sources[..4], expected);
         // The same seed, the same failures: the same stand-ins.
         let again = sandbox(&[("grid = 21", &on_failure)]);
@@ -171,7 +176,7 @@ fn payoffs_that_fail_end_the_run_or_are_lost() {
                 "20"
             };
             let text = format!("timeout_s = {timeout}\non_failure = \"{on_failure}\"");
-            crate::duel::duel(&[("timeout_s = 20", &text)])
+            crate::two_programs::duel(&[("timeout_s = 20", &text)])
         };
         cut.write("duel.toml", &short("stop"));
         cut.write("payoffs.sh", &broken_in("4", broken, PAYOFFS));

@@ -1,7 +1,7 @@
 //! Mistakes in a `game.toml`: the exit code is 2, the message has the file, the line, the key, the value and the way out, and nothing is
 //! created.
 
-use crate::duel::{duel, sandbox};
+use crate::two_programs::{duel, sandbox};
 
 /// Plays the good file with one text replaced by another.
 pub(crate) fn refused(from: &str, to: &str, parts: &[&str]) {

@@ -9,7 +9,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::common::{Sandbox, finished_code, wait_until};
-use crate::duel::{rounds, sandbox};
+use crate::two_programs::{rounds, sandbox};
 
 /// Both ends of a terminal of so many columns.
 fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {

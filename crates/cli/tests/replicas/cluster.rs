@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use fedbo_testkit::postgres::Server;
 use rustix::process::Signal;
 
+use crate::federation_folder::{PATIENCE, Process, Setup, World};
 use crate::proxy::Proxy;
-use crate::world::{PATIENCE, Process, Setup, World};
 
 /// Seconds.
 const LEASE: &str = "2";
@@ -203,7 +203,7 @@ impl Cluster {
             let charges = count("SELECT count(*) FROM charges");
             assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"));
             assert!(charges <= rounds);
-            let kept = crate::world::bytes_below(&home);
+            let kept = crate::federation_folder::bytes_below(&home);
             assert!(
                 kept.windows(last.len()).any(|window| window == last),
                 "agent {agent}"

@@ -8,7 +8,7 @@ use fedbo_algorithms::{
 use fedbo_config::{Check, FileError};
 use fedbo_gp::{FeatureDescription, FeatureMap};
 use fedbo_protocol::{
-    Aggregate, AggregateHandout, Broadcast, InitialSharing, Neighbour, Pace, Takes,
+    Aggregate, AggregateHandout, Broadcast, InitialSharing, Neighbour, Pace, UsesHandouts,
 };
 use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
@@ -119,7 +119,7 @@ pub trait Relayed: Send + Sync {
     fn agent(
         &self,
         setup: &AgentSetup<'_>,
-    ) -> Result<Box<dyn Takes<Handout = Broadcast>>, StrategyError>;
+    ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError>;
 }
 
 /// The shape of releases, which the mechanism follows.
@@ -149,7 +149,7 @@ pub trait Released: Send + Sync {
         setup: &AgentSetup<'_>,
         sampling_rate: f64,
         has_noise: bool,
-    ) -> Result<Box<dyn Takes<Handout = AggregateHandout>>, StrategyError>;
+    ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError>;
 
     /// A random point of the space, in unit-cube coordinates, for the agent of this index to begin with; `None` if none was found.
     fn start(&self, agent: usize, space: &Space, stream: &mut Stream) -> Option<Vec<f64>>;

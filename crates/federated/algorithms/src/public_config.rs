@@ -11,12 +11,14 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicConfig(String);
 
-impl PublicConfig {
-    /// Version of these words.
-    pub fn new() -> Self {
+impl Default for PublicConfig {
+    /// The version of these words, and nothing else.
+    fn default() -> Self {
         Self("fedbo federation, version 1\n".to_owned())
     }
+}
 
+impl PublicConfig {
     /// Returns the text in bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {

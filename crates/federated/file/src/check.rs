@@ -150,7 +150,7 @@ impl FederationFile {
         let collaboration = match settings {
             Settings::Relayed(algorithm) => Collaboration::Relayed(algorithm),
             Settings::Released(algorithm) => {
-                let mut config = PublicConfig::new();
+                let mut config = PublicConfig::default();
                 config.federation(name, seed, direction, n_initial, &names, &space);
                 config.json("features", &features);
                 algorithm.describe(&mut config);

@@ -9,7 +9,7 @@ use fedbo_config::{FileError, TomlFile};
 use fedbo_federated::{ALGORITHMS, AgentSetup, Algorithm, Arm, Relayed};
 use fedbo_gp::{FeatureDescription, FeatureMap, GpError};
 use fedbo_objective::{CommandObjective, CommandSpec, Objective, Problem, Problems};
-use fedbo_protocol::{AgentPlan, AggregateHandout, Broadcast, Peer, Takes};
+use fedbo_protocol::{AgentPlan, AggregateHandout, Broadcast, Peer, UsesHandouts};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
@@ -226,7 +226,7 @@ impl Federation {
         arm: Arm,
         map: &Arc<FeatureMap>,
         seed: Seed,
-    ) -> Result<Box<dyn Takes<Handout = Broadcast>>, StrategyError> {
+    ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError> {
         settings.agent(&self.setup(arm, map, seed))
     }
 
@@ -240,7 +240,7 @@ impl Federation {
         arm: Arm,
         map: &Arc<FeatureMap>,
         seed: Seed,
-    ) -> Result<Box<dyn Takes<Handout = AggregateHandout>>, StrategyError> {
+    ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError> {
         releases.agent(&self.setup(arm, map, seed), arm)
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct Pricing {
 
 /// The reason why releases have no price.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unpriced {
+pub(crate) enum PricingError {
     /// The accountant takes no such events.
     #[error(transparent)]
     Event(#[from] UnsupportedEvent),
@@ -31,7 +31,7 @@ pub(crate) enum Unpriced {
 
 impl Pricing {
     /// Returns the cost of `count` such releases.
-    pub(crate) fn claim(&self, event: &PrivacyEvent, count: u64) -> Result<Claim, Unpriced> {
+    pub(crate) fn claim(&self, event: &PrivacyEvent, count: u64) -> Result<Claim, PricingError> {
         let mut accountant = self.kind.accountant();
         accountant.compose(event, count)?;
         Ok(Claim::of(accountant.as_ref(), self.delta, self.mode)?)
@@ -39,13 +39,17 @@ impl Pricing {
 
     /// Returns the largest number of such releases that the budget pays for, at most `wanted`; `wanted` without a
     /// budget.
-    pub(crate) fn most_releases(&self, event: &PrivacyEvent, wanted: u64) -> Result<u64, Unpriced> {
+    pub(crate) fn most_releases(
+        &self,
+        event: &PrivacyEvent,
+        wanted: u64,
+    ) -> Result<u64, PricingError> {
         let Some(budget) = self.budget else {
             return Ok(wanted);
         };
         match self.claim(event, wanted) {
             Ok(claim) if claim.epsilon <= budget.epsilon() => return Ok(wanted),
-            Ok(_) | Err(Unpriced::Epsilon(_)) => {}
+            Ok(_) | Err(PricingError::Epsilon(_)) => {}
             Err(error) => return Err(error),
         }
         match largest_rounds(self.kind, event, budget) {
@@ -62,7 +66,7 @@ impl Pricing {
         rate: SamplingRate,
         count: u64,
         budget: Budget,
-    ) -> Result<f64, Unpriced> {
+    ) -> Result<f64, PricingError> {
         let sampling = Sampling::Poisson(rate);
         let least = smallest_multiplier(self.kind, sampling, count, budget)?;
         Ok(rounded_up(least.value.get()).max(1e-3))

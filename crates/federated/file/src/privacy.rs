@@ -14,7 +14,7 @@ use fedbo_privacy::mechanism::{
 use fedbo_protocol::ReleaseSchedule;
 
 use crate::file::PrivacyTable;
-use crate::pricing::{Pricing, Unpriced, rounded_up};
+use crate::pricing::{Pricing, PricingError, rounded_up};
 use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
 
 /// Witnesses by default: noise of less than about half its strength is then seen in a single release.
@@ -144,7 +144,7 @@ impl Releases {
         let of_noise = |z| setting.mechanism(given, mode, rate, z, n_witnesses);
         let mechanism = match given.noise_multiplier {
             Some(z) => of_noise(z).map_err(|error| setting.refused(&error))?,
-            None => setting.quietest(&pricing, rate, n_planned, of_noise)?,
+            None => setting.least_noise_mechanism(&pricing, rate, n_planned, of_noise)?,
         };
         if given.simulate == Some(true) {
             return Ok(Self {
@@ -159,9 +159,9 @@ impl Releases {
         let Some(event) = mechanism.event() else {
             unreachable!("the noise is above 0")
         };
-        let priced = |error: Unpriced| setting.unpriced(&error);
+        let priced = |error: PricingError| setting.unpriced(&error);
         let claim = match pricing.most_releases(&event, n_planned).map_err(priced)? {
-            0 => Err(setting.pays_for_none(given, &pricing, &event)),
+            0 => Err(setting.budget_pays_for_nothing(given, &pricing, &event)),
             n_paid => Ok(pricing.claim(&event, n_paid).map_err(priced)?),
         };
         let n_paid = claim.as_ref().map_or(n_planned, |claim| claim.n_releases);
@@ -320,7 +320,7 @@ impl Setting<'_> {
     }
 
     /// The mechanism with the least noise, to four digits, with which all planned releases fit the budget.
-    fn quietest(
+    fn least_noise_mechanism(
         &self,
         pricing: &Pricing,
         rate: SamplingRate,
@@ -371,17 +371,17 @@ impl Setting<'_> {
             .missing_error(&["privacy", "epsilon"], remedy)
     }
 
-    fn unpriced(&self, error: &Unpriced) -> FileError {
+    fn unpriced(&self, error: &PricingError) -> FileError {
         let key = match error {
-            Unpriced::Calibration(_) => "epsilon",
-            Unpriced::Event(_) => "accountant",
-            Unpriced::Epsilon(_) => "noise_multiplier",
+            PricingError::Calibration(_) => "epsilon",
+            PricingError::Event(_) => "accountant",
+            PricingError::Epsilon(_) => "noise_multiplier",
         };
         let message = format!("[privacy] cannot be priced: {error}");
         self.check.file.error(&["privacy", key], message)
     }
 
-    fn pays_for_none(
+    fn budget_pays_for_nothing(
         &self,
         given: &PrivacyTable,
         pricing: &Pricing,

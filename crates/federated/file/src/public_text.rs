@@ -78,7 +78,7 @@ impl Federation {
     fn read_back(text: &str) -> Result<Self, FileError> {
         let file = TomlFile::from_text(Path::new(NAME), text);
         let read = file.parse::<FederationFile>()?;
-        names_agents_alone(&read, &file)?;
+        check_only_agent_names(&read, &file)?;
         read.validate(&file, Objectives::Elsewhere, &NoProblems, ALGORITHMS)
     }
 
@@ -152,7 +152,7 @@ fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
 
 /// Checks that the text holds only the names of agents. What agents tune is known to them alone. Whoever writes a
 /// configuration for others cannot make them build problems, read files or look for programs.
-fn names_agents_alone(read: &FederationFile, file: &TomlFile) -> Result<(), FileError> {
+fn check_only_agent_names(read: &FederationFile, file: &TomlFile) -> Result<(), FileError> {
     let is_name = |agent: &AgentTable| {
         let name = agent.name.clone();
         *agent

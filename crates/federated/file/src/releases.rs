@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedbo_algorithms::StrategyError;
 use fedbo_federated::{AgentSetup, Arm, Released, Role};
 use fedbo_privacy::mechanism::PaperMechanism;
-use fedbo_protocol::{AggregateHandout, ReleaseSchedule, Takes};
+use fedbo_protocol::{AggregateHandout, ReleaseSchedule, UsesHandouts};
 
 use crate::privacy::{PrivacyPlan, Protection, Releases};
 use crate::release_mechanism::ReleaseMechanism;
@@ -65,7 +65,7 @@ impl ReleasePlan {
         &self,
         setup: &AgentSetup<'_>,
         arm: Arm,
-    ) -> Result<Box<dyn Takes<Handout = AggregateHandout>>, StrategyError> {
+    ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError> {
         let sampling_rate = self.mechanism(arm).sampling_rate();
         self.algorithm.agent(setup, sampling_rate, self.has_noise())
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fedbo_algorithms::{Observation, Points, Source, StrategyError, Surrogate};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::{AgentUpdate, Handout, Takes, UpdateRejected};
+use crate::{AgentUpdate, Handout, UpdateRejected, UsesHandouts};
 
 /// An agent's observations from before the session, and its plan for it.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ enum State {
 /// In a round without collection it uploads nothing and has no effect when its trial has ended: a coordinator ends such a
 /// round at its set instant, or when its driver sees that nobody is at work.
 #[derive(Clone, Debug)]
-pub struct Agent<S: Takes> {
+pub struct Agent<S: UsesHandouts> {
     id: u32,
     strategy: S,
     initial: VecDeque<Vec<f64>>,
@@ -115,7 +115,7 @@ pub struct Agent<S: Takes> {
     pending: Option<S::Handout>,
 }
 
-impl<S: Takes> Agent<S> {
+impl<S: UsesHandouts> Agent<S> {
     /// An agent that has not begun. Its draws come from `seed`, labelled by its index and the round.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use fedbo_gp::MapHash;
 use fedbo_privacy::mechanism::VectorRefused;
 
 use crate::{
-    AgentUpdate, AggregateHandout, Closing, Coordinator, Effect, Instants, MessageRejected,
+    AgentUpdate, AggregateHandout, Coordinator, Effect, Instants, MessageRejected, PendingRelease,
     Release, ReleaseSchedule, RoundError, RoundMechanism, Tick, UpdateRejected,
 };
 
@@ -199,7 +199,7 @@ impl<M: RoundMechanism> Aggregator<M> {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Collecting(collecting) => {
                 let round = self.round;
-                let Closing { bytes, event } = match self.mechanism.close(collecting) {
+                let PendingRelease { bytes, event } = match self.mechanism.close(collecting) {
                     Ok(closing) => closing,
                     Err(source) => {
                         self.stage = Stage::Failed;

@@ -22,7 +22,7 @@ pub trait Handout: Clone {
 }
 
 /// A strategy that can use what a coordinator hands out.
-pub trait Takes: Collaborator {
+pub trait UsesHandouts: Collaborator {
     /// The handouts that it can use.
     type Handout: Handout;
 
@@ -30,7 +30,7 @@ pub trait Takes: Collaborator {
     fn take(&mut self, handout: Self::Handout, own_id: u32) -> Vec<UpdateRejected>;
 }
 
-impl<S: Takes + ?Sized> Takes for Box<S> {
+impl<S: UsesHandouts + ?Sized> UsesHandouts for Box<S> {
     type Handout = S::Handout;
 
     fn take(&mut self, handout: Self::Handout, own_id: u32) -> Vec<UpdateRejected> {

@@ -2,7 +2,7 @@
 //!
 //! Performs no I/O, reads no clock, owns no generator: events come in, effects go out, time is a [`Tick`] and randomness
 //! a seed or a source that the driver gives. The same machines run in process and behind sockets. What agents do with what
-//! they are handed is their algorithm's: [`Takes`] and [`Neighbour`]. Start at [`Coordinator`], then [`Relay`] (messages passed
+//! they are handed is their algorithm's: [`UsesHandouts`] and [`Neighbour`]. Start at [`Coordinator`], then [`Relay`] (messages passed
 //! on) and [`Aggregator`] (releases of sums), then [`Agent`]; where there is no coordinator, at [`Peer`].
 
 mod agent;
@@ -21,9 +21,9 @@ pub use agent::{Agent, AgentEffect, AgentError, AgentEvent, AgentPlan, Trial};
 pub use aggregate::{Aggregate, AggregateContent};
 pub use aggregator::Aggregator;
 pub use coordinator::{Coordinator, Effect, RoundError, UpdateRejected};
-pub use handout::{AggregateHandout, Handout, Release, Takes};
+pub use handout::{AggregateHandout, Handout, Release, UsesHandouts};
 pub use inbox::{Inbox, MessageRejected};
-pub use mechanism::{Closing, LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
+pub use mechanism::{LatticeRounds, MechanismFailed, PaperRounds, PendingRelease, RoundMechanism};
 pub use message::{AgentUpdate, Broadcast};
 pub use peer::{
     InitialSharing, Neighbour, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, Report,

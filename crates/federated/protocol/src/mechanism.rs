@@ -45,7 +45,7 @@ pub trait RoundMechanism {
     ///
     /// # Errors
     /// If the round's randomness cannot be drawn; nothing has been read then.
-    fn close(&mut self, collecting: Self::Round) -> Result<Closing, MechanismFailed>;
+    fn close(&mut self, collecting: Self::Round) -> Result<PendingRelease, MechanismFailed>;
 
     /// Reads the bytes of a round's release. Equal bytes give equal numbers.
     ///
@@ -55,7 +55,7 @@ pub trait RoundMechanism {
 }
 
 /// A release that is not durable yet, and what it costs: one value (INV-1).
-pub struct Closing {
+pub struct PendingRelease {
     /// In a fixed layout whose size depends on public parameters alone.
     pub bytes: Vec<u8>,
     /// `None` where nothing is promised: noise from a seed, or none.
@@ -161,9 +161,9 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
         collecting.receive(slot, &padded)
     }
 
-    fn close(&mut self, collecting: Self::Round) -> Result<Closing, MechanismFailed> {
+    fn close(&mut self, collecting: Self::Round) -> Result<PendingRelease, MechanismFailed> {
         let closed = collecting.close(&mut self.source)?;
-        Ok(Closing {
+        Ok(PendingRelease {
             bytes: closed.release.to_bytes(),
             event: S::Kind::PRIVATE.then_some(closed.event), // INV-10
         })
@@ -246,9 +246,9 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds
         collecting.receive(slot, vector)
     }
 
-    fn close(&mut self, collecting: Self::Round) -> Result<Closing, MechanismFailed> {
+    fn close(&mut self, collecting: Self::Round) -> Result<PendingRelease, MechanismFailed> {
         let closed = collecting.close(&mut self.source)?;
-        Ok(Closing {
+        Ok(PendingRelease {
             bytes: closed.release.to_bytes(),
             event: closed.event.filter(|_| S::Kind::PRIVATE), // INV-10
         })

@@ -6,13 +6,13 @@
 pub mod federation;
 mod peer_session;
 mod release_store;
+mod row_builder;
 mod session;
-mod tally;
 
 pub use peer_session::{PeerMember, SimulatedNetwork, run_peers};
-pub use release_store::{Forgetful, ReleaseStore};
+pub use release_store::{NullReleaseStore, ReleaseStore};
+pub use row_builder::{RowBuilder, RowLabels};
 pub use session::{
-    Decoder, Ended, Member, Observer, SessionError, TrialRecord, Unobserved, run_relayed,
+    Decoder, Ended, Member, NullObserver, Observer, SessionError, TrialRecord, run_relayed,
     run_session,
 };
-pub use tally::{Tally, Unit};

@@ -78,7 +78,7 @@ enum Due {
 }
 
 /// A member with what it is doing.
-struct Seat<'a> {
+struct MemberState<'a> {
     member: &'a mut PeerMember,
     running: Option<Running>,
     /// The number of its reports that were sent, by receiver.
@@ -92,7 +92,7 @@ struct Running {
     record: Option<TrialRecord>,
 }
 
-impl Seat<'_> {
+impl MemberState<'_> {
     /// Evaluates the running trial, if that was not done. False if it was interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
         let Some(running) = self.running.as_mut().filter(|r| r.record.is_none()) else {
@@ -121,8 +121,8 @@ impl Seat<'_> {
     }
 
     /// Feeds what fell due; effects with the seconds that each took, and the trial that ended.
-    fn feed(&mut self, events: Vec<Event>, now: Tick) -> Result<Fed, AgentError> {
-        let mut fed = Fed::default();
+    fn feed(&mut self, events: Vec<Event>, now: Tick) -> Result<ProcessedEvents, AgentError> {
+        let mut fed = ProcessedEvents::default();
         for event in events {
             let since = Instant::now();
             let effects = match event {
@@ -159,7 +159,7 @@ enum Event {
 }
 
 #[derive(Default)]
-struct Fed {
+struct ProcessedEvents {
     effects: Vec<(PeerEffect, f64)>,
     record: Option<TrialRecord>,
 }
@@ -179,9 +179,9 @@ pub fn run_peers(
     stop: &AtomicBool,
 ) -> Result<Ended, SessionError> {
     let mut queue = Queue::default();
-    let mut seats: Vec<Seat<'_>> = members
+    let mut seats: Vec<MemberState<'_>> = members
         .iter_mut()
-        .map(|member| Seat {
+        .map(|member| MemberState {
             member,
             running: None,
             sent: BTreeMap::new(),
@@ -190,7 +190,7 @@ pub fn run_peers(
     let mut now = 0;
     let mut due: Vec<Vec<Event>> = seats.iter().map(|_| vec![Event::Start]).collect();
     loop {
-        let fed: Vec<Result<Fed, AgentError>> = seats
+        let fed: Vec<Result<ProcessedEvents, AgentError>> = seats
             .par_iter_mut()
             .zip(due)
             .map(|(seat, events)| seat.feed(events, now))
@@ -216,7 +216,7 @@ pub fn run_peers(
             return Err(error);
         }
         if observer.halts() {
-            hand_over_what_has_ended(&mut seats, observer)?;
+            deliver_finished_trials(&mut seats, observer)?;
             return Ok(Ended::Interrupted);
         }
         let Some((instant, next)) = queue.pop() else {
@@ -235,7 +235,7 @@ pub fn run_peers(
                 .map(|seat| seat.evaluate(shared))
                 .reduce(|| true, |a, b| a && b);
             if !is_whole || stop.load(Ordering::Relaxed) {
-                hand_over_what_has_ended(&mut seats, observer)?;
+                deliver_finished_trials(&mut seats, observer)?;
                 return Ok(Ended::Interrupted);
             }
         }
@@ -250,8 +250,8 @@ pub fn run_peers(
 }
 
 /// Trials that were evaluated and whose time has not come yet, where the session ends before it.
-fn hand_over_what_has_ended(
-    seats: &mut [Seat<'_>],
+fn deliver_finished_trials(
+    seats: &mut [MemberState<'_>],
     observer: &mut dyn Observer,
 ) -> Result<(), SessionError> {
     let ended = seats
@@ -264,7 +264,7 @@ fn hand_over_what_has_ended(
     Ok(())
 }
 
-fn is_unevaluated(due: &Due, seats: &[Seat<'_>]) -> bool {
+fn is_unevaluated(due: &Due, seats: &[MemberState<'_>]) -> bool {
     let Due::TrialEnds { of } = due else {
         return false;
     };
@@ -288,7 +288,7 @@ impl Queue {
     /// Plans what follows from a peer's effects.
     fn plan(
         &mut self,
-        seat: &mut Seat<'_>,
+        seat: &mut MemberState<'_>,
         effects: Vec<(PeerEffect, f64)>,
         network: SimulatedNetwork,
         seed: Seed,

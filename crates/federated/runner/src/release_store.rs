@@ -24,9 +24,9 @@ pub trait ReleaseStore {
 }
 
 /// Keeps nothing: for simulations, whose releases protect nobody, and for strategies without releases.
-pub struct Forgetful;
+pub struct NullReleaseStore;
 
-impl ReleaseStore for Forgetful {
+impl ReleaseStore for NullReleaseStore {
     fn stored(&mut self, _round: u64) -> anyhow::Result<Option<Vec<u8>>> {
         Ok(None)
     }

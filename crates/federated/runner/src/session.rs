@@ -12,12 +12,12 @@ use fedbo_gp::MapHash;
 use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
 use fedbo_protocol::{
     Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, Broadcast, Coordinator, Effect,
-    Handout, Relay, ReportRejected, RoundError, Takes, Tick, Trial, UpdateRejected,
+    Handout, Relay, ReportRejected, RoundError, Tick, Trial, UpdateRejected, UsesHandouts,
 };
 use fedbo_space::{Direction, Point};
 use rayon::prelude::*;
 
-use crate::release_store::{Forgetful, ReleaseStore};
+use crate::release_store::{NullReleaseStore, ReleaseStore};
 
 /// In process nothing has a set instant: time stands still.
 const NOW: Tick = 0;
@@ -26,7 +26,7 @@ const NOW: Tick = 0;
 pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
 
 /// An agent that optimizes, with its objective.
-pub struct Member<S: Takes> {
+pub struct Member<S: UsesHandouts> {
     /// The state machine.
     pub agent: Agent<S>,
     /// The objective that it tunes.
@@ -80,9 +80,9 @@ pub trait Observer: Sync {
 }
 
 /// An observer that wants nothing.
-pub struct Unobserved;
+pub struct NullObserver;
 
-impl Observer for Unobserved {}
+impl Observer for NullObserver {}
 
 /// The way in which a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,15 +122,15 @@ pub enum SessionError {
 }
 
 /// A member with what it has to do next.
-struct Seat<'a, S: Takes> {
+struct MemberState<'a, S: UsesHandouts> {
     member: &'a mut Member<S>,
     next: Option<(Trial, f64)>,
     upload: Option<AgentUpdate>,
     finished: bool,
 }
 
-impl<S: Takes> Seat<'_, S> {
-    fn is_at_work(&self) -> bool {
+impl<S: UsesHandouts> MemberState<'_, S> {
+    fn is_evaluating(&self) -> bool {
         self.next.is_some() || self.upload.is_some()
     }
 
@@ -189,7 +189,7 @@ impl<S: Takes> Seat<'_, S> {
 ///
 /// # Errors
 /// As [`run_session`].
-pub fn run_relayed<S: Takes<Handout = Broadcast>>(
+pub fn run_relayed<S: UsesHandouts<Handout = Broadcast>>(
     members: &mut [Member<S>],
     contributions: Vec<AgentUpdate>,
     n_features: usize,
@@ -201,7 +201,7 @@ pub fn run_relayed<S: Takes<Handout = Broadcast>>(
     let contributors = contributions.iter().map(|update| update.sender).collect();
     // No deadline: trials carry their own time limits, and waiting for all keeps a run reproducible.
     let mut relay = Relay::new(participants, contributors, n_features, map, None, NOW);
-    let store = &mut Forgetful;
+    let store = &mut NullReleaseStore;
     run_session(members, contributions, &mut relay, store, observer, stop)
 }
 
@@ -222,20 +222,20 @@ pub fn run_session<S, C>(
     stop: &AtomicBool,
 ) -> Result<Ended, SessionError>
 where
-    S: Takes,
+    S: UsesHandouts,
     S::Handout: Send + Sync,
     C: Coordinator<Handout = S::Handout>,
 {
-    let mut desk = Desk {
+    let mut desk = CoordinatorDriver {
         coordinator,
         store,
         handout: None,
     };
     desk.start(observer)?;
     desk.deliver(contributions, observer)?;
-    let mut seats: Vec<Seat<'_, S>> = members
+    let mut seats: Vec<MemberState<'_, S>> = members
         .iter_mut()
-        .map(|member| Seat {
+        .map(|member| MemberState {
             member,
             next: None,
             upload: None,
@@ -276,7 +276,7 @@ where
             if let Some(handout) = desk.handout.take() {
                 begin_round(&mut seats, &handout, observer)?;
             }
-            if seats.iter().any(Seat::is_at_work) {
+            if seats.iter().any(MemberState::is_evaluating) {
                 break;
             }
             desk.idle(observer)?;
@@ -288,17 +288,17 @@ where
 }
 
 /// The coordinator, with what it asks for.
-struct Desk<'a, C: Coordinator> {
+struct CoordinatorDriver<'a, C: Coordinator> {
     coordinator: &'a mut C,
     store: &'a mut dyn ReleaseStore,
     /// To be given to the agents.
     handout: Option<C::Handout>,
 }
 
-impl<C: Coordinator> Desk<'_, C> {
+impl<C: Coordinator> CoordinatorDriver<'_, C> {
     fn start(&mut self, observer: &dyn Observer) -> Result<(), SessionError> {
         let effects = self.coordinator.start(NOW);
-        self.carry_out(effects, observer)
+        self.apply_effects(effects, observer)
     }
 
     /// Delivers updates in order.
@@ -309,7 +309,7 @@ impl<C: Coordinator> Desk<'_, C> {
     ) -> Result<(), SessionError> {
         for update in updates {
             let effects = self.coordinator.receive(update, NOW);
-            self.carry_out(effects, observer)?;
+            self.apply_effects(effects, observer)?;
         }
         Ok(())
     }
@@ -317,11 +317,11 @@ impl<C: Coordinator> Desk<'_, C> {
     /// Says that nobody is at work.
     fn idle(&mut self, observer: &dyn Observer) -> Result<(), SessionError> {
         let effects = self.coordinator.idle(NOW);
-        self.carry_out(effects, observer)
+        self.apply_effects(effects, observer)
     }
 
     /// Carries out effects, and those that follow from the answers to them.
-    fn carry_out(
+    fn apply_effects(
         &mut self,
         effects: Vec<Effect<C::Handout>>,
         observer: &dyn Observer,
@@ -358,12 +358,12 @@ impl<C: Coordinator> Desk<'_, C> {
 }
 
 fn begin_round<S>(
-    seats: &mut [Seat<'_, S>],
+    seats: &mut [MemberState<'_, S>],
     handout: &S::Handout,
     observer: &dyn Observer,
 ) -> Result<(), SessionError>
 where
-    S: Takes,
+    S: UsesHandouts,
     S::Handout: Send + Sync,
 {
     let refused: Vec<Result<Vec<UpdateRejected>, AgentError>> = seats

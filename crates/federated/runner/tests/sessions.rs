@@ -13,7 +13,9 @@ use fedbo_algorithms::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
     Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
-use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_federated::dp_fts_de::{
+    AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
+};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
     LengthscaleLaw, Prior,
@@ -24,7 +26,7 @@ use fedbo_privacy::accounting::{NoiseMultiplier, PrivacyEvent, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
 use fedbo_runner::{
-    Ended, Forgetful, Member, Observer, ReleaseStore, SessionError, TrialRecord, run_session,
+    Ended, Member, NullReleaseStore, Observer, ReleaseStore, SessionError, TrialRecord, run_session,
 };
 use fedbo_space::{Partition, Point, Value};
 use fedbo_streams::{Purpose, Seed};
@@ -77,11 +79,11 @@ fn strategy(map: &Arc<FeatureMap>) -> DpFtsDe {
             repeats: Repeats::Avoid,
         },
         local_prob: LocalProb::Constant(0.3),
-        trust: Trust::Schedule,
+        trust: AggregateUse::Schedule,
         message: MessageSettings::default(),
         partition: Partition::of_cube(1, N_REGIONS).unwrap(),
         region_sizes: vec![3, 3],
-        emphasis: Emphasis::UNIFORM,
+        emphasis: ExplorationWeights::UNIFORM,
         sampling_rate: 0.5,
         memory: Memory::Latest,
     };
@@ -168,14 +170,14 @@ impl ReleaseStore for Memo {
 }
 
 /// Everything about trials but their timings; sets `stop` after some waves.
-struct Diary<'a> {
+struct TrialLog<'a> {
     lines: Vec<String>,
     waves: usize,
     stop: Option<(usize, &'a AtomicBool)>,
     refused: AtomicUsize,
 }
 
-impl Diary<'_> {
+impl TrialLog<'_> {
     fn new() -> Self {
         Self {
             lines: Vec::new(),
@@ -186,7 +188,7 @@ impl Diary<'_> {
     }
 }
 
-impl Observer for Diary<'_> {
+impl Observer for TrialLog<'_> {
     fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
         for record in records {
             let TrialRecord {
@@ -222,7 +224,7 @@ fn run<S: NoiseSource + Send>(
         .build()
         .unwrap();
     pool.install(|| {
-        let mut diary = Diary::new();
+        let mut diary = TrialLog::new();
         let ended = run_session(
             &mut members(|_| N_ROUNDS),
             Vec::new(),
@@ -265,7 +267,7 @@ fn a_session_releases_by_its_schedule() {
 #[test]
 fn threads_change_nothing() {
     let one = run(SimNoise::new([1; 32]), &mut Memo::default(), 1).unwrap();
-    let four = run(SimNoise::new([1; 32]), &mut Forgetful, 4).unwrap();
+    let four = run(SimNoise::new([1; 32]), &mut NullReleaseStore, 4).unwrap();
     assert_eq!(one, four);
     let other = run(SimNoise::new([2; 32]), &mut Memo::default(), 1).unwrap();
     assert_ne!(one, other);
@@ -293,7 +295,7 @@ fn a_store_that_fails_ends_the_session() {
         full_in: Some(0),
         ..Memo::default()
     };
-    let mut diary = Diary::new();
+    let mut diary = TrialLog::new();
     let error = run_session(
         &mut members(|_| N_ROUNDS),
         Vec::new(),
@@ -318,9 +320,9 @@ fn a_store_that_fails_ends_the_session() {
 fn a_stopped_session_goes_on() {
     let stop = AtomicBool::new(false);
     let mut store = Memo::default();
-    let mut diary = Diary {
+    let mut diary = TrialLog {
         stop: Some((N_INITIAL + 3, &stop)),
-        ..Diary::new()
+        ..TrialLog::new()
     };
     let ended = run_session(
         &mut members(|_| N_ROUNDS),
@@ -346,7 +348,7 @@ fn a_stopped_session_goes_on() {
 #[test]
 fn agents_that_end_early_do_not_hold_up_the_rest() {
     let mut store = Memo::default();
-    let mut diary = Diary::new();
+    let mut diary = TrialLog::new();
     let every_round = ReleaseSchedule::new(N_ROUNDS, 1, 0).unwrap();
     let ended = run_session(
         &mut members(|id| if id < 3 { 2 } else { N_ROUNDS }),

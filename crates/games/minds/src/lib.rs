@@ -13,9 +13,9 @@ mod level0;
 mod payoff_model;
 mod player;
 mod reasoner;
+mod reasoning_step;
 mod regret;
 mod response;
-mod thought;
 mod ucb;
 mod whitened;
 
@@ -28,7 +28,7 @@ pub use level0::{
 };
 pub use payoff_model::{Learning, PayoffModel, PayoffModelSettings, Repeats};
 pub use player::Player;
-pub use reasoner::{Basics, Belief, Expectation, Reasoner, Reasoning, Search};
+pub use reasoner::{Belief, Expectation, PlayerSettings, Reasoner, Reasoning, Search};
+pub use reasoning_step::{Choice, Decision, ReasoningStep};
 pub use regret::{PayoffTable, RegretBound};
-pub use thought::{Choice, Decision, Thought};
 pub use ucb::{CountedDim, Ucb, UcbWidth};

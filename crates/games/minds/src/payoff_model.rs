@@ -4,7 +4,7 @@ use fedbo_gp::{FitOptions, Hyperparameters, Posterior, Standardizer, fit};
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed};
 
-use crate::ucb::BoundOf;
+use crate::ucb::BoundPurpose;
 use crate::whitened::Whitened;
 use crate::{Game, GameError, Ucb};
 
@@ -283,7 +283,7 @@ impl PayoffModel {
     }
 
     /// β_t^{1/2} for this player.
-    pub(crate) fn factor(&self, game: &Game, ucb: &Ucb, t: usize, of: BoundOf) -> f64 {
+    pub(crate) fn factor(&self, game: &Game, ucb: &Ucb, t: usize, of: BoundPurpose) -> f64 {
         ucb.factor(game, self.player, t, of)
     }
 }

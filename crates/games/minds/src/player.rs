@@ -6,10 +6,10 @@ use crate::level0::{Law, Level0};
 use crate::payoff_model::PayoffModel;
 use crate::reasoner::Reasoning;
 use crate::response::{best_response, product};
-use crate::ucb::BoundOf;
+use crate::ucb::BoundPurpose;
 use crate::{
     Action, Choice, Decision, Expectation, Game, GameError, History, Level0Strategy, Reasoner,
-    Round, Search, Thought, Ucb,
+    ReasoningStep, Round, Search, Ucb,
 };
 
 /// A player of a game.
@@ -108,7 +108,7 @@ impl Player {
         history: &History,
         stream: &mut Stream,
     ) -> Result<Decision, GameError> {
-        if let Err(error) = self.catch_up(history.rounds()) {
+        if let Err(error) = self.read_new_rounds(history.rounds()) {
             self.memory = self.blank.clone();
             return Err(error);
         }
@@ -127,7 +127,7 @@ impl Player {
     }
 
     /// Reads what is new in the record, or all of it.
-    fn catch_up(&mut self, rounds: &[Round]) -> Result<(), GameError> {
+    fn read_new_rounds(&mut self, rounds: &[Round]) -> Result<(), GameError> {
         if !rounds.starts_with(&self.memory.rounds) {
             self.memory = self.blank.clone();
         }
@@ -233,12 +233,12 @@ impl Memory {
         game: &Game,
         plan: &Plan,
         stream: &mut Stream,
-    ) -> Result<(Thought, Action), GameError> {
+    ) -> Result<(ReasoningStep, Action), GameError> {
         match &plan.kind {
             Kind::Level0 { place } => {
                 let law = self.level0[*place].law(game, &self.rounds)?;
                 let drawn = law.sample(game, plan.player, &self.rounds, stream)?;
-                let thought = Thought::mixed(plan.player, law, Some(drawn.clone()));
+                let thought = ReasoningStep::mixed(plan.player, law, Some(drawn.clone()));
                 Ok((thought, drawn))
             }
             Kind::Response {
@@ -257,28 +257,28 @@ impl Memory {
                             any_expectation = true;
                             let law = self.level0[*place].law(game, &self.rounds)?;
                             (
-                                Thought::mixed(other.player, law.clone(), None),
-                                Imagined::Mixed(law),
+                                ReasoningStep::mixed(other.player, law.clone(), None),
+                                PredictedAction::Mixed(law),
                             )
                         }
                         _ => {
                             let (thought, action) = self.think(game, other, stream)?;
-                            (thought, Imagined::Sure(action))
+                            (thought, PredictedAction::Sure(action))
                         }
                     };
                     thoughts.push(thought);
                     laws.push((other.player, law));
                 }
                 let of = if any_expectation {
-                    BoundOf::Expectation
+                    BoundPurpose::Expectation
                 } else {
-                    BoundOf::Response
+                    BoundPurpose::Response
                 };
                 let factor = ucb.factor(game, plan.player, game.iteration(self.rounds.len()), of);
                 let atoms = self.atoms(game, &laws, *expectation, any_expectation, stream)?;
                 let model = &mut self.models[*model];
                 let found = best_response(game, model, search, &atoms, (ucb, factor), stream)?;
-                let thought = Thought {
+                let thought = ReasoningStep {
                     player: plan.player,
                     level: plan.level,
                     choice: Choice::Response {
@@ -297,7 +297,7 @@ impl Memory {
     fn atoms(
         &self,
         game: &Game,
-        laws: &[(usize, Imagined)],
+        laws: &[(usize, PredictedAction)],
         expectation: Expectation,
         any_expectation: bool,
         stream: &mut Stream,
@@ -309,8 +309,8 @@ impl Memory {
                     let mut drawn = Vec::with_capacity(laws.len());
                     for (player, law) in laws {
                         let action = match law {
-                            Imagined::Sure(action) => action.clone(),
-                            Imagined::Mixed(law) => {
+                            PredictedAction::Sure(action) => action.clone(),
+                            PredictedAction::Mixed(law) => {
                                 law.sample(game, *player, &self.rounds, stream)?
                             }
                         };
@@ -327,12 +327,12 @@ impl Memory {
                 let mut exact = Vec::with_capacity(laws.len());
                 for (player, law) in laws {
                     let list = match law {
-                        Imagined::Sure(action) => vec![(action.clone(), 1.0)],
-                        Imagined::Mixed(Law::Finite(probabilities)) => {
+                        PredictedAction::Sure(action) => vec![(action.clone(), 1.0)],
+                        PredictedAction::Mixed(Law::Finite(probabilities)) => {
                             let pairs = probabilities.iter().enumerate();
                             pairs.map(|(index, p)| (Action::Index(index), *p)).collect()
                         }
-                        Imagined::Mixed(_) => {
+                        PredictedAction::Mixed(_) => {
                             return Err(GameError::NeedsFiniteActions {
                                 what: "an exact expectation",
                                 player: *player,
@@ -348,7 +348,7 @@ impl Memory {
 }
 
 /// The action that another player is imagined to take.
-enum Imagined {
+enum PredictedAction {
     Sure(Action),
     Mixed(Law),
 }

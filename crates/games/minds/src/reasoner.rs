@@ -11,7 +11,7 @@ use crate::{
 
 /// The properties of a player that do not depend on the level it reasons at.
 #[derive(Clone, Debug)]
-pub struct Basics {
+pub struct PlayerSettings {
     /// Its strategy at level 0.
     pub level0_strategy: Level0Strategy,
     /// Its model of its payoffs.
@@ -35,7 +35,7 @@ pub enum Search {
 #[derive(Clone, Debug)]
 pub struct Reasoner {
     /// The properties that do not depend on its level.
-    pub basics: Basics,
+    pub basics: PlayerSettings,
     /// The level at which it reasons, with its beliefs.
     pub reasoning: Reasoning,
 }
@@ -74,7 +74,7 @@ pub enum Expectation {
     Lite,
 }
 
-impl Basics {
+impl PlayerSettings {
     /// Coordinates of joint actions up to which each has a length scale of its own. With 55 of them and 155 payoffs, one for all
     /// does better (experiment `games-predator-prey`).
     pub const MOST_LENGTHSCALES: usize = 20;
@@ -194,7 +194,7 @@ impl Reasoner {
     pub const MOST_LEVEL: usize = 64;
 
     /// One at level 0.
-    pub fn level0(basics: Basics) -> Self {
+    pub fn level0(basics: PlayerSettings) -> Self {
         Self {
             basics,
             reasoning: Reasoning::Level0,
@@ -202,7 +202,11 @@ impl Reasoner {
     }
 
     /// One that responds to these beliefs.
-    pub fn responding(basics: Basics, beliefs: Vec<Belief>, expectation: Expectation) -> Self {
+    pub fn responding(
+        basics: PlayerSettings,
+        beliefs: Vec<Belief>,
+        expectation: Expectation,
+    ) -> Self {
         Self {
             basics,
             reasoning: Reasoning::BestResponse {
@@ -220,7 +224,7 @@ impl Reasoner {
     pub fn at_level(
         player: usize,
         level: usize,
-        basics: &[Basics],
+        basics: &[PlayerSettings],
         expectation: Expectation,
     ) -> Result<Self, GameError> {
         let lower = vec![level.saturating_sub(1); basics.len()];
@@ -236,7 +240,7 @@ impl Reasoner {
         player: usize,
         level: usize,
         levels: &[usize],
-        basics: &[Basics],
+        basics: &[PlayerSettings],
         expectation: Expectation,
     ) -> Result<Self, GameError> {
         let too_many = GameError::TooManyBeliefs { most: Self::MOST };
@@ -248,7 +252,7 @@ impl Reasoner {
             .map(|other| size(levels[other]).unwrap_or(usize::MAX));
         let deepest = others.clone().map(|other| levels[other]).max().unwrap_or(0);
         if level.max(deepest) > Self::MOST_LEVEL {
-            return Err(Self::too_deep(level.max(deepest)));
+            return Err(Self::level_too_high(level.max(deepest)));
         }
         if level > 0 && sizes.fold(deepest, usize::saturating_add) > Self::MOST {
             return Err(too_many);
@@ -268,7 +272,7 @@ impl Reasoner {
         Ok(Self::responding(own, beliefs?, expectation))
     }
 
-    fn too_deep(level: usize) -> GameError {
+    fn level_too_high(level: usize) -> GameError {
         GameError::Setting {
             name: "reasoning_level",
             value: level.to_string(),
@@ -304,7 +308,7 @@ impl Reasoner {
             return Err(GameError::TooManyBeliefs { most: Self::MOST });
         }
         if depth > Self::MOST_LEVEL {
-            return Err(Self::too_deep(depth));
+            return Err(Self::level_too_high(depth));
         }
         self.basics.ucb.validate(game, player)?;
         let Reasoning::BestResponse {

@@ -306,13 +306,13 @@ mod tests {
     /// Few actions with the posterior at hand, all of them kept up, and more than can be kept: the same to the last bit.
     #[test]
     fn kept_and_recomputed_scores_are_the_same() {
-        use crate::{Basics, Level0Strategy};
+        use crate::{Level0Strategy, PlayerSettings};
         let game = Game::new(
             vec![ActionSet::grid(9), ActionSet::grid(7), ActionSet::grid(4)],
             0,
         )
         .unwrap();
-        let mut basics = Basics::as_in_authors_code(&game, 1);
+        let mut basics = PlayerSettings::as_in_authors_code(&game, 1);
         basics.level0_strategy = Level0Strategy::RandomSearch;
         basics.payoff_model.hyperparameters.noise_variance = 1e-4;
         let mut model = PayoffModel::new(&game, 1, basics.payoff_model.clone()).unwrap();

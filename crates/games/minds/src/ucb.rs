@@ -47,7 +47,7 @@ pub enum CountedDim {
 
 /// The purpose that a bound is formed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BoundOf {
+pub(crate) enum BoundPurpose {
     Level0,
     Expectation,
     Response,
@@ -87,7 +87,7 @@ impl Ucb {
     }
 
     /// β_t^{1/2} for player `player` at iteration t ≥ 1.
-    pub(crate) fn factor(&self, game: &Game, player: usize, t: usize, of: BoundOf) -> f64 {
+    pub(crate) fn factor(&self, game: &Game, player: usize, t: usize, of: BoundPurpose) -> f64 {
         match self.width {
             UcbWidth::Theorem { failure_prob } => {
                 let n_actions = game.action_set(player).n_actions().unwrap_or(1);
@@ -98,7 +98,7 @@ impl Ucb {
                 let own = match dim {
                     CountedDim::Joint => false,
                     CountedDim::Own => true,
-                    CountedDim::OwnInExpectations => of == BoundOf::Expectation,
+                    CountedDim::OwnInExpectations => of == BoundPurpose::Expectation,
                 };
                 let d = if own {
                     game.action_set(player).dim()
@@ -130,7 +130,7 @@ mod tests {
         let at = |width, t, of| Ucb::new(width).factor(&game, 0, t, of).powi(2);
         let theorem = UcbWidth::Theorem { failure_prob: 0.1 };
         let expected = 2.0 * (900.0 * PI * PI / 0.3_f64).ln();
-        assert!((at(theorem, 3, BoundOf::Level0) - expected).abs() < 1e-12);
+        assert!((at(theorem, 3, BoundPurpose::Level0) - expected).abs() < 1e-12);
         for (dim, expectation, response) in [
             (CountedDim::Joint, 3.0, 3.0),
             (CountedDim::Own, 1.0, 1.0),
@@ -138,9 +138,9 @@ mod tests {
         ] {
             let width = UcbWidth::Logarithmic { factor: 0.5, dim };
             let unit = 0.5 * 10.0_f64.ln();
-            assert!((at(width, 5, BoundOf::Expectation) - expectation * unit).abs() < 1e-12);
-            assert!((at(width, 5, BoundOf::Response) - response * unit).abs() < 1e-12);
-            assert!((at(width, 5, BoundOf::Level0) - response * unit).abs() < 1e-12);
+            assert!((at(width, 5, BoundPurpose::Expectation) - expectation * unit).abs() < 1e-12);
+            assert!((at(width, 5, BoundPurpose::Response) - response * unit).abs() < 1e-12);
+            assert!((at(width, 5, BoundPurpose::Level0) - response * unit).abs() < 1e-12);
         }
     }
 

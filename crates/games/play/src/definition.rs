@@ -31,13 +31,13 @@ pub struct PlayerSpec {
     /// Number of equally spaced values of each float; `None` leaves floats continuous.
     pub grid: Option<usize>,
     /// The source of its actions.
-    pub plays: Plays,
+    pub plays: ActionSource,
 }
 
 /// The source of a player's actions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Plays {
+pub enum ActionSource {
     /// It reasons as R2-B2 does.
     Reasoning(MindSpec),
     /// A program is asked in each round.
@@ -192,12 +192,12 @@ impl PlayerSpec {
     /// In a few words for people: `level 2`, `by a program`.
     pub fn how(&self) -> String {
         match &self.plays {
-            Plays::Reasoning(mind) => match mind.level() {
+            ActionSource::Reasoning(mind) => match mind.level() {
                 0 => format!("level 0 ({})", mind.level0.name()),
                 level => format!("level {level}"),
             },
-            Plays::Program => "program".to_owned(),
-            Plays::ByHand => "by hand".to_owned(),
+            ActionSource::Program => "program".to_owned(),
+            ActionSource::ByHand => "by hand".to_owned(),
         }
     }
 }
@@ -248,9 +248,9 @@ impl Definition {
             keys.push(&[&at[..], &["grid"]].concat(), player.grid);
             let level = [&at[..], &["level"]].concat();
             match &player.plays {
-                Plays::Reasoning(mind) => mind.push_keys(&at, &names, &mut keys),
-                Plays::Program => keys.push(&level, "none, but command"),
-                Plays::ByHand => keys.push(&level, "none, but by_hand"),
+                ActionSource::Reasoning(mind) => mind.push_keys(&at, &names, &mut keys),
+                ActionSource::Program => keys.push(&level, "none, but command"),
+                ActionSource::ByHand => keys.push(&level, "none, but by_hand"),
             }
         }
         keys
@@ -321,8 +321,8 @@ mod tests {
             seed: 0,
             n_initial: 5,
             players: vec![
-                player("shop", Plays::Reasoning(level1)),
-                player("rival", Plays::ByHand),
+                player("shop", ActionSource::Reasoning(level1)),
+                player("rival", ActionSource::ByHand),
             ],
         }
     }
@@ -333,7 +333,7 @@ mod tests {
         type Change = fn(&mut Definition);
         fn mind(definition: &mut Definition) -> &mut MindSpec {
             match &mut definition.players[0].plays {
-                Plays::Reasoning(mind) => mind,
+                ActionSource::Reasoning(mind) => mind,
                 _ => unreachable!(),
             }
         }
@@ -383,7 +383,7 @@ mod tests {
                 ["players.shop.surrogate", "learned", "0.01"],
             ),
             (
-                |d| d.players[1].plays = Plays::Program,
+                |d| d.players[1].plays = ActionSource::Program,
                 ["players.rival.level", "by_hand", "command"],
             ),
         ];

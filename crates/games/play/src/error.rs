@@ -11,7 +11,7 @@ use crate::payoffs::PAYOFF_MAX;
 /// The reason why a player gave no action, or a round has no payoffs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum MissingActionReason {
     /// The program failed, or did not end in time.
     #[error(transparent)]
     Program(#[from] Failure),
@@ -59,7 +59,7 @@ pub enum PlayError {
         /// The player.
         player: String,
         /// The cause.
-        cause: Cause,
+        cause: MissingActionReason,
     },
     /// The payoffs did not come, and the file says that the game stops then.
     #[error("round {round}: no payoffs: {cause}")]
@@ -67,7 +67,7 @@ pub enum PlayError {
         /// The round, from 1.
         round: usize,
         /// The cause.
-        cause: Cause,
+        cause: MissingActionReason,
     },
     /// The same went wrong round after round.
     #[error("round {round}: {what} failed {times} times in a row, the last time because {cause}")]
@@ -79,7 +79,7 @@ pub enum PlayError {
         /// The number of failures in a row.
         times: usize,
         /// The last cause.
-        cause: Cause,
+        cause: MissingActionReason,
     },
     /// The file of the record holds another game.
     #[error(

@@ -9,11 +9,11 @@ use fedbo_space::ParameterSpec;
 use fedbo_storage::Address;
 use serde::Deserialize;
 
-use crate::course::placeholders;
+use crate::game_history::placeholders;
 use crate::spec::{Known, MindTable, Minds};
 use crate::{
-    ACTIONS_MAX, Actions, Definition, GameRecord, Mover, OnFailure, OnLostPayoffs, PlayError,
-    PlayerSpec, Plays,
+    ACTIONS_MAX, ActionSource, Actions, Definition, GameRecord, MoveSource, OnFailure,
+    OnLostPayoffs, PlayError, PlayerSpec,
 };
 
 /// Most rounds of a game: every decision solves with all payoffs before it.
@@ -88,7 +88,7 @@ pub struct GameFile {
     /// The number of rounds that it is to have, those at random included.
     pub n_rounds: usize,
     /// The way in which each player is asked.
-    pub movers: Vec<Mover>,
+    pub movers: Vec<MoveSource>,
     /// The command that plays out a round; `None` where the file was read without it.
     pub payoffs: Option<CommandSpec>,
     /// The range of each player's payoffs, where the file gives it.
@@ -278,9 +278,9 @@ impl GameToml {
         actions: &[Actions],
         ranges: &[Option<(f64, f64)>],
         tables: &[MindTable],
-        movers: &[Mover],
+        movers: &[MoveSource],
     ) -> Result<Vec<PlayerSpec>, FileError> {
-        let reasons = |player: usize| movers[player] == Mover::Reasoning;
+        let reasons = |player: usize| movers[player] == MoveSource::Reasoning;
         let known = (0..names.len()).map(|player| Known {
             name: &names[player],
             actions: &actions[player],
@@ -303,9 +303,11 @@ impl GameToml {
                 (name, spec)
             });
             let plays = match &movers[player] {
-                Mover::Reasoning => Plays::Reasoning(minds.of(player, &["players", name])?),
-                Mover::Program { .. } => Plays::Program,
-                Mover::ByHand { .. } => Plays::ByHand,
+                MoveSource::Reasoning => {
+                    ActionSource::Reasoning(minds.of(player, &["players", name])?)
+                }
+                MoveSource::Program { .. } => ActionSource::Program,
+                MoveSource::ByHand { .. } => ActionSource::ByHand,
             };
             players.push(PlayerSpec {
                 name: name.clone(),
@@ -362,13 +364,13 @@ impl PlayerTable {
         name: &str,
         mind: &MindTable,
         with_commands: bool,
-    ) -> Result<Mover, FileError> {
+    ) -> Result<MoveSource, FileError> {
         let at = |key| ["players", name, key];
         let by_hand = self.by_hand.unwrap_or(false);
         let ways = [self.level.is_some(), self.command.is_some(), by_hand];
         if ways.iter().filter(|way| **way).count() != 1 {
             let ways = "level = 0, 1, 2, .. (it reasons), command = [..] (a program is asked), or by_hand = true";
-            if ways_are_none(self, by_hand) {
+            if has_no_action_source(self, by_hand) {
                 let remedy = format!("say how {name} plays: {ways}");
                 return Err(check.file.missing_error(&at("level"), remedy));
             }
@@ -387,7 +389,7 @@ impl PlayerTable {
                 );
                 return Err(check.file.error(&at(key), message));
             }
-            return Ok(Mover::Reasoning);
+            return Ok(MoveSource::Reasoning);
         }
         if let Some(key) = mind.first_key() {
             let message = format!(
@@ -410,7 +412,7 @@ impl PlayerTable {
                 return Err(check.file.error(&at("directory"), message));
             }
             let timeout = check.timeout(&at("timeout_s"), self.timeout_s)?;
-            return Ok(Mover::ByHand {
+            return Ok(MoveSource::ByHand {
                 timeout,
                 on_failure,
             });
@@ -424,14 +426,14 @@ impl PlayerTable {
             true => check.program(&["players", name], "", keys, &[])?,
             false => CommandSpec::default(),
         };
-        Ok(Mover::Program {
+        Ok(MoveSource::Program {
             command,
             on_failure,
         })
     }
 }
 
-fn ways_are_none(table: &PlayerTable, by_hand: bool) -> bool {
+fn has_no_action_source(table: &PlayerTable, by_hand: bool) -> bool {
     table.level.is_none() && table.command.is_none() && !by_hand
 }
 

@@ -5,24 +5,26 @@
 //! (`fedbo-games`) or of terminals. Rounds count from 1 for people, players are named. Start at [`GameFile`] and [`Referee`].
 
 mod actions;
-mod asking;
-mod course;
 mod definition;
 mod error;
 mod file;
-mod mind;
-mod movers;
+mod game_history;
+mod move_collector;
+mod move_source;
 mod payoffs;
+mod reasoners;
 mod record;
 mod referee;
 mod schema;
 mod spec;
 
 pub use actions::{ACTIONS_MAX, Actions};
-pub use course::{Course, PlayedRound, StandIn};
-pub use definition::{Definition, Level0Spec, MindSpec, ModelSpec, PlayerSpec, Plays, Reasoning};
-pub use error::{Cause, PlayError};
+pub use definition::{
+    ActionSource, Definition, Level0Spec, MindSpec, ModelSpec, PlayerSpec, Reasoning,
+};
+pub use error::{MissingActionReason, PlayError};
 pub use file::{GameFile, ROUNDS_MAX};
-pub use movers::{Mover, OnFailure, OnLostPayoffs};
-pub use record::{GameRecord, Told, ToldMove};
-pub use referee::{Ended, Referee, Watcher};
+pub use game_history::{GameHistory, RoundRecord, SubstituteAction};
+pub use move_source::{MoveSource, OnFailure, OnLostPayoffs};
+pub use record::{GameRecord, MoveOutcome, ToldMove};
+pub use referee::{Ended, GameObserver, Referee};

@@ -1,10 +1,10 @@
 //! The output of programs: the payoffs of a round, a player's action.
 
-use fedbo_objective::{Printed, Program};
+use fedbo_objective::{Program, ProgramOutput};
 use fedbo_space::Point;
 use serde_json::{Map, Value};
 
-use crate::{Cause, Course};
+use crate::{GameHistory, MissingActionReason};
 
 /// Characters of a line that a message shows.
 const SHOWN_CHARS: usize = 200;
@@ -16,12 +16,12 @@ pub(crate) const PAYOFF_MAX: f64 = 1e100;
 pub(crate) struct Lost {
     /// Those that came.
     pub(crate) paid: Vec<Option<f64>>,
-    pub(crate) cause: Cause,
+    pub(crate) cause: MissingActionReason,
 }
 
 /// Has a round played out: its payoffs, `None` if the game is to stop, or what of them came and why the rest did not.
 pub(crate) fn pay(
-    course: &Course,
+    course: &GameHistory,
     program: &Program,
     actions: &[Point],
 ) -> Result<Option<Vec<Option<f64>>>, Lost> {
@@ -55,7 +55,7 @@ pub(crate) fn pay(
             None => Ok(Some(paid)),
             Some(player) => {
                 let player = names[player].to_owned();
-                let cause = Cause::LostPayoff { player };
+                let cause = MissingActionReason::LostPayoff { player };
                 Err(Lost { paid, cause })
             }
         },
@@ -71,7 +71,10 @@ pub(crate) fn pay(
 ///
 /// # Errors
 /// If the line says nothing of the kind.
-fn payoffs(printed: &Printed, names: &[&str]) -> Result<Vec<Option<f64>>, Cause> {
+fn payoffs(
+    printed: &ProgramOutput,
+    names: &[&str],
+) -> Result<Vec<Option<f64>>, MissingActionReason> {
     let expected = || {
         let named: Vec<String> = names.iter().map(|name| format!("{name:?}: ..")).collect();
         format!(
@@ -84,17 +87,20 @@ fn payoffs(printed: &Printed, names: &[&str]) -> Result<Vec<Option<f64>>, Cause>
         .last_line
         .as_deref()
         .and_then(|line| by_name(line, names).or_else(|| in_order(line, names.len())));
-    found.ok_or_else(|| nonsense(printed, expected()))
+    found.ok_or_else(|| invalid_output(printed, expected()))
 }
 
 /// The action that a line says: a JSON object with a value for each parameter.
 ///
 /// # Errors
 /// If the line says nothing of the kind.
-pub(crate) fn action(printed: &Printed, names: &[&str]) -> Result<Point, Cause> {
+pub(crate) fn action(
+    printed: &ProgramOutput,
+    names: &[&str],
+) -> Result<Point, MissingActionReason> {
     let line = printed.last_line.as_deref();
     let point: Option<Point> = line.and_then(|line| serde_json::from_str(line).ok());
-    point.ok_or_else(|| nonsense(printed, expected_action(names)))
+    point.ok_or_else(|| invalid_output(printed, expected_action(names)))
 }
 
 /// An action in words.
@@ -104,7 +110,7 @@ pub(crate) fn expected_action(names: &[&str]) -> String {
 }
 
 /// The last line that a program printed.
-pub(crate) fn shown(printed: &Printed) -> String {
+pub(crate) fn shown(printed: &ProgramOutput) -> String {
     match &printed.last_line {
         None => "nothing".to_owned(),
         Some(line) => format!("{:?}", line.chars().take(SHOWN_CHARS).collect::<String>()),
@@ -112,12 +118,12 @@ pub(crate) fn shown(printed: &Printed) -> String {
 }
 
 /// That a program printed something else than what was asked for.
-fn nonsense(printed: &Printed, expected: String) -> Cause {
+fn invalid_output(printed: &ProgramOutput, expected: String) -> MissingActionReason {
     let stderr = match printed.stderr.as_str() {
         "" => String::new(),
         text => format!("; its standard error ends: {text}"),
     };
-    Cause::Nonsense {
+    MissingActionReason::Nonsense {
         found: shown(printed),
         expected,
         stderr,
@@ -180,8 +186,8 @@ fn usable(payoff: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn printed(line: &str) -> Printed {
-        Printed {
+    fn printed(line: &str) -> ProgramOutput {
+        ProgramOutput {
             last_line: (!line.is_empty()).then(|| line.to_owned()),
             stderr: "Traceback".to_owned(),
         }

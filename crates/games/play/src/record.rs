@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fedbo_database::{Failure, Fault, File, Mode};
+use fedbo_database::{Failure, File, FileFault, Mode};
 use fedbo_space::Point;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::schema::FORMAT;
-use crate::{Definition, PlayError, PlayedRound, StandIn};
+use crate::{Definition, PlayError, RoundRecord, SubstituteAction};
 
 /// A game's record, open. What is appended is on the disk when the call returns.
 pub struct GameRecord {
@@ -28,7 +28,7 @@ impl fmt::Debug for GameRecord {
 
 /// The outcome of telling a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum MoveOutcome {
     /// It is new, and durable now.
     New,
     /// The same was told before.
@@ -41,7 +41,7 @@ pub struct ToldMove {
     /// The action.
     pub point: Point,
     /// The stand-in, if the action is not the player's own.
-    pub stand_in: Option<StandIn>,
+    pub substitute: Option<SubstituteAction>,
 }
 
 impl GameRecord {
@@ -100,7 +100,7 @@ impl GameRecord {
         let located = File::locate(path, Mode::Existing, &FORMAT);
         let (file, _) = located.map_err(|fault| of_fault(path, fault))?;
         let connection = file
-            .open_to_verify()
+            .open_for_verification()
             .map_err(|failure| in_words(path, failure))?;
         let definition = connection
             .unchecked_transaction()
@@ -138,7 +138,7 @@ impl GameRecord {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn rounds(&self) -> Result<Vec<PlayedRound>, PlayError> {
+    pub fn rounds(&self) -> Result<Vec<RoundRecord>, PlayError> {
         self.read(|tx| {
             let mut statement = tx.prepare_cached("SELECT played FROM rounds ORDER BY round")?;
             let texts = statement.query_map([], |row| row.get::<_, String>(0))?;
@@ -162,7 +162,7 @@ impl GameRecord {
     ///
     /// # Errors
     /// [`PlayError::Overtaken`] if it was played already; if it cannot be stored.
-    pub fn append(&self, round: usize, played: &PlayedRound) -> Result<(), PlayError> {
+    pub fn append(&self, round: usize, played: &RoundRecord) -> Result<(), PlayError> {
         let text = serde_json::to_string(played)
             .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"));
         let is_next = self.write(|tx| {
@@ -194,7 +194,12 @@ impl GameRecord {
     ///
     /// # Errors
     /// [`PlayError::Move`] if another move was told, or the round was played meanwhile; if it cannot be stored.
-    pub fn tell(&self, round: usize, player: usize, point: &Point) -> Result<Told, PlayError> {
+    pub fn tell(
+        &self,
+        round: usize,
+        player: usize,
+        point: &Point,
+    ) -> Result<MoveOutcome, PlayError> {
         let text = serde_json::to_string(point)
             .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"));
         let name = &self.definition.players[player].name;
@@ -202,8 +207,8 @@ impl GameRecord {
             if let Some(before) = told(tx, round, player)? {
                 let text = serde_json::to_string(&before.point).unwrap_or_default();
                 let round = round + 1;
-                return Ok(match before.stand_in {
-                    None if before.point == *point => Ok(Told::Already),
+                return Ok(match before.substitute {
+                    None if before.point == *point => Ok(MoveOutcome::Already),
                     None => Err(format!(
                         "{name:?} has told its move of round {round} already: {text}, which stays"
                     )),
@@ -219,7 +224,7 @@ impl GameRecord {
                 )));
             }
             insert(tx, round, player, &text, None)?;
-            Ok(Ok(Told::New))
+            Ok(Ok(MoveOutcome::New))
         })?;
         refused.map_err(|message| PlayError::Move { message })
     }
@@ -239,8 +244,8 @@ impl GameRecord {
             value.unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
         };
         let point = text(serde_json::to_string(&given.point));
-        let stand_in = given
-            .stand_in
+        let substitute = given
+            .substitute
             .as_ref()
             .map(|why| text(serde_json::to_string(why)));
         let kept = self.write(|tx| {
@@ -250,7 +255,7 @@ impl GameRecord {
             if n_rounds(tx)? != round {
                 return Ok(None);
             }
-            insert(tx, round, player, &point, stand_in.as_deref())?;
+            insert(tx, round, player, &point, substitute.as_deref())?;
             Ok(Some(given))
         })?;
         kept.ok_or_else(|| PlayError::Overtaken {
@@ -302,7 +307,7 @@ impl GameRecord {
 fn open(path: &Path) -> Result<(File, Connection), PlayError> {
     let located = File::locate(path, Mode::Create, &FORMAT);
     let (file, _) = located.map_err(|fault| of_fault(path, fault))?;
-    let connection = file.open_to_write(Mode::Create);
+    let connection = file.open_for_writing(Mode::Create);
     let connection = connection.map_err(|failure| in_words(path, failure))?;
     Ok((file, connection))
 }
@@ -324,13 +329,13 @@ fn told(tx: &Transaction<'_>, round: usize, player: usize) -> Result<Option<Told
     let mut statement = tx.prepare_cached(sql)?;
     let place = params![as_i64(round), as_i64(player)];
     let texts = statement.query_row(place, |row| Ok((row.get(0)?, row.get(1)?)));
-    let Some((point, stand_in)): Option<(String, Option<String>)> = texts.optional()? else {
+    let Some((point, substitute)): Option<(String, Option<String>)> = texts.optional()? else {
         return Ok(None);
     };
-    let stand_in = stand_in.map(|text| from_json(&text, "a stand-in"));
+    let substitute = substitute.map(|text| from_json(&text, "a stand-in"));
     Ok(Some(ToldMove {
         point: from_json(&point, "a move")?,
-        stand_in: stand_in.transpose()?,
+        substitute: substitute.transpose()?,
     }))
 }
 
@@ -339,10 +344,13 @@ fn insert(
     round: usize,
     player: usize,
     point: &str,
-    stand_in: Option<&str>,
+    substitute: Option<&str>,
 ) -> Result<(), Failure> {
     let sql = "INSERT INTO moves (round, player, point, stand_in) VALUES (?, ?, ?, ?)";
-    tx.execute(sql, params![as_i64(round), as_i64(player), point, stand_in])?;
+    tx.execute(
+        sql,
+        params![as_i64(round), as_i64(player), point, substitute],
+    )?;
     Ok(())
 }
 
@@ -360,19 +368,19 @@ fn in_words(path: &Path, failure: Failure) -> PlayError {
     of_fault(path, failure.into_fault(&FORMAT))
 }
 
-fn of_fault(path: &Path, fault: Fault) -> PlayError {
+fn of_fault(path: &Path, fault: FileFault) -> PlayError {
     let path = path.to_owned();
     match fault {
-        Fault::Absent => PlayError::Absent { path },
-        Fault::NotOurs(message) | Fault::Damaged(message) => {
+        FileFault::Absent => PlayError::Absent { path },
+        FileFault::NotOurs(message) | FileFault::Damaged(message) => {
             PlayError::NotARecord { path, message }
         }
-        Fault::Version { found, expected } => PlayError::Version {
+        FileFault::Version { found, expected } => PlayError::Version {
             path,
             found,
             expected,
         },
-        Fault::Refused(message) => PlayError::Refused { path, message },
-        Fault::Gone => PlayError::Gone { path },
+        FileFault::Refused(message) => PlayError::Refused { path, message },
+        FileFault::Gone => PlayError::Gone { path },
     }
 }

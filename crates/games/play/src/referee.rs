@@ -10,17 +10,17 @@ use fedbo_objective::{CommandSpec, Program};
 use fedbo_space::Point;
 use fedbo_streams::{Purpose, Seed};
 
-use crate::asking::Asking;
-use crate::course::placeholders;
-use crate::mind::reasoner;
+use crate::game_history::placeholders;
+use crate::move_collector::MoveCollector;
 use crate::payoffs::{Lost, pay};
+use crate::reasoners::reasoner;
 use crate::{
-    Cause, Course, GameFile, GameRecord, Mover, OnFailure, OnLostPayoffs, PlayError, PlayedRound,
-    Plays, StandIn, ToldMove,
+    ActionSource, GameFile, GameHistory, GameRecord, MissingActionReason, MoveSource, OnFailure,
+    OnLostPayoffs, PlayError, RoundRecord, SubstituteAction, ToldMove,
 };
 
 /// Hears how a game goes. Rounds count from 1, players from 0.
-pub trait Watcher {
+pub trait GameObserver {
     /// The game waits for a player's move.
     fn awaits(&self, round: usize, player: usize);
     /// A move that was given here, if one was: asked again and again while the game waits.
@@ -28,11 +28,11 @@ pub trait Watcher {
     /// A move that was given is none of the player's actions.
     fn refused(&self, player: usize, why: &PlayError);
     /// A player gave no action, and another one stands in.
-    fn stands_in(&self, round: usize, stand_in: &StandIn);
+    fn action_substituted(&self, round: usize, substitute: &SubstituteAction);
     /// A payoff lies outside the range that the file gives; said once a run for each player.
     fn outside(&self, round: usize, player: usize, payoff: f64, range: (f64, f64));
     /// A round was played, and is on the disk.
-    fn played(&self, round: usize, played: &PlayedRound);
+    fn played(&self, round: usize, played: &RoundRecord);
 }
 
 /// The way in which a run of a game ended.
@@ -52,7 +52,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Referee {
     record: GameRecord,
-    course: Course,
+    course: GameHistory,
     game: Game,
     minds: Vec<Option<Player>>,
     history: History,
@@ -63,7 +63,7 @@ pub struct Referee {
 struct Move {
     point: Point,
     seconds: f64,
-    stand_in: Option<StandIn>,
+    substitute: Option<SubstituteAction>,
 }
 
 impl Referee {
@@ -73,12 +73,12 @@ impl Referee {
     /// If the record or a setting cannot be used.
     pub fn new(record: GameRecord) -> Result<Self, PlayError> {
         let definition = record.definition().clone();
-        let course = Course::new(definition, record.rounds()?)?;
+        let course = GameHistory::new(definition, record.rounds()?)?;
         let game = course.game()?;
         let mut minds = Vec::new();
         for (player, spec) in course.definition().players.iter().enumerate() {
             minds.push(match &spec.plays {
-                Plays::Reasoning(mind) => {
+                ActionSource::Reasoning(mind) => {
                     let reasoner = reasoner(&game, player, mind, course.definition().seed);
                     let made = reasoner.and_then(|reasoner| Player::new(&game, player, reasoner));
                     Some(made.map_err(|cause| PlayError::Mind {
@@ -86,7 +86,7 @@ impl Referee {
                         cause,
                     })?)
                 }
-                Plays::Program | Plays::ByHand => None,
+                ActionSource::Program | ActionSource::ByHand => None,
             });
         }
         let mut referee = Self {
@@ -105,7 +105,7 @@ impl Referee {
     }
 
     /// The game so far.
-    pub fn course(&self) -> &Course {
+    pub fn course(&self) -> &GameHistory {
         &self.course
     }
 
@@ -121,7 +121,7 @@ impl Referee {
     pub fn play(
         &mut self,
         file: &GameFile,
-        watcher: &dyn Watcher,
+        watcher: &dyn GameObserver,
         stop: &Arc<AtomicBool>,
     ) -> Result<Ended, PlayError> {
         let spec = file.payoffs.clone().unwrap_or_default();
@@ -168,12 +168,12 @@ impl Referee {
         file: &GameFile,
         program: &Program,
         in_a_row: &mut [usize],
-        watcher: &dyn Watcher,
+        watcher: &dyn GameObserver,
         stop: &Arc<AtomicBool>,
-    ) -> Result<Option<PlayedRound>, PlayError> {
+    ) -> Result<Option<RoundRecord>, PlayError> {
         let index = self.course.rounds().len();
         let mut moves: Vec<Option<Move>> = self.decide()?;
-        let asking = Asking {
+        let asking = MoveCollector {
             course: &self.course,
             record: &self.record,
             watcher,
@@ -182,7 +182,7 @@ impl Referee {
         // Those whom one waits for come last, when all others have had their say.
         let (programs, by_hand): (Vec<usize>, Vec<usize>) = (0..moves.len())
             .filter(|player| moves[*player].is_none())
-            .partition(|player| matches!(file.movers[*player], Mover::Program { .. }));
+            .partition(|player| matches!(file.movers[*player], MoveSource::Program { .. }));
         for player in programs.into_iter().chain(by_hand) {
             let mover = &file.movers[player];
             let asked = Instant::now();
@@ -191,23 +191,23 @@ impl Referee {
                 Ok(Some(told)) => told,
                 Err(cause) => {
                     let times = in_a_row[player] + 1;
-                    let given = self.stand_in(player, mover, times, file, cause)?;
+                    let given = self.substitute(player, mover, times, file, cause)?;
                     // From now on nobody can tell another one; one that came in this very moment is taken.
                     let kept = self.record.keep(index, player, given)?;
-                    if let Some(stand_in) = &kept.stand_in {
-                        watcher.stands_in(index + 1, stand_in);
+                    if let Some(substitute) = &kept.substitute {
+                        watcher.action_substituted(index + 1, substitute);
                     }
                     kept
                 }
             };
-            match told.stand_in {
+            match told.substitute {
                 Some(_) => in_a_row[player] += 1,
                 None => in_a_row[player] = 0,
             }
             moves[player] = Some(Move {
                 point: self.course.check_move(player, &told.point)?,
                 seconds: asked.elapsed().as_secs_f64(),
-                stand_in: told.stand_in,
+                substitute: told.substitute,
             });
         }
         let moves: Vec<Move> = moves.into_iter().flatten().collect();
@@ -230,12 +230,15 @@ impl Referee {
                 (paid, Some(self.lose(file, times, cause)?))
             }
         };
-        let played = PlayedRound {
+        let played = RoundRecord {
             actions,
             payoffs: paid.0,
             move_seconds: moves.iter().map(|each| each.seconds).collect(),
             payoff_seconds: began.elapsed().as_secs_f64(),
-            stand_ins: moves.into_iter().filter_map(|each| each.stand_in).collect(),
+            stand_ins: moves
+                .into_iter()
+                .filter_map(|each| each.substitute)
+                .collect(),
             lost_because: paid.1,
         };
         let round = self.round(&played)?;
@@ -285,26 +288,28 @@ impl Referee {
             moves.push(Some(Move {
                 point,
                 seconds,
-                stand_in: None,
+                substitute: None,
             }));
         }
         Ok(moves)
     }
 
     /// The action that stands in for one that did not come.
-    fn stand_in(
+    fn substitute(
         &self,
         player: usize,
-        mover: &Mover,
+        mover: &MoveSource,
         times: usize,
         file: &GameFile,
-        cause: Cause,
+        cause: MissingActionReason,
     ) -> Result<ToldMove, PlayError> {
         let index = self.course.rounds().len();
         let name = self.name(player).to_owned();
         let on_failure = match mover {
-            Mover::Reasoning => OnFailure::Stop,
-            Mover::Program { on_failure, .. } | Mover::ByHand { on_failure, .. } => *on_failure,
+            MoveSource::Reasoning => OnFailure::Stop,
+            MoveSource::Program { on_failure, .. } | MoveSource::ByHand { on_failure, .. } => {
+                *on_failure
+            }
         };
         if on_failure == OnFailure::Stop {
             return Err(PlayError::Player {
@@ -330,19 +335,24 @@ impl Referee {
                 (self.course.actions(player).played(action).0, "random")
             }
         };
-        let stand_in = StandIn {
+        let substitute = SubstituteAction {
             player,
             kind: kind.to_owned(),
             because: cause.to_string(),
         };
         Ok(ToldMove {
             point,
-            stand_in: Some(stand_in),
+            substitute: Some(substitute),
         })
     }
 
     /// The reason that is noted with a round that stands without its payoffs; an error if the game ends instead.
-    fn lose(&self, file: &GameFile, times: usize, cause: Cause) -> Result<String, PlayError> {
+    fn lose(
+        &self,
+        file: &GameFile,
+        times: usize,
+        cause: MissingActionReason,
+    ) -> Result<String, PlayError> {
         let round = self.course.rounds().len() + 1;
         match file.on_lost_payoffs {
             OnLostPayoffs::Stop => Err(PlayError::Payoffs { round, cause }),
@@ -357,7 +367,7 @@ impl Referee {
     }
 
     /// A round as reasoning players see it.
-    fn round(&self, played: &PlayedRound) -> Result<Round, PlayError> {
+    fn round(&self, played: &RoundRecord) -> Result<Round, PlayError> {
         let mut actions: Vec<Action> = Vec::with_capacity(played.actions.len());
         for (player, point) in played.actions.iter().enumerate() {
             let action = self.course.actions(player).action(point);

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_games::{
-    Action, Basics, Belief, Expectation, Game, GpMwSettings, History, Level0Strategy, MwRate,
-    Player, Reasoner, Round, Ucb, UcbWidth,
+    Action, Belief, Expectation, Game, GpMwSettings, History, Level0Strategy, MwRate, Player,
+    PlayerSettings, Reasoner, Round, Ucb, UcbWidth,
 };
 use fedbo_gp::{Family, Hyperparameters, Kernel};
 use fedbo_play::{
-    Actions, Ended, GameFile, GameRecord, PlayError, PlayedRound, Referee, StandIn, Watcher,
+    Actions, Ended, GameFile, GameObserver, GameRecord, PlayError, Referee, RoundRecord,
+    SubstituteAction,
 };
 use fedbo_space::Point;
 use fedbo_streams::{Purpose, Seed};
@@ -19,7 +20,7 @@ use fedbo_streams::{Purpose, Seed};
 /// Nobody looks on.
 struct Nobody;
 
-impl Watcher for Nobody {
+impl GameObserver for Nobody {
     fn outside(&self, _: usize, _: usize, _: f64, _: (f64, f64)) {}
 
     fn awaits(&self, _: usize, _: usize) {}
@@ -27,8 +28,8 @@ impl Watcher for Nobody {
         None
     }
     fn refused(&self, _: usize, _: &PlayError) {}
-    fn stands_in(&self, _: usize, _: &StandIn) {}
-    fn played(&self, _: usize, _: &PlayedRound) {}
+    fn action_substituted(&self, _: usize, _: &SubstituteAction) {}
+    fn played(&self, _: usize, _: &RoundRecord) {}
 }
 
 const SEED: u64 = 11;
@@ -124,8 +125,8 @@ fn basics(
     level0: Level0Strategy,
     ucb_multiplier: f64,
     given: Option<(Family, Vec<f64>, f64, f64, bool)>,
-) -> Basics {
-    let mut basics = Basics::for_game(game, player, (0.0, 1.0));
+) -> PlayerSettings {
+    let mut basics = PlayerSettings::for_game(game, player, (0.0, 1.0));
     basics.level0_strategy = level0;
     basics.ucb = Ucb::new(UcbWidth::Constant(ucb_multiplier.sqrt()));
     if let Some((family, lengthscales, outputscale, noise_variance, standardize)) = given {
@@ -300,7 +301,7 @@ fn a_definition_survives_its_record() {
     let parts = GameRecord::load(&stored).unwrap();
     assert_eq!(parts.definition(), &file.definition);
     let whole = played(&std::fs::read_to_string(&path).unwrap());
-    let course = |rounds: Vec<PlayedRound>| -> Vec<_> {
+    let course = |rounds: Vec<RoundRecord>| -> Vec<_> {
         let told = rounds
             .into_iter()
             .map(|round| (round.actions, round.payoffs));

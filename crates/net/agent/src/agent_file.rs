@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_config::{Check, FileError, OwnChoices, TomlFile};
+use fedbo_config::{Check, FileError, ListedChoices, TomlFile};
 use fedbo_objective::{CommandSpec, FailuresMax};
 use fedbo_party::ObjectiveTable;
 use fedbo_privacy::accounting::{Budget, Delta};
@@ -23,7 +23,7 @@ struct AgentToml {
     agent: AgentTable,
     objective: Option<ObjectiveTable>,
     privacy: Option<PrivacyTable>,
-    choices: OwnChoices,
+    choices: ListedChoices,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -64,7 +64,7 @@ pub struct AgentFile {
     file: TomlFile,
     objective: Option<ObjectiveTable>,
     /// Choices that its owner has looked at, `[choices]`.
-    choices: OwnChoices,
+    choices: ListedChoices,
 }
 
 impl AgentFile {

@@ -3,7 +3,8 @@
 use fedbo_federation::{Collaboration, Federation};
 use fedbo_gp::MapHash;
 use fedbo_protocol::{
-    Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, AggregateHandout, Broadcast, Takes,
+    Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, AggregateHandout, Broadcast,
+    UsesHandouts,
 };
 use fedbo_streams::Seed;
 use fedbo_wire::Digest;
@@ -47,7 +48,7 @@ pub(crate) fn machine(
     Ok((machine, Digest(hash.0)))
 }
 
-fn playing<S: Takes + 'static>(
+fn playing<S: UsesHandouts + 'static>(
     own: &Federation,
     slot: u32,
     strategy: S,
@@ -63,13 +64,13 @@ fn playing<S: Takes + 'static>(
     }))
 }
 
-struct Playing<S: Takes> {
+struct Playing<S: UsesHandouts> {
     agent: Agent<S>,
     map: MapHash,
     convert: fn(VerifiedHandout, MapHash) -> S::Handout,
 }
 
-impl<S: Takes> Machine for Playing<S> {
+impl<S: UsesHandouts> Machine for Playing<S> {
     fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError> {
         self.agent.start()
     }

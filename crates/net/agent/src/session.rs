@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fedbo_database::Lock;
 use fedbo_federation::Federation;
-use fedbo_objective::{Brake, FailuresMax, Objective};
+use fedbo_objective::{FailureCounter, FailuresMax, Objective};
 use fedbo_party::{Evaluated, HomeError, Identity, Trials, evaluate_trial};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
@@ -101,7 +101,7 @@ pub struct Session<'a> {
     pub(crate) queue: VecDeque<AgentEffect>,
     /// Trials that the machine was told of.
     pub(crate) n_told: u64,
-    brake: Brake,
+    brake: FailureCounter,
     /// Seconds that the machine took for its last answer.
     ask_seconds: f64,
     pub(crate) backoff: Backoff,
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
             stop: parts.stop,
             backoff: Backoff::default(),
             n_told: 0,
-            brake: Brake::new(parts.failures_max, false),
+            brake: FailureCounter::new(parts.failures_max, false),
             n_keys_tried: 0,
             ask_seconds: 0.0,
             resend: None,

@@ -634,7 +634,7 @@ fn database_killed() {
     assert_eq!(inbox.epoch().unwrap(), epoch);
     assert_eq!(post(inbox, &study, 0, 2, b"abc"), Posted::Taken);
     let before = store.study("labs").unwrap();
-    server.stop_hard();
+    server.kill_all();
     let gone = inbox.post(&Posting {
         study: study.key,
         round: 2,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use fedbo_database::{Failure, Fault, File, Format, Mode, begin, integrity_problems, pragma};
+use fedbo_database::{Failure, File, FileFault, Format, Mode, begin, integrity_problems, pragma};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::HomeError;
@@ -30,9 +30,9 @@ impl Database {
     pub fn open(path: &Path, mode: Mode, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) = File::locate(path, mode, format).map_err(|fault| in_words(path, fault))?;
         let refused = |failure: Failure| in_words(path, failure.into_fault(format));
-        let opened = match file.open_to_write(mode) {
+        let opened = match file.open_for_writing(mode) {
             Err(Failure::Version { found, expected }) if found < expected => {
-                upgrade(&file, format).and_then(|()| file.open_to_write(mode))
+                upgrade(&file, format).and_then(|()| file.open_for_writing(mode))
             }
             opened => opened,
         };
@@ -56,7 +56,7 @@ impl Database {
         let (file, _) =
             File::locate(path, Mode::Existing, format).map_err(|fault| in_words(path, fault))?;
         let connection = file
-            .open_to_read()
+            .open_for_reading()
             .map_err(|failure| in_words(path, failure.into_fault(format)))?;
         Ok(Self {
             file,
@@ -113,7 +113,7 @@ impl Database {
 /// Brings a file of an older version up to date: the steps that it lacks, in one transaction. No copy is kept, and free space is given
 /// up before, as versions before the second left vectors in it (INV-26).
 fn upgrade(file: &File, format: &Format) -> Result<(), Failure> {
-    let connection = file.open_to_change(Mode::Existing)?;
+    let connection = file.open_any_for_writing(Mode::Existing)?;
     let settings = "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;";
     connection.execute_batch(settings)?;
     connection.execute_batch("VACUUM")?;
@@ -136,24 +136,24 @@ fn verify(connection: &Connection, format: &Format) -> Result<(), Failure> {
     }
 }
 
-fn in_words(path: &Path, fault: Fault) -> HomeError {
+fn in_words(path: &Path, fault: FileFault) -> HomeError {
     let path = path.to_owned();
     match fault {
-        Fault::Absent => HomeError::Absent { path },
-        Fault::NotOurs(message) => HomeError::Database { path, message },
-        Fault::Refused(message) => HomeError::Refused { path, message },
-        Fault::Version { found, expected } => HomeError::Version {
+        FileFault::Absent => HomeError::Absent { path },
+        FileFault::NotOurs(message) => HomeError::Database { path, message },
+        FileFault::Refused(message) => HomeError::Refused { path, message },
+        FileFault::Version { found, expected } => HomeError::Version {
             path,
             found,
             expected,
         },
-        Fault::Gone => HomeError::Database {
+        FileFault::Gone => HomeError::Database {
             path,
             message: "it was moved, deleted or replaced while it was in use; put it back with the files of the same name \
                       ending in -wal and -shm, which belong to it"
                 .to_owned(),
         },
-        Fault::Damaged(message) => HomeError::Damaged { path, message },
+        FileFault::Damaged(message) => HomeError::Damaged { path, message },
     }
 }
 

@@ -57,12 +57,12 @@ pub fn evaluate_trial(
     };
     let outcome = evaluate_guarded(objective, point, id);
     let Some(told) = told(&outcome) else {
-        trials.give_back(trial.index)?;
+        trials.release_trial(trial.index)?;
         return Ok(Evaluated::Interrupted);
     };
     if let Outcome::Failed(failure @ Failure::Spawn { .. }) = &outcome {
         // No property of the point: the same would happen to every other.
-        trials.give_back(trial.index)?;
+        trials.release_trial(trial.index)?;
         let message = failure.to_string();
         return Err(EvaluationError::Objective { message });
     }

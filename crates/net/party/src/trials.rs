@@ -9,7 +9,8 @@ use fedbo_objective::Outcome;
 use fedbo_protocol::Trial;
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{
-    Added, Mode, NewTrial, SqliteStorage, Storage, StudyKey, Teller, Told, TrialState, Worker,
+    AddOutcome, Mode, NewTrial, SqliteStorage, Storage, StudyKey, TellAuthority, Told, TrialState,
+    Worker,
 };
 use fedbo_study::{Definition, StrategySpec, Study, StudyError};
 
@@ -98,8 +99,8 @@ impl Trials {
             limit: None,
         };
         match self.storage.add(self.study, &new)? {
-            Added::Trial(_) => Ok(TrialStatus::Begun),
-            Added::Overtaken | Added::Full | Added::Duplicate { .. } => {
+            AddOutcome::Trial(_) => Ok(TrialStatus::Begun),
+            AddOutcome::Overtaken | AddOutcome::Full | AddOutcome::Duplicate { .. } => {
                 Err(self.contradiction(trial.index))
             }
         }
@@ -131,8 +132,8 @@ impl Trials {
                 Some(TrialState::Told(told)) => return Ok(TrialStatus::Told(told)),
                 // Its holder seems to live; but who runs this study holds its lock, and so does this process now.
                 Some(TrialState::Running(holding)) => {
-                    let holder = Teller::Worker(&holding.worker.id);
-                    self.storage.give_back(self.study, number, holder)?;
+                    let holder = TellAuthority::Worker(&holding.worker.id);
+                    self.storage.release_trial(self.study, number, holder)?;
                     self.storage.claim(self.study, &self.worker, None)?;
                 }
                 Some(TrialState::Waiting) | None => {}
@@ -150,15 +151,15 @@ impl Trials {
 
     /// Ends a trial; durable when this returns.
     pub fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
-        let teller = Teller::Worker(&self.worker.id);
+        let teller = TellAuthority::Worker(&self.worker.id);
         self.storage.finish(self.study, number, teller, told)?;
         Ok(())
     }
 
     /// Lets a trial wait that was not evaluated to its end.
-    pub fn give_back(&self, number: u64) -> Result<(), TrialsError> {
-        let teller = Teller::Worker(&self.worker.id);
-        self.storage.give_back(self.study, number, teller)?;
+    pub fn release_trial(&self, number: u64) -> Result<(), TrialsError> {
+        let teller = TellAuthority::Worker(&self.worker.id);
+        self.storage.release_trial(self.study, number, teller)?;
         Ok(())
     }
 }

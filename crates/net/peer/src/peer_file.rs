@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_config::{Check, OwnChoices, TomlFile};
+use fedbo_config::{Check, ListedChoices, TomlFile};
 use fedbo_objective::{CommandObjective, Failure, Objective, Problems};
 use fedbo_party::{EvaluationError, ObjectiveTable};
 use fedbo_transport::{ConnectionLimits, ListenSettings, TlsFiles, checked_url};
@@ -31,7 +31,7 @@ struct PeerToml {
     peer: PeerTable,
     objective: Option<ObjectiveTable>,
     neighbours: Vec<NeighbourTable>,
-    choices: OwnChoices,
+    choices: ListedChoices,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -83,7 +83,7 @@ pub struct PeerFile {
     authority: Option<PathBuf>,
     neighbours: Vec<NeighbourTable>,
     objective: Option<ObjectiveTable>,
-    choices: OwnChoices,
+    choices: ListedChoices,
     overrides: Overrides,
     file: TomlFile,
 }

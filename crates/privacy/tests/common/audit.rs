@@ -35,13 +35,13 @@ fn interval(hits: u64, tries: u64, alpha: f64) -> (f64, f64) {
 
 /// The adversary's record: how often it said "the slot is there" when it was, and when it was not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Guesses {
+pub(crate) struct AttackRecord {
     pub(crate) tries: u64,
     pub(crate) right: u64,
     pub(crate) wrong: u64,
 }
 
-impl Guesses {
+impl AttackRecord {
     /// Guesses by a threshold on a statistic, from as many runs with the slot as without.
     pub(crate) fn above(threshold: f64, with: &[f64], without: &[f64]) -> Self {
         assert_eq!(with.len(), without.len());

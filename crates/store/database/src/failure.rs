@@ -33,7 +33,7 @@ pub enum Failure {
 
 /// The same as a user can react to it; who knows the path and what was being done completes the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FileFault {
     /// There is no such file.
     Absent,
     /// The file is not of this format: what it is, and the way out.
@@ -98,7 +98,7 @@ impl Failure {
     }
 
     /// Returns true if the system refuses something to a writer that it may grant to a reader.
-    pub fn is_of_the_system(&self) -> bool {
+    pub fn is_denied_by_system(&self) -> bool {
         let code = self.code().map(|error| error.code);
         matches!(self, Self::ReadOnly)
             || matches!(
@@ -139,25 +139,25 @@ impl Failure {
 
     /// The fault that a caller sees, in a file of this format.
     #[must_use]
-    pub fn into_fault(self, format: &Format) -> Fault {
-        let damaged = |what: String| Fault::Damaged(format!("{what}; {}", format.first_aid()));
-        let refused = |message: &str| Fault::Refused(message.to_owned());
+    pub fn into_fault(self, format: &Format) -> FileFault {
+        let damaged = |what: String| FileFault::Damaged(format!("{what}; {}", format.first_aid()));
+        let refused = |message: &str| FileFault::Refused(message.to_owned());
         let is_damage = self.is_damage();
         let error = match self {
             Self::Contradiction(what) => return damaged(what),
-            Self::Refused(what) => return Fault::Refused(what),
+            Self::Refused(what) => return FileFault::Refused(what),
             Self::ReadOnly => {
                 return refused("the file is read-only; make it writable or name another");
             }
-            Self::Moved => return Fault::Gone,
+            Self::Moved => return FileFault::Gone,
             Self::NotOurs(Content::Empty) => {
-                return Fault::NotOurs(format!("it is empty, {}", format.never));
+                return FileFault::NotOurs(format!("it is empty, {}", format.never));
             }
             Self::NotOurs(_) => {
                 let message = "it is a SQLite file of another program; name another file";
-                return Fault::NotOurs(message.to_owned());
+                return FileFault::NotOurs(message.to_owned());
             }
-            Self::Version { found, expected } => return Fault::Version { found, expected },
+            Self::Version { found, expected } => return FileFault::Version { found, expected },
             Self::Sql(error) => error,
         };
         let Some(code) = error.sqlite_error().copied() else {
@@ -167,7 +167,7 @@ impl Failure {
             ErrorCode::DiskFull => {
                 refused("the disk is full; what was stored stays, free some space and go on")
             }
-            ErrorCode::SystemIoFailure => Fault::Refused(io_message(code.extended_code)),
+            ErrorCode::SystemIoFailure => FileFault::Refused(io_message(code.extended_code)),
             ErrorCode::ReadOnly | ErrorCode::PermissionDenied => refused(
                 "the file or its folder is read-only; make both writable or name another file",
             ),
@@ -177,21 +177,21 @@ impl Failure {
             ),
             ErrorCode::DatabaseBusy
             | ErrorCode::DatabaseLocked
-            | ErrorCode::FileLockingProtocolFailed => Fault::Refused(format!(
+            | ErrorCode::FileLockingProtocolFailed => FileFault::Refused(format!(
                 "another process has kept it locked for {} s; end that process or try again",
                 PATIENCE.as_secs()
             )),
-            ErrorCode::NotADatabase => Fault::NotOurs(format!(
+            ErrorCode::NotADatabase => FileFault::NotOurs(format!(
                 "it is no {} (not a SQLite file, or its head is damaged); name another file, or \
                  put a backup in its place, after removing the files of this name that end in -wal and -shm",
                 format.what
             )),
-            ErrorCode::DatabaseCorrupt => Fault::Damaged(format!(
+            ErrorCode::DatabaseCorrupt => FileFault::Damaged(format!(
                 "the file is damaged; {}; a backup is the way out, after removing the files of this name that end in -wal and -shm",
                 format.first_aid()
             )),
             _ if is_damage => damaged(format!("its tables are not as expected: {}", plain(&error))),
-            _ => Fault::Refused(plain(&error)),
+            _ => FileFault::Refused(plain(&error)),
         }
     }
 }
@@ -240,7 +240,7 @@ mod tests {
         verify: Some("stamps verify"),
     };
 
-    fn fault(extended_code: i32) -> Fault {
+    fn fault(extended_code: i32) -> FileFault {
         let error = rusqlite::Error::SqliteFailure(ffi::Error::new(extended_code), None);
         Failure::Sql(error).into_fault(&FORMAT)
     }
@@ -265,7 +265,7 @@ mod tests {
             (ffi::SQLITE_NOMEM, ""),
         ] {
             match fault(code) {
-                Fault::Refused(message) => assert!(message.contains(part), "{message}"),
+                FileFault::Refused(message) => assert!(message.contains(part), "{message}"),
                 other => panic!("{other:?}"),
             }
         }
@@ -276,14 +276,14 @@ mod tests {
             ffi::SQLITE_CONSTRAINT_CHECK,
         ] {
             match fault(code) {
-                Fault::Damaged(message) => {
+                FileFault::Damaged(message) => {
                     assert!(message.contains("`stamps verify`"), "{message}")
                 }
                 other => panic!("{other:?}"),
             }
         }
         match fault(ffi::SQLITE_NOTADB) {
-            Fault::NotOurs(message) => {
+            FileFault::NotOurs(message) => {
                 assert!(message.contains("no collection of stamps"), "{message}")
             }
             other => panic!("{other:?}"),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::private::{begin_file, opening};
-use crate::{Content, Failure, Fault, Format};
+use crate::{Content, Failure, FileFault, Format};
 
 /// The longest wait for others. Their transactions take milliseconds, so it only ends when a process is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,10 +41,14 @@ impl File {
     /// Finds the file, and whether it is there; creates nothing.
     ///
     /// # Errors
-    /// [`Fault::Absent`] with [`Mode::Existing`]; [`Fault::NotOurs`] for what can be no database; [`Fault::Refused`] if the
+    /// [`FileFault::Absent`] with [`Mode::Existing`]; [`FileFault::NotOurs`] for what can be no database; [`FileFault::Refused`] if the
     /// system does not say.
-    pub fn locate(path: &Path, mode: Mode, format: &'static Format) -> Result<(Self, bool), Fault> {
-        let not_ours = |message: &str| Fault::NotOurs(message.to_owned());
+    pub fn locate(
+        path: &Path,
+        mode: Mode,
+        format: &'static Format,
+    ) -> Result<(Self, bool), FileFault> {
+        let not_ours = |message: &str| FileFault::NotOurs(message.to_owned());
         let is_there = match std::fs::metadata(path) {
             Ok(meta) if meta.is_dir() => {
                 return Err(not_ours("it is a folder; name a file in it"));
@@ -52,12 +56,12 @@ impl File {
             Ok(meta) if !meta.is_file() => return Err(not_ours("it is not a plain file")),
             Ok(_) => true,
             Err(error) => match (error.kind(), mode) {
-                (std::io::ErrorKind::NotFound, Mode::Existing) => return Err(Fault::Absent),
+                (std::io::ErrorKind::NotFound, Mode::Existing) => return Err(FileFault::Absent),
                 (std::io::ErrorKind::NotFound, Mode::Create) => false,
                 (std::io::ErrorKind::NotADirectory, _) => {
                     return Err(not_ours("a part of its path is no folder"));
                 }
-                _ => return Err(Fault::Refused(error.to_string())),
+                _ => return Err(FileFault::Refused(error.to_string())),
             },
         };
         let folder = match path.parent() {
@@ -66,11 +70,11 @@ impl File {
         };
         if !is_there && !folder.is_dir() {
             let message = format!("there is no folder {}; create it first", folder.display());
-            return Err(Fault::NotOurs(message));
+            return Err(FileFault::NotOurs(message));
         }
         let log = beside(path, "-wal");
         if !is_there && std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0) {
-            return Err(Fault::NotOurs(format!(
+            return Err(FileFault::NotOurs(format!(
                 "the file is gone, but {} beside it holds what was told last; put the file back beside it, or delete that \
                  one too to begin anew",
                 log.display()
@@ -103,9 +107,9 @@ impl File {
     ///
     /// # Errors
     /// If the file is not of this format and version, or the system refuses it.
-    pub fn open_to_write(&self, mode: Mode) -> Result<Connection, Failure> {
+    pub fn open_for_writing(&self, mode: Mode) -> Result<Connection, Failure> {
         let connection = patiently(|| {
-            let connection = self.open_to_change(mode)?;
+            let connection = self.open_any_for_writing(mode)?;
             let mut content = self.format.content(&connection)?;
             if content == Content::Empty && mode == Mode::Create {
                 self.format.lay_out(&connection)?;
@@ -128,7 +132,7 @@ impl File {
     ///
     /// # Errors
     /// [`Failure::ReadOnly`], or what else the system refuses.
-    pub fn open_to_change(&self, mode: Mode) -> Result<Connection, Failure> {
+    pub fn open_any_for_writing(&self, mode: Mode) -> Result<Connection, Failure> {
         let opening = opening();
         if mode == Mode::Create {
             // Where this fails, SQLite finds no file, and says what hinders it as it does elsewhere.
@@ -154,8 +158,8 @@ impl File {
     ///
     /// # Errors
     /// If the file is not of this format and version, or the system refuses it.
-    pub fn open_to_read(&self) -> Result<Connection, Failure> {
-        let (connection, content) = self.open_to_look()?;
+    pub fn open_for_reading(&self) -> Result<Connection, Failure> {
+        let (connection, content) = self.open_for_inspection()?;
         self.format.check_content(content)?;
         Ok(connection)
     }
@@ -163,22 +167,24 @@ impl File {
     /// A connection that reads for longer, also while others begin to write.
     ///
     /// # Errors
-    /// As for [`File::open_to_read`].
-    pub fn open_to_verify(&self) -> Result<Connection, Failure> {
+    /// As for [`File::open_for_reading`].
+    pub fn open_for_verification(&self) -> Result<Connection, Failure> {
         // With a log, a reader shares it. Without one a reader would leave one behind; a writer cleans up.
         if std::fs::metadata(beside(&self.absolute, "-wal")).is_err() {
-            let opened = self.open_to_change(Mode::Existing).and_then(|connection| {
-                connection.pragma_update(None, "query_only", true)?;
-                self.format
-                    .check_content(self.format.content(&connection)?)?;
-                Ok(connection)
-            });
+            let opened = self
+                .open_any_for_writing(Mode::Existing)
+                .and_then(|connection| {
+                    connection.pragma_update(None, "query_only", true)?;
+                    self.format
+                        .check_content(self.format.content(&connection)?)?;
+                    Ok(connection)
+                });
             match opened {
-                Err(failure) if failure.is_of_the_system() => {}
+                Err(failure) if failure.is_denied_by_system() => {}
                 result => return result,
             }
         }
-        self.open_to_read()
+        self.open_for_reading()
     }
 
     /// Copies the file, as it is at one moment, to a new file that is on the disk when this returns, and that its owner alone may
@@ -197,7 +203,7 @@ impl File {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
             _ => {}
         }
-        let connection = self.open_to_verify()?;
+        let connection = self.open_for_verification()?;
         // A reader's connection may not write itself, and writes the copy all the same.
         connection.pragma_update(None, "query_only", false)?;
         let not_utf8 = || Failure::Refused(format!("{}: the name is not UTF-8", to.display()));
@@ -217,7 +223,7 @@ impl File {
     ///
     /// # Errors
     /// If the system refuses the file, or it is no SQLite file.
-    pub fn open_to_look(&self) -> Result<(Connection, Content), Failure> {
+    pub fn open_for_inspection(&self) -> Result<(Connection, Content), Failure> {
         let length = |suffix| {
             let meta = std::fs::metadata(beside(&self.absolute, suffix)).ok()?;
             Some(meta.len())
@@ -227,7 +233,7 @@ impl File {
             (None, None) => self.look("?immutable=1"),
             // The rest of a process that was killed before its first write.
             (Some(0), None) => match self.look("") {
-                Err(failure) if failure.is_of_the_system() => self.look("?immutable=1"),
+                Err(failure) if failure.is_denied_by_system() => self.look("?immutable=1"),
                 result => result,
             },
             _ => self.look(""),
@@ -423,7 +429,7 @@ mod tests {
             for number in 0..n_files {
                 let (file, is_there) = File::locate(&path(number), Mode::Create, &FORMAT).unwrap();
                 assert!(!is_there);
-                let connection = file.open_to_write(Mode::Create).unwrap();
+                let connection = file.open_for_writing(Mode::Create).unwrap();
                 connection
                     .execute("INSERT INTO stamp VALUES (1)", [])
                     .unwrap();
@@ -449,7 +455,7 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let (file, _) = File::locate(&path, Mode::Create, &FORMAT).unwrap();
-        file.open_to_write(Mode::Create).unwrap();
+        file.open_for_writing(Mode::Create).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
     }

@@ -9,7 +9,7 @@ mod format;
 mod lock;
 mod private;
 
-pub use failure::{Failure, Fault};
+pub use failure::{Failure, FileFault};
 pub use file::{File, Mode, PATIENCE, begin, beside, sync_folder, uri};
 pub use format::{Content, Format, integrity_problems, pragma};
 pub use lock::{Lock, NotLocked};

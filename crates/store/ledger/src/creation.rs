@@ -7,7 +7,7 @@ use fedbo_failpoints::pass;
 use rusqlite::params;
 
 use crate::charter::mode_name;
-use crate::error::Doing;
+use crate::error::Operation;
 use crate::schema::FORMAT;
 use crate::{Charter, LedgerError};
 
@@ -33,7 +33,7 @@ pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError>
         let connection = File::locate(&part, Mode::Create, &FORMAT)
             .map_err(|_| Failure::Contradiction(format!("{} is no file", part.display())))?
             .0
-            .open_to_change(Mode::Create)?;
+            .open_any_for_writing(Mode::Create)?;
         FORMAT.lay_out(&connection)?;
         let tx = connection.unchecked_transaction()?;
         tx.execute(
@@ -58,7 +58,7 @@ pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError>
             let _ = std::fs::remove_file(beside(&part, suffix));
         }
     };
-    let refused = |fault| LedgerError::of(fault, file.path(), Doing::Write);
+    let refused = |fault| LedgerError::of(fault, file.path(), Operation::Write);
     remove_part();
     let written = write()
         .map_err(|failure| refused(failure.into_fault(&FORMAT)))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use fedbo_database::Fault;
+use fedbo_database::FileFault;
 use fedbo_privacy::accounting::{AccountantKind, Budget};
 
 use crate::{Difference, UnreadableEvent};
@@ -199,27 +199,27 @@ impl fmt::Display for Listed<'_> {
 
 /// The operation during which something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum Operation {
     Read,
     Write,
 }
 
 impl LedgerError {
     /// A fault of the file at `path`.
-    pub(crate) fn of(fault: Fault, path: &Path, doing: Doing) -> Self {
+    pub(crate) fn of(fault: FileFault, path: &Path, doing: Operation) -> Self {
         let path = path.to_owned();
         match (fault, doing) {
-            (Fault::Absent, _) => Self::Absent { path },
-            (Fault::NotOurs(message), _) => Self::NotALedger { path, message },
-            (Fault::Version { found, expected }, _) => Self::Version {
+            (FileFault::Absent, _) => Self::Absent { path },
+            (FileFault::NotOurs(message), _) => Self::NotALedger { path, message },
+            (FileFault::Version { found, expected }, _) => Self::Version {
                 path,
                 found,
                 expected,
             },
-            (Fault::Refused(message), Doing::Read) => Self::Read { path, message },
-            (Fault::Refused(message), Doing::Write) => Self::Write { path, message },
-            (Fault::Gone, _) => Self::Gone { path },
-            (Fault::Damaged(message), _) => Self::Corrupt { path, message },
+            (FileFault::Refused(message), Operation::Read) => Self::Read { path, message },
+            (FileFault::Refused(message), Operation::Write) => Self::Write { path, message },
+            (FileFault::Gone, _) => Self::Gone { path },
+            (FileFault::Damaged(message), _) => Self::Corrupt { path, message },
         }
     }
 }

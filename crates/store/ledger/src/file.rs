@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, par
 use crate::backend::{Backend, Key, Source, StoredCharter, StoredEntry};
 use crate::chain::{Entry, Hash};
 use crate::creation::{lay_out, refuse_existing};
-use crate::error::Doing;
+use crate::error::Operation;
 use crate::record::{Findings, Record};
 use crate::schema::FORMAT;
 use crate::{Charter, Head, LedgerError};
@@ -26,7 +26,7 @@ impl FileBackend {
     /// Begins a new file; it appears under its name whole, or not at all.
     pub(crate) fn create(path: &Path, charter: &Charter) -> Result<(Self, Record), LedgerError> {
         refuse_existing(path)?;
-        let refused = |fault| LedgerError::of(fault, path, Doing::Write);
+        let refused = |fault| LedgerError::of(fault, path, Operation::Write);
         let (file, _) = File::locate(path, Mode::Create, &FORMAT).map_err(refused)?;
         let lock = lock(&file)?;
         refuse_existing(path)?;
@@ -36,7 +36,7 @@ impl FileBackend {
 
     /// Opens the file after all of it was verified (INV-15), and raises its fencing token.
     pub(crate) fn open(path: &Path, charter: &Charter) -> Result<(Self, Record), LedgerError> {
-        let refused = |fault| LedgerError::of(fault, path, Doing::Read);
+        let refused = |fault| LedgerError::of(fault, path, Operation::Read);
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT).map_err(refused)?;
         let lock = lock(&file)?;
         Self::open_locked(file, charter, lock)
@@ -48,9 +48,10 @@ impl FileBackend {
         lock: Lock,
     ) -> Result<(Self, Record), LedgerError> {
         let path = file.path().to_owned();
-        let refused =
-            |failure: Failure| LedgerError::of(failure.into_fault(&FORMAT), &path, Doing::Write);
-        let connection = file.open_to_write(Mode::Existing).map_err(refused)?;
+        let refused = |failure: Failure| {
+            LedgerError::of(failure.into_fault(&FORMAT), &path, Operation::Write)
+        };
+        let connection = file.open_for_writing(Mode::Existing).map_err(refused)?;
         let record = {
             let tx = file
                 .begin(&connection, TransactionBehavior::Immediate)
@@ -107,7 +108,11 @@ impl Backend for FileBackend {
         };
         let mut look = look;
         look().map_err(|failure: Failure| {
-            LedgerError::of(failure.into_fault(&FORMAT), self.file.path(), Doing::Read)
+            LedgerError::of(
+                failure.into_fault(&FORMAT),
+                self.file.path(),
+                Operation::Read,
+            )
         })
     }
 
@@ -155,7 +160,7 @@ impl Backend for FileBackend {
             Err(failure) => Err(LedgerError::of(
                 failure.into_fault(&FORMAT),
                 path,
-                Doing::Write,
+                Operation::Write,
             )),
         }
     }

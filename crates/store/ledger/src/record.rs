@@ -9,7 +9,7 @@ use fedbo_privacy::accounting::{Budget, Delta};
 use crate::backend::{Source, StoredCharter};
 use crate::chain::Hash;
 use crate::charter::{accountant_by_name, mode_by_name};
-use crate::error::Doing;
+use crate::error::Operation;
 use crate::schema::FORMAT;
 use crate::spending::Charges;
 use crate::{Charter, Head, LedgerError, Statement, event_from_bytes};
@@ -75,9 +75,9 @@ pub fn verify(path: &Path, known: Option<&Head>) -> Result<Report, LedgerError> 
 pub fn backup(path: &Path, to: &Path) -> Result<(), LedgerError> {
     read(path)?;
     let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
-        .map_err(|fault| LedgerError::of(fault, path, Doing::Read))?;
+        .map_err(|fault| LedgerError::of(fault, path, Operation::Read))?;
     file.copy_to(to)
-        .map_err(|failure| LedgerError::of(failure.into_fault(&FORMAT), to, Doing::Write))
+        .map_err(|failure| LedgerError::of(failure.into_fault(&FORMAT), to, Operation::Write))
 }
 
 /// Returns what a ledger has spent, without opening it for writing.
@@ -107,14 +107,14 @@ fn look_keeping(
     path: &Path,
     known: Option<&Head>,
 ) -> Result<Findings, LedgerError> {
-    let refused = |fault| LedgerError::of(fault, path, Doing::Read);
+    let refused = |fault| LedgerError::of(fault, path, Operation::Read);
     let (file, _) = File::locate(path, Mode::Existing, &FORMAT).map_err(refused)?;
-    let checked = file.open_to_verify().and_then(|connection| {
+    let checked = file.open_for_verification().and_then(|connection| {
         let tx = connection.unchecked_transaction()?;
         findings.check_all(&mut &*tx, known)
     });
     findings
-        .or_damaged::<&rusqlite::Connection, _>(checked)
+        .record_damage::<&rusqlite::Connection, _>(checked)
         .map_err(|failure| refused(failure.into_fault(&FORMAT)))?;
     Ok(findings)
 }
@@ -217,7 +217,7 @@ impl Findings {
     }
 
     /// Turns damage into a finding; what else keeps a file from being read stays a failure.
-    fn or_damaged<S: Source, T>(
+    fn record_damage<S: Source, T>(
         &mut self,
         result: Result<T, S::Failure>,
     ) -> Result<Option<T>, S::Failure> {
@@ -237,17 +237,17 @@ impl Findings {
         known: Option<&Head>,
     ) -> Result<(), S::Failure> {
         let problems = source.problems();
-        for message in self.or_damaged::<S, _>(problems)?.unwrap_or_default() {
+        for message in self.record_damage::<S, _>(problems)?.unwrap_or_default() {
             self.add(None, message);
         }
         let charters = source.charters();
-        let charters = self.or_damaged::<S, _>(charters)?;
+        let charters = self.record_damage::<S, _>(charters)?;
         let charter = charters.and_then(|charters| self.charter(charters));
         let token = source.token();
-        let token = self.or_damaged::<S, _>(token)?;
+        let token = self.record_damage::<S, _>(token)?;
         let genesis = charter.as_ref().map(Charter::hash);
         let entries = self.entries(source, genesis.as_ref(), known);
-        let entries = self.or_damaged::<S, _>(entries)?;
+        let entries = self.record_damage::<S, _>(entries)?;
         if let (Some(charter), Some(token), Some((charges, head, last_round)), []) =
             (charter, token, entries, &self.problems[..])
         {

@@ -373,7 +373,7 @@ fn database_killed() {
         });
         for _ in 0..4 {
             std::thread::sleep(Duration::from_millis(150));
-            server.stop_hard();
+            server.kill_all();
             server.restart();
         }
         std::thread::sleep(Duration::from_millis(100));

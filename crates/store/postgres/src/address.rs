@@ -19,13 +19,13 @@ const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 pub struct PostgresAddress {
     /// The address as the crate `postgres` reads it; it may hold a password.
     url: String,
-    trust: Trust,
+    trust: TlsTrust,
     shown: String,
 }
 
 /// The certificates that are accepted from a server that speaks TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub(crate) enum TlsTrust {
     /// All: what is sent is encrypted, to whom is not known. This is libpq's meaning of `prefer` and `require`.
     Anyone,
     /// Those that the system's authorities signed for this host.
@@ -36,7 +36,7 @@ pub(crate) enum Trust {
 
 impl PostgresAddress {
     /// Returns true if a text is meant as such an address.
-    pub fn is_meant(text: &str) -> bool {
+    pub fn is_postgres_address(text: &str) -> bool {
         let scheme = text.split(':').next().unwrap_or_default().to_lowercase();
         text.contains(':') && matches!(&*scheme, "postgresql" | "postgres")
     }
@@ -68,7 +68,7 @@ impl PostgresAddress {
             return Err("it names no database".to_owned());
         }
         let trust = tls.trust()?;
-        if trust == Trust::Anyone && !is_on_this_machine(&config) {
+        if trust == TlsTrust::Anyone && !is_on_this_machine(&config) {
             return Err(
                 "the server is on another host, and whoever is on the way there could answer in its place: add \
                  sslmode=verify-full after a ? or &, and sslrootcert=FILE with it for an authority of your own; a server of this \
@@ -83,13 +83,13 @@ impl PostgresAddress {
     #[must_use]
     pub fn relative_to(&self, folder: &Path) -> Self {
         let mut address = self.clone();
-        if let Trust::File(path) = &mut address.trust {
+        if let TlsTrust::File(path) = &mut address.trust {
             *path = folder.join(&*path);
         }
         address
     }
 
-    pub(crate) fn trust(&self) -> &Trust {
+    pub(crate) fn trust(&self) -> &TlsTrust {
         &self.trust
     }
 
@@ -102,7 +102,7 @@ impl PostgresAddress {
             .url
             .parse()
             .map_err(|error| in_words(&error, &self.shown))?;
-        if self.trust != Trust::Anyone {
+        if self.trust != TlsTrust::Anyone {
             config.ssl_mode(SslMode::Require);
         }
         // No server speaks TLS on a socket of its machine, and none needs to.
@@ -182,11 +182,11 @@ struct TlsKeys {
 }
 
 impl TlsKeys {
-    fn trust(self) -> Result<Trust, String> {
+    fn trust(self) -> Result<TlsTrust, String> {
         match (self.verifies, self.root) {
-            (false, None) => Ok(Trust::Anyone),
-            (true, None) => Ok(Trust::System),
-            (true, Some(path)) => Ok(Trust::File(path)),
+            (false, None) => Ok(TlsTrust::Anyone),
+            (true, None) => Ok(TlsTrust::System),
+            (true, Some(path)) => Ok(TlsTrust::File(path)),
             (false, Some(_)) => Err("sslrootcert needs sslmode=verify-full".to_owned()),
         }
     }
@@ -240,7 +240,7 @@ pub fn masked(text: &str) -> String {
         shown.push_str(key);
         shown.push('=');
         rest = &value[1..];
-        if names_a_password(key) {
+        if is_password_key(key) {
             shown.push_str("***");
             rest = rest.find('&').map_or("", |end| &rest[end..]);
         }
@@ -249,7 +249,7 @@ pub fn masked(text: &str) -> String {
 }
 
 /// Returns true if what stands before a value ends in the key of a password, whose letters may be escaped.
-fn names_a_password(before: &str) -> bool {
+fn is_password_key(before: &str) -> bool {
     let read = percent_decode_str(before).decode_utf8_lossy();
     let read = read.to_ascii_lowercase();
     // A key of an address that is mistyped for one counts too.
@@ -350,10 +350,10 @@ mod tests {
             PostgresAddress::parse(&text).unwrap()
         };
         assert_eq!(parse("").config().unwrap().get_ssl_mode(), SslMode::Prefer);
-        assert_eq!(parse("").trust(), &Trust::Anyone);
+        assert_eq!(parse("").trust(), &TlsTrust::Anyone);
         let verified = parse("?application_name=a&sslmode=verify-full&sslrootcert=my%20ca.pem");
         let verified = verified.relative_to(Path::new("/data"));
-        assert_eq!(verified.trust(), &Trust::File("/data/my ca.pem".into()));
+        assert_eq!(verified.trust(), &TlsTrust::File("/data/my ca.pem".into()));
         let config = verified.config().unwrap();
         assert_eq!(config.get_ssl_mode(), SslMode::Require);
         assert_eq!(config.get_application_name(), Some("a"));

@@ -7,15 +7,15 @@
 mod address;
 mod connector;
 mod password;
-mod patience;
 mod pool;
 mod problem;
+mod retry_deadline;
 mod schema;
 mod tls;
 
 pub use address::{AddressUnreadable, PostgresAddress, masked};
 pub use connector::{Connector, check_settings};
-pub use patience::Patience;
 pub use pool::{Ended, Pool, PoolError};
-pub use problem::{Doing, Problem, unsafe_setting};
+pub use problem::{Operation, Problem, unsafe_setting};
+pub use retry_deadline::Patience;
 pub use schema::Layout;

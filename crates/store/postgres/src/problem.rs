@@ -7,7 +7,7 @@ use postgres::error::{DbError, SqlState};
 
 /// The operation during which something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum Operation {
     /// Opening.
     Connect,
     /// Reading.
@@ -38,7 +38,7 @@ impl From<postgres::Error> for Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Server(error) => f.write_str(&words(error, Doing::Read, "its tables")),
+            Self::Server(error) => f.write_str(&words(error, Operation::Read, "its tables")),
             Self::Refused(message) => f.write_str(message),
             Self::Unsafe(setting) => f.write_str(&unsafe_setting(setting, "what was acknowledged")),
             Self::Unsettled => f.write_str(
@@ -57,7 +57,7 @@ impl Problem {
         };
         match error.as_db_error() {
             Some(said) => ends_connection(said),
-            None => error.is_closed() || system_error(error).is_some_and(is_of_the_way),
+            None => error.is_closed() || system_error(error).is_some_and(is_connection_error),
         }
     }
 
@@ -76,7 +76,7 @@ impl Problem {
     /// Returns the message of the server or the system, and the way out. Details are left out: they may quote what is
     /// stored. `schema` is that of the tables on which rights may be missing.
     #[must_use]
-    pub fn words(&self, doing: Doing, schema: &str) -> String {
+    pub fn words(&self, doing: Operation, schema: &str) -> String {
         match self {
             Self::Server(error) => {
                 words(error, doing, &format!("the tables of the schema {schema}"))
@@ -123,7 +123,7 @@ fn system_error(error: &postgres::Error) -> Option<&io::Error> {
 }
 
 /// Returns true if an error concerns the way to the server, not what was sent.
-fn is_of_the_way(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     !matches!(
         error.kind(),
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied
@@ -149,10 +149,10 @@ fn is_damage(error: &postgres::Error) -> bool {
     }
 }
 
-fn words(error: &postgres::Error, doing: Doing, tables: &str) -> String {
+fn words(error: &postgres::Error, doing: Operation, tables: &str) -> String {
     let Some(said) = error.as_db_error() else {
         return match (error.source(), doing) {
-            (Some(cause), Doing::Connect) => format!("{cause}"),
+            (Some(cause), Operation::Connect) => format!("{cause}"),
             (Some(cause), _) => format!("the server cannot be reached: {cause}"),
             (None, _) => format!("the server cannot be reached: {error}"),
         };
@@ -163,7 +163,7 @@ fn words(error: &postgres::Error, doing: Doing, tables: &str) -> String {
             "give the password by PGPASSWORD or in ~/.pgpass"
         }
         SqlState::INVALID_CATALOG_NAME => "create it with createdb",
-        SqlState::INSUFFICIENT_PRIVILEGE if doing == Doing::Connect => {
+        SqlState::INSUFFICIENT_PRIVILEGE if doing == Operation::Connect => {
             return format!(
                 "{message}; to be laid out in a new database, a storage needs a user who may create a schema in it; after that, \
                  one with USAGE on the schema and the rights on {tables}"

@@ -10,33 +10,33 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::address::Trust;
+use crate::address::TlsTrust;
 
 /// Returns a maker of TLS connections with this trust.
 ///
 /// # Errors
 /// If certificates cannot be read, in words.
-pub(crate) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, String> {
+pub(crate) fn connector(trust: &TlsTrust) -> Result<MakeRustlsConnect, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let config = match trust {
-        Trust::Anyone => builder
+        TlsTrust::Anyone => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
             .with_no_client_auth(),
-        Trust::System => builder
-            .with_root_certificates(of_the_system()?)
+        TlsTrust::System => builder
+            .with_root_certificates(system_roots()?)
             .with_no_client_auth(),
-        Trust::File(path) => builder
+        TlsTrust::File(path) => builder
             .with_root_certificates(of_a_file(path)?)
             .with_no_client_auth(),
     };
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn of_the_system() -> Result<RootCertStore, String> {
+fn system_roots() -> Result<RootCertStore, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
@@ -65,9 +65,9 @@ fn of_a_file(path: &Path) -> Result<RootCertStore, String> {
 
 /// Takes every certificate, as libpq does unless told otherwise; who holds its key must still prove it.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

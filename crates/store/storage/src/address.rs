@@ -91,7 +91,7 @@ impl FromStr for Address {
             address: masked(text),
             hint,
         };
-        if PostgresAddress::is_meant(text) {
+        if PostgresAddress::is_postgres_address(text) {
             let address = PostgresAddress::parse(text);
             return address
                 .map(Self::Postgres)

@@ -18,8 +18,8 @@ pub use memory::MemoryStorage;
 pub use postgres::{PostgresAddress, PostgresStorage};
 pub use sqlite::{Problem, SqliteStorage, UpgradeReport, VerifyReport, backup, upgrade, verify};
 pub use storage::{
-    ATTEMPTS_MAX, Added, NewTrial, Reporting, Snapshot, Storage, StorageError, StudyKey,
-    StudyRecord, Teller, Telling,
+    ATTEMPTS_MAX, AddOutcome, NewTrial, ReportOutcome, Snapshot, Storage, StorageError, StudyKey,
+    StudyRecord, TellAuthority, TellOutcome,
 };
-pub use trial::{Holding, Report, Told, Trial, TrialState};
+pub use trial::{Report, Told, Trial, TrialLease, TrialState};
 pub use worker::{Process, Worker};

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::rules::{self, Claim};
 use crate::trial::reports_from;
 use crate::{
-    Added, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey, StudyRecord,
-    Teller, Telling, Told, Trial, Worker,
+    AddOutcome, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError, StudyKey,
+    StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
 /// Trials in memory.
@@ -145,7 +145,7 @@ impl Storage for MemoryStorage {
         })
     }
 
-    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<Added, StorageError> {
+    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<AddOutcome, StorageError> {
         self.with(study, |study| {
             let number = study.trials.len() as u64;
             let twin = || Ok::<_, StorageError>(study.encodings.get(&new.encoding).copied());
@@ -159,7 +159,7 @@ impl Storage for MemoryStorage {
                 .encodings
                 .entry(new.encoding.clone())
                 .or_insert(number);
-            Ok(Added::Trial(trial))
+            Ok(AddOutcome::Trial(trial))
         })
     }
 
@@ -205,16 +205,16 @@ impl Storage for MemoryStorage {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         report: Report,
-    ) -> Result<Reporting, StorageError> {
+    ) -> Result<ReportOutcome, StorageError> {
         self.with(study, |study| {
             let trial = study.trial(number)?;
             if !rules::may_report(trial, teller, report)? {
-                return Ok(Reporting::Already);
+                return Ok(ReportOutcome::Already);
             }
             trial.reports.push(report);
-            Ok(Reporting::New)
+            Ok(ReportOutcome::New)
         })
     }
 
@@ -222,24 +222,24 @@ impl Storage for MemoryStorage {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         told: &Told,
-    ) -> Result<Telling, StorageError> {
+    ) -> Result<TellOutcome, StorageError> {
         self.with(study, |study| {
             let now_ms = now_ms();
             if !rules::may_finish(study.trial(number)?, teller, told, now_ms)? {
-                return Ok(Telling::Already);
+                return Ok(TellOutcome::Already);
             }
             let seq = study.end(number, told.clone(), now_ms)?;
-            Ok(Telling::New { seq })
+            Ok(TellOutcome::New { seq })
         })
     }
 
-    fn give_back(
+    fn release_trial(
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
     ) -> Result<(), StorageError> {
         self.with(study, |study| {
             let trial = study.trial(number)?;

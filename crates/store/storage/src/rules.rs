@@ -6,7 +6,8 @@ use fedbo_space::Value;
 
 use crate::storage::ATTEMPTS_MAX;
 use crate::{
-    Added, Holding, NewTrial, Report, StorageError, Teller, Told, Trial, TrialState, Worker,
+    AddOutcome, NewTrial, Report, StorageError, TellAuthority, Told, Trial, TrialLease, TrialState,
+    Worker,
 };
 
 /// Returns the reason to keep a new trial out of a study of `n_trials` trials; `None` if it may be added. `twin` looks
@@ -15,7 +16,7 @@ pub(crate) fn refusal<E: From<StorageError>>(
     new: &NewTrial,
     n_trials: u64,
     twin: impl FnOnce() -> Result<Option<u64>, E>,
-) -> Result<Option<Added>, E> {
+) -> Result<Option<AddOutcome>, E> {
     for (name, value) in new.point.iter() {
         if matches!(value, Value::Float(value) if !value.is_finite()) {
             let what = format!("parameter {name:?} of a new trial");
@@ -23,13 +24,13 @@ pub(crate) fn refusal<E: From<StorageError>>(
         }
     }
     if new.number.is_some_and(|expected| expected != n_trials) {
-        return Ok(Some(Added::Overtaken));
+        return Ok(Some(AddOutcome::Overtaken));
     }
     if new.limit.is_some_and(|limit| n_trials >= limit) {
-        return Ok(Some(Added::Full));
+        return Ok(Some(AddOutcome::Full));
     }
     if new.unique {
-        return Ok(twin()?.map(|number| Added::Duplicate { number }));
+        return Ok(twin()?.map(|number| AddOutcome::Duplicate { number }));
     }
     Ok(None)
 }
@@ -82,7 +83,7 @@ pub(crate) fn claim(trial: &Trial, now_ms: i64) -> Claim {
 }
 
 /// Returns true if a lease is over or its holder is gone.
-fn is_free(holding: &Holding, now_ms: i64) -> bool {
+fn is_free(holding: &TrialLease, now_ms: i64) -> bool {
     holding.until_ms.is_some_and(|until| until < now_ms) || holding.worker.is_gone()
 }
 
@@ -99,7 +100,7 @@ pub(crate) fn abandoned() -> Told {
 /// Checks that `teller` may end the trial; returns `Ok(false)` if it has ended in just this way.
 pub(crate) fn may_finish(
     trial: &Trial,
-    teller: Teller<'_>,
+    teller: TellAuthority<'_>,
     told: &Told,
     now_ms: i64,
 ) -> Result<bool, StorageError> {
@@ -136,7 +137,7 @@ fn is_last_report(trial: &Trial, epoch: u32, value: f64) -> bool {
 /// Only the holder of a trial reports; a person only reports for a trial that was asked for by hand.
 pub(crate) fn may_report(
     trial: &Trial,
-    teller: Teller<'_>,
+    teller: TellAuthority<'_>,
     report: Report,
 ) -> Result<bool, StorageError> {
     let number = trial.number;
@@ -154,8 +155,9 @@ pub(crate) fn may_report(
             return Err(StorageError::ToldOtherwise { number, told });
         }
         (TrialState::Waiting, _) => return not_held("nobody: it waits to be asked for".to_owned()),
-        (TrialState::Running(holding), Teller::Worker(id)) if holding.worker.id == id => {}
-        (TrialState::Running(holding), Teller::Hand) if holding.worker.process.is_none() => {}
+        (TrialState::Running(holding), TellAuthority::Worker(id)) if holding.worker.id == id => {}
+        (TrialState::Running(holding), TellAuthority::Hand) if holding.worker.process.is_none() => {
+        }
         (TrialState::Running(holding), _) => return not_held(in_words(holding)),
     }
     let Some(last) = trial.last_report() else {
@@ -176,7 +178,7 @@ pub(crate) fn may_report(
 }
 
 /// Returns the holder of a trial, in words.
-fn in_words(holding: &Holding) -> String {
+fn in_words(holding: &TrialLease) -> String {
     match &holding.worker.process {
         Some(process) => format!("process {}, which evaluates it", process.pid),
         None => "somebody who asked for it by hand".to_owned(),
@@ -190,7 +192,7 @@ fn in_words(holding: &Holding) -> String {
 /// another machine held, about which nobody can ask.
 pub(crate) fn may_change(
     trial: &Trial,
-    teller: Teller<'_>,
+    teller: TellAuthority<'_>,
     now_ms: i64,
 ) -> Result<(), StorageError> {
     let number = trial.number;
@@ -200,12 +202,14 @@ pub(crate) fn may_change(
             number,
             told: told.to_string(),
         }),
-        (TrialState::Waiting, Teller::Hand) => Ok(()),
-        (TrialState::Waiting, Teller::Worker(_)) => {
+        (TrialState::Waiting, TellAuthority::Hand) => Ok(()),
+        (TrialState::Waiting, TellAuthority::Worker(_)) => {
             not_held("nobody: it was given back".to_owned())
         }
-        (TrialState::Running(holding), Teller::Worker(id)) if holding.worker.id == id => Ok(()),
-        (TrialState::Running(holding), Teller::Hand)
+        (TrialState::Running(holding), TellAuthority::Worker(id)) if holding.worker.id == id => {
+            Ok(())
+        }
+        (TrialState::Running(holding), TellAuthority::Hand)
             if is_free(holding, now_ms)
                 || (holding.until_ms.is_none() && !holding.worker.is_alive()) =>
         {
@@ -217,7 +221,7 @@ pub(crate) fn may_change(
 
 /// The trial is `worker`'s from now on, for one more attempt, which has reported nothing yet.
 pub(crate) fn take(trial: &mut Trial, worker: &Worker, lease: Option<Duration>, now_ms: i64) {
-    trial.state = TrialState::Running(Holding {
+    trial.state = TrialState::Running(TrialLease {
         worker: worker.clone(),
         until_ms: lease.map(|lease| lease_end(now_ms, lease)),
     });

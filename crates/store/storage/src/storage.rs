@@ -52,7 +52,7 @@ pub struct NewTrial {
     clippy::large_enum_variant,
     reason = "made once a trial, and mostly of the large kind"
 )]
-pub enum Added {
+pub enum AddOutcome {
     /// It is stored.
     Trial(Trial),
     /// Its number is taken, or not yet due: somebody else asked meanwhile. Nothing is stored.
@@ -79,7 +79,7 @@ pub struct Snapshot {
 
 /// The teller of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Teller<'a> {
+pub enum TellAuthority<'a> {
     /// The worker with this token; it must hold the trial.
     Worker(&'a str),
     /// A person; the trial must be waiting, or held without a lease by somebody who is not seen to live (a person, or a
@@ -89,7 +89,7 @@ pub enum Teller<'a> {
 
 /// The effect of a telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
+pub enum TellOutcome {
     /// The trial has ended, as the `seq`-th one.
     New {
         /// Place in the order of telling, from 1.
@@ -101,7 +101,7 @@ pub enum Telling {
 
 /// The effect of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reporting {
+pub enum ReportOutcome {
     /// It is stored.
     New,
     /// The trial had reported this value at this epoch before; nothing is changed.
@@ -111,10 +111,10 @@ pub enum Reporting {
 /// A place where studies and their trials are kept.
 ///
 /// Every call is one transaction: it happens wholly or not at all, in one order for all callers. A durable storage
-/// returns from [`Storage::add`], [`Storage::claim`], [`Storage::report`], [`Storage::finish`] and [`Storage::give_back`] only
+/// returns from [`Storage::add`], [`Storage::claim`], [`Storage::report`], [`Storage::finish`] and [`Storage::release_trial`] only
 /// when what they did survives a crash of the process and of the machine. Times are read from the storage's own clock, which may be set back.
 /// A call that fails with [`StorageError::Write`] has changed nothing that anybody sees, but a crash right after it may
-/// still bring the change to light: so tell again what could not be told, [`Telling::Already`] is no mistake.
+/// still bring the change to light: so tell again what could not be told, [`TellOutcome::Already`] is no mistake.
 pub trait Storage: Send + Sync + fmt::Debug {
     /// Stores a study, or returns the one that has this name, whatever its definition.
     ///
@@ -159,7 +159,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StorageError::NotFinite`] for a point with such a number; or if the storage cannot be written, or has no such
     /// study.
-    fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<Added, StorageError>;
+    fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError>;
 
     /// Takes over the first trial that waits, or whose holder is gone or whose lease is over; it is then `worker`'s for
     /// `lease`, and what an earlier attempt has reported goes. A trial that was begun [`ATTEMPTS_MAX`] times already is told as failed (`abandoned`) instead, and the
@@ -192,9 +192,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         report: Report,
-    ) -> Result<Reporting, StorageError>;
+    ) -> Result<ReportOutcome, StorageError>;
 
     /// Ends a trial. Telling the same again is no mistake, whoever does it.
     ///
@@ -206,19 +206,19 @@ pub trait Storage: Send + Sync + fmt::Debug {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         told: &Told,
-    ) -> Result<Telling, StorageError>;
+    ) -> Result<TellOutcome, StorageError>;
 
     /// Lets a trial wait again; the attempt counts as not having happened, and what it has reported goes.
     ///
     /// # Errors
     /// As for [`Storage::finish`]; a trial that has ended is [`StorageError::ToldOtherwise`].
-    fn give_back(
+    fn release_trial(
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
     ) -> Result<(), StorageError>;
 }
 

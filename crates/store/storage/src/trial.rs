@@ -118,7 +118,7 @@ pub enum TrialState {
     /// Nobody evaluates it: given by a person, or given back.
     Waiting,
     /// Somebody evaluates it.
-    Running(Holding),
+    Running(TrialLease),
     /// It has ended.
     Told(Told),
 }
@@ -138,7 +138,7 @@ impl TrialState {
 
 /// The holder of a trial, who evaluates it, and the time until which nobody else may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
+pub struct TrialLease {
     /// The holder.
     pub worker: Worker,
     /// End of the lease, in milliseconds since 1970 by the storage's clock; `None` if it is held until it is told.

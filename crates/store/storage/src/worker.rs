@@ -54,16 +54,18 @@ impl Worker {
     /// Returns true if this is known to be the worker of a process that is gone; `false` where that cannot be known: on
     /// another machine, or where the system has no `/proc`.
     pub fn is_gone(&self) -> bool {
-        self.life() == Life::Gone
+        self.life() == ProcessState::Gone
     }
 
     /// Returns true if this is known to be the worker of a process that lives; `false` where that cannot be known.
     pub(crate) fn is_alive(&self) -> bool {
-        self.life() == Life::Alive
+        self.life() == ProcessState::Alive
     }
 
-    fn life(&self) -> Life {
-        self.process.as_ref().map_or(Life::Unknown, Process::life)
+    fn life(&self) -> ProcessState {
+        self.process
+            .as_ref()
+            .map_or(ProcessState::Unknown, Process::life)
     }
 }
 
@@ -78,21 +80,21 @@ impl Process {
         })
     }
 
-    fn life(&self) -> Life {
+    fn life(&self) -> ProcessState {
         if machine() != Some(self.machine.as_str()) {
-            return Life::Unknown;
+            return ProcessState::Unknown;
         }
         match start_of(self.pid) {
-            Ok(Some(started)) if started == self.started => Life::Alive,
-            Ok(_) => Life::Gone,
-            Err(_) => Life::Unknown,
+            Ok(Some(started)) if started == self.started => ProcessState::Alive,
+            Ok(_) => ProcessState::Gone,
+            Err(_) => ProcessState::Unknown,
         }
     }
 }
 
 /// The state of a process, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum ProcessState {
     Alive,
     Gone,
     Unknown,
@@ -177,14 +179,14 @@ mod tests {
             started: start_of(pid).unwrap().unwrap(),
             ..Process::current().unwrap()
         };
-        assert_eq!(process.life(), Life::Alive);
+        assert_eq!(process.life(), ProcessState::Alive);
         let reused = Process {
             started: process.started + 1,
             ..process.clone()
         };
         assert_eq!(
             reused.life(),
-            Life::Gone,
+            ProcessState::Gone,
             "another process with the same number"
         );
         let elsewhere = Process {
@@ -193,12 +195,12 @@ mod tests {
         };
         assert_eq!(
             elsewhere.life(),
-            Life::Unknown,
+            ProcessState::Unknown,
             "nothing is known of other machines"
         );
         child.kill().unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
-        while process.life() != Life::Gone {
+        while process.life() != ProcessState::Gone {
             assert!(
                 std::time::Instant::now() < deadline,
                 "an unreaped process counts as gone"
@@ -206,7 +208,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         child.wait().unwrap();
-        assert_eq!(process.life(), Life::Gone);
+        assert_eq!(process.life(), ProcessState::Gone);
     }
 
     #[test]

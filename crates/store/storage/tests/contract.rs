@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fedbo_storage::{
-    Added, Address, MemoryStorage, Mode, NewTrial, Report, Reporting, Snapshot, SqliteStorage,
-    Storage, StorageError, StudyKey, StudyRecord, Teller, Telling, Told, Trial, Worker, open,
-    verify,
+    AddOutcome, Address, MemoryStorage, Mode, NewTrial, Report, ReportOutcome, Snapshot,
+    SqliteStorage, Storage, StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome, Told,
+    Trial, Worker, open, verify,
 };
 use fedbo_testkit::storage_contract;
 
@@ -36,7 +36,7 @@ fn sqlite_through_two_handles() {
     let files = Files::new();
     storage_contract(|| {
         let path = files.next();
-        Arc::new(ByTurns::new(&Address::Sqlite(path)))
+        Arc::new(AlternatingHandles::new(&Address::Sqlite(path)))
     });
     files.verify();
 }
@@ -62,7 +62,7 @@ fn postgres() {
         server.url("postgres").parse().unwrap()
     };
     storage_contract(|| open(&address(), Mode::Create).unwrap());
-    storage_contract(|| Arc::new(ByTurns::new(&address())));
+    storage_contract(|| Arc::new(AlternatingHandles::new(&address())));
 }
 
 /// New files in a folder that goes with it.
@@ -96,12 +96,12 @@ impl Files {
 
 /// Two handles on one storage, each call by the other one.
 #[derive(Debug)]
-struct ByTurns {
+struct AlternatingHandles {
     handles: [Arc<dyn Storage>; 2],
     calls: AtomicUsize,
 }
 
-impl ByTurns {
+impl AlternatingHandles {
     fn new(address: &Address) -> Self {
         let handle = || open(address, Mode::Create).unwrap();
         Self {
@@ -149,7 +149,7 @@ macro_rules! delegate {
             ) -> Result<Snapshot, StorageError> {
                 self.get()?.snapshot_from(study, after, from_epochs)
             }
-            fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<Added, StorageError> {
+            fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError> {
                 self.get()?.add(study, trial)
             }
             fn claim(
@@ -172,31 +172,31 @@ macro_rules! delegate {
                 &self,
                 study: StudyKey,
                 number: u64,
-                teller: Teller<'_>,
+                teller: TellAuthority<'_>,
                 report: Report,
-            ) -> Result<Reporting, StorageError> {
+            ) -> Result<ReportOutcome, StorageError> {
                 self.get()?.report(study, number, teller, report)
             }
             fn finish(
                 &self,
                 study: StudyKey,
                 number: u64,
-                teller: Teller<'_>,
+                teller: TellAuthority<'_>,
                 told: &Told,
-            ) -> Result<Telling, StorageError> {
+            ) -> Result<TellOutcome, StorageError> {
                 self.get()?.finish(study, number, teller, told)
             }
-            fn give_back(
+            fn release_trial(
                 &self,
                 study: StudyKey,
                 number: u64,
-                teller: Teller<'_>,
+                teller: TellAuthority<'_>,
             ) -> Result<(), StorageError> {
-                self.get()?.give_back(study, number, teller)
+                self.get()?.release_trial(study, number, teller)
             }
         }
     };
 }
 
-delegate!(ByTurns);
+delegate!(AlternatingHandles);
 delegate!(Reopened);

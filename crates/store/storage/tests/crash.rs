@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Added, Mode, NewTrial, Report, Reporting, SqliteStorage, Storage, StudyKey, Teller, Telling,
-    Told, Worker, verify,
+    AddOutcome, Mode, NewTrial, Report, ReportOutcome, SqliteStorage, Storage, StudyKey,
+    TellAuthority, TellOutcome, Told, Worker, verify,
 };
 use fedbo_testkit::test_stream;
 
@@ -56,19 +56,22 @@ fn work(storage: &SqliteStorage, limit: u64, mut acknowledged: impl FnMut(u64)) 
         let trial = match storage.claim(study, &worker, None).unwrap() {
             Some(trial) => trial,
             None => match storage.add(study, &new_trial(limit, &worker)).unwrap() {
-                Added::Trial(trial) => trial,
-                Added::Full => return,
+                AddOutcome::Trial(trial) => trial,
+                AddOutcome::Full => return,
                 other => panic!("{other:?}"),
             },
         };
-        let teller = Teller::Worker(&worker.id);
+        let teller = TellAuthority::Worker(&worker.id);
         for report in reports(trial.number) {
             let kept = storage.report(study, trial.number, teller, report);
-            assert!(matches!(kept, Ok(Reporting::New)), "{kept:?}");
+            assert!(matches!(kept, Ok(ReportOutcome::New)), "{kept:?}");
         }
         let told = Told::Value(value(trial.number));
         let telling = storage.finish(study, trial.number, teller, &told);
-        assert!(matches!(telling, Ok(Telling::New { .. })), "{telling:?}");
+        assert!(
+            matches!(telling, Ok(TellOutcome::New { .. })),
+            "{telling:?}"
+        );
         acknowledged(trial.number);
     }
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Added, Mode, NewTrial, SqliteStorage, Storage, StorageError, StudyKey, Teller, Told, Worker,
-    verify,
+    AddOutcome, Mode, NewTrial, SqliteStorage, Storage, StorageError, StudyKey, TellAuthority,
+    Told, Worker, verify,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -44,11 +44,11 @@ fn key(storage: &SqliteStorage) -> StudyKey {
 
 /// Adds a trial and tells it; its number once both are acknowledged.
 fn one_more(storage: &SqliteStorage, size: usize) -> Result<u64, StorageError> {
-    let Added::Trial(trial) = storage.add(key(storage), &new_trial(size))? else {
+    let AddOutcome::Trial(trial) = storage.add(key(storage), &new_trial(size))? else {
         panic!("nothing keeps it out");
     };
     let told = Told::Value(0.1);
-    storage.finish(key(storage), trial.number, Teller::Hand, &told)?;
+    storage.finish(key(storage), trial.number, TellAuthority::Hand, &told)?;
     Ok(trial.number)
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Added, Address, Mode, NewTrial, PostgresStorage, Report, Storage, StorageError, Teller, Told,
-    Worker, open, upgrade_at,
+    AddOutcome, Address, Mode, NewTrial, PostgresStorage, Report, Storage, StorageError,
+    TellAuthority, Told, Worker, open, upgrade_at,
 };
 use fedbo_testkit::postgres::Server;
 
@@ -96,8 +96,8 @@ fn long_names_encodings_and_definitions_are_kept_and_found() {
             ..new_trial(0.5, &worker)
         };
         match (storage.add(first.key, &new).unwrap(), expected) {
-            (Added::Trial(_), None) => {}
-            (Added::Duplicate { number }, Some(twin)) => assert_eq!(number, twin),
+            (AddOutcome::Trial(_), None) => {}
+            (AddOutcome::Duplicate { number }, Some(twin)) => assert_eq!(number, twin),
             (other, _) => panic!("{other:?}"),
         }
     }
@@ -140,14 +140,14 @@ fn every_call_searches_an_index() {
         unique: true,
         ..new_trial(0.5, &worker)
     };
-    let Added::Trial(trial) = storage.add(study, &new).unwrap() else {
+    let AddOutcome::Trial(trial) = storage.add(study, &new).unwrap() else {
         panic!("it is new");
     };
     storage
         .renew(study, &worker.id, Duration::from_secs(60))
         .unwrap();
-    let teller = Teller::Worker(&worker.id);
-    storage.give_back(study, trial.number, teller).unwrap();
+    let teller = TellAuthority::Worker(&worker.id);
+    storage.release_trial(study, trial.number, teller).unwrap();
     storage.claim(study, &worker, None).unwrap().unwrap();
     storage
         .finish(study, trial.number, teller, &Told::Value(1.0))
@@ -284,7 +284,7 @@ fn a_layout_of_version_1_is_upgraded() {
     let worker = Worker::of_this_process();
     storage.add(study, &new_trial(0.5, &worker)).unwrap();
     storage.add(study, &new_trial(0.25, &worker)).unwrap();
-    let teller = Teller::Worker(&worker.id);
+    let teller = TellAuthority::Worker(&worker.id);
     storage
         .finish(study, 0, teller, &Told::Value(-0.0))
         .unwrap();

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Added, Address, Mode, NewTrial, PostgresStorage, Report, Reporting, Storage, StorageError,
-    StudyKey, Teller, Telling, Told, Trial, TrialState, Worker,
+    AddOutcome, Address, Mode, NewTrial, PostgresStorage, Report, ReportOutcome, Storage,
+    StorageError, StudyKey, TellAuthority, TellOutcome, Told, Trial, TrialState, Worker,
 };
 use fedbo_testkit::postgres::Server;
 use fedbo_testkit::test_stream;
@@ -79,19 +79,22 @@ fn work(
                 .add(study, &new_trial(limit, Some(&worker)))
                 .unwrap()
             {
-                Added::Trial(trial) => trial,
-                Added::Full => return,
+                AddOutcome::Trial(trial) => trial,
+                AddOutcome::Full => return,
                 other => panic!("{other:?}"),
             },
         };
-        let teller = Teller::Worker(&worker.id);
+        let teller = TellAuthority::Worker(&worker.id);
         for report in reports(trial.number) {
             let kept = storage.report(study, trial.number, teller, report);
-            assert!(matches!(kept, Ok(Reporting::New)), "{kept:?}");
+            assert!(matches!(kept, Ok(ReportOutcome::New)), "{kept:?}");
         }
         let told = Told::Value(value(trial.number));
         let telling = storage.finish(study, trial.number, teller, &told);
-        assert!(matches!(telling, Ok(Telling::New { .. })), "{telling:?}");
+        assert!(
+            matches!(telling, Ok(TellOutcome::New { .. })),
+            "{telling:?}"
+        );
         acknowledged(trial.number);
     }
 }
@@ -181,7 +184,7 @@ fn a_server_that_is_killed_amid_tellings_loses_and_doubles_nothing() {
         let workers = [scope.spawn(tell), scope.spawn(tell)];
         for _ in 0..N_KILLS {
             std::thread::sleep(Duration::from_secs_f64(0.1 + 0.2 * stream.uniform()));
-            server.stop_hard();
+            server.kill_all();
             server.restart();
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -238,7 +241,7 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
         for (number, holder) in [(0, None), (1, Some(&worker))] {
             cut_once();
             let added = storage.add(study, &new_trial(9, holder)).unwrap();
-            let Added::Trial(trial) = added else {
+            let AddOutcome::Trial(trial) = added else {
                 panic!("{cut:?}: {added:?}");
             };
             assert_eq!(trial.number, number);
@@ -262,31 +265,31 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
         };
         let left = holding.until_ms.unwrap() - claimed.started_at_ms.unwrap();
         assert!(left >= 1_000_000, "{cut:?}: {left} ms");
-        let teller = Teller::Worker(&worker.id);
+        let teller = TellAuthority::Worker(&worker.id);
         cut_once();
         let [first, second] = reports(0);
         let reporting = storage.report(study, 0, teller, first).unwrap();
-        assert_eq!(reporting, Reporting::New, "{cut:?}");
+        assert_eq!(reporting, ReportOutcome::New, "{cut:?}");
         assert_eq!(trials(study)[0].reports, [first]);
         cut_once();
         let again = storage.report(study, 0, teller, first).unwrap();
-        assert_eq!(again, Reporting::Already, "{cut:?}");
+        assert_eq!(again, ReportOutcome::Already, "{cut:?}");
         storage.report(study, 0, teller, second).unwrap();
         cut_once();
-        storage.give_back(study, 0, teller).unwrap();
+        storage.release_trial(study, 0, teller).unwrap();
         assert_eq!(trials(study)[0].state, TrialState::Waiting);
         assert_eq!(trials(study)[0].reports, []);
         cut_once();
         let telling = storage
             .finish(study, 1, teller, &Told::Value(-0.0))
             .unwrap();
-        assert_eq!(telling, Telling::New { seq: 1 }, "{cut:?}");
+        assert_eq!(telling, TellOutcome::New { seq: 1 }, "{cut:?}");
         assert_eq!(trials(study)[1].told_seq, Some(1));
         cut_once();
         let again = storage
             .finish(study, 1, teller, &Told::Value(-0.0))
             .unwrap();
-        assert_eq!(again, Telling::Already);
+        assert_eq!(again, TellOutcome::Already);
         // Reads are made again.
         cut_once();
         assert_eq!(storage.trials(study).unwrap(), trials(study));
@@ -319,7 +322,7 @@ fn a_server_that_stays_away_is_an_error_that_says_what_may_have_happened() {
         while storage.trials(study).unwrap().is_empty() {
             std::thread::sleep(Duration::from_millis(5));
         }
-        server.stop_hard();
+        server.kill_all();
         wait(
             storage.add(study, &new_trial(9, None)).unwrap_err(),
             "the server cannot be reached",

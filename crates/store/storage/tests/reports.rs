@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    MemoryStorage, Mode, NewTrial, Report, Reporting, SqliteStorage, Storage, StorageError,
-    StudyKey, Teller, Told, Trial, Worker,
+    MemoryStorage, Mode, NewTrial, Report, ReportOutcome, SqliteStorage, Storage, StorageError,
+    StudyKey, TellAuthority, Told, Trial, Worker,
 };
 
 #[test]
@@ -69,17 +69,17 @@ fn new_reports_alone(storage: &dyn Storage) {
         held_by_hand(storage, study, f64::from(number));
         held_by_hand(storage, other, f64::from(number));
     }
-    let report = |number, epoch| storage.report(study, number, Teller::Hand, at(epoch));
+    let report = |number, epoch| storage.report(study, number, TellAuthority::Hand, at(epoch));
     for number in [0, 1, 3, 4] {
         for epoch in [1, 2, 5, 9] {
-            assert_eq!(report(number, epoch).unwrap(), Reporting::New);
+            assert_eq!(report(number, epoch).unwrap(), ReportOutcome::New);
         }
     }
     storage
-        .report(other, 2, Teller::Hand, at(7))
+        .report(other, 2, TellAuthority::Hand, at(7))
         .expect("another study's trial of the same number");
     storage
-        .finish(study, 4, Teller::Hand, &Told::Value(0.5))
+        .finish(study, 4, TellAuthority::Hand, &Told::Value(0.5))
         .unwrap();
 
     let from = |pairs: &[(u64, u32)]| {
@@ -111,7 +111,7 @@ fn new_reports_alone(storage: &dyn Storage) {
     for (epoch, expected) in [(1, 1), (5, 5), (9, 9), (3, 9), (8, 9)] {
         let again = report(0, epoch);
         if epoch == expected {
-            assert_eq!(again.unwrap(), Reporting::Already);
+            assert_eq!(again.unwrap(), ReportOutcome::Already);
         } else {
             let Err(StorageError::ReportOrder { before, .. }) = again else {
                 panic!("{epoch}: {again:?}");
@@ -119,5 +119,5 @@ fn new_reports_alone(storage: &dyn Storage) {
             assert_eq!(before, at(expected), "the last report");
         }
     }
-    assert_eq!(report(0, 10).unwrap(), Reporting::New);
+    assert_eq!(report(0, 10).unwrap(), ReportOutcome::New);
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use fedbo_space::{Point, Value};
 use fedbo_storage::{
-    Mode, NewTrial, Report, SqliteStorage, Storage, StorageError, Teller, Told, Worker, verify,
+    Mode, NewTrial, Report, SqliteStorage, Storage, StorageError, TellAuthority, Told, Worker,
+    verify,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -36,7 +37,7 @@ fn fixture() -> (TempDir, PathBuf) {
         };
         storage.add(study, &new).unwrap();
     }
-    let teller = Teller::Worker(&worker.id);
+    let teller = TellAuthority::Worker(&worker.id);
     let failed = Told::Failed {
         kind: "exit".to_owned(),
         message: "exit code 3".to_owned(),

@@ -4,7 +4,6 @@
 //! be looked at. [`StoppingRule`] is what the simple ones are; [`BosRule`] is BO-BOS's, solved once a trial.
 
 mod asha;
-mod because;
 mod bo_bos;
 mod curve;
 mod epoch_gp_ucb;
@@ -12,9 +11,9 @@ mod hyperband;
 mod median;
 mod options;
 mod rule;
+mod stop_reason;
 
 pub use asha::{AshaOptions, AshaRule};
-pub use because::{Because, short};
 pub use bo_bos::{
     Average, BoBos, BoBosOptions, BosAnswer, BosProblem, BosRule, BosSettings, CellPaths, CellRule,
     CurveBelief, Decision, DecisionTable, EpochRules, Grid, IncumbentMargin, SparseCells,
@@ -28,3 +27,4 @@ pub use hyperband::{
 pub use median::{MedianOptions, MedianRule};
 pub use options::{EPOCHS_MAX, OptionError, StoppingMethod, StoppingOptions, whole};
 pub use rule::{StoppingRule, TrainedTrial, Training, Verdict};
+pub use stop_reason::{StopReason, short};

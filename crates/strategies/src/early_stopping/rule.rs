@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Because, LearningCurve};
+use super::{LearningCurve, StopReason};
 
 /// The state of a trial's training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct TrainedTrial {
 
 /// The verdict on a trial after an epoch; `B` is the type of its grounds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict<B = Because> {
+pub enum Verdict<B = StopReason> {
     /// It trains on.
     Continue,
     /// It is stopped.

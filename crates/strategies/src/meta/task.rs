@@ -97,7 +97,7 @@ impl GpTask {
                 expected: "at least one finite value",
             });
         }
-        if surrogate.is_overfull() {
+        if surrogate.exceeds_max_observations() {
             return Err(StrategyError::TooManyObservations {
                 n_observations,
                 limit: Surrogate::MAX_OBSERVATIONS,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use fedbo_space::{ParameterSpec, Value};
 use serde::Serialize;
 
-use crate::toml_file::{TomlFile, shown, shown_apart, spelled};
+use crate::toml_file::{TomlFile, differing_excerpts, format_key_path, shown};
 
 /// Changed keys that a message names; the others are counted.
 const NAMED: usize = 3;
@@ -29,7 +29,7 @@ struct Entry {
 impl Keys {
     /// Adds a key at its path with its value as it would be written.
     pub fn push<V: Serialize>(&mut self, path: &[&str], value: V) {
-        self.push_as(&spelled(path), path, value);
+        self.push_as(&format_key_path(path), path, value);
     }
 
     /// The same for a key that messages call otherwise than its path does: a player by its name.
@@ -207,7 +207,7 @@ impl Changes {
             stored_in,
             file: None,
             all: vec![Change {
-                key: spelled(path),
+                key: format_key_path(path),
                 stored,
                 given,
                 path: path.iter().map(|step| (*step).to_owned()).collect(),
@@ -247,7 +247,7 @@ impl fmt::Display for Changes {
             };
             let (given, stored) = match (&change.given, &change.stored) {
                 (Some(given), Some(stored)) => {
-                    let [given, stored] = shown_apart(given, stored);
+                    let [given, stored] = differing_excerpts(given, stored);
                     (Some(given), Some(stored))
                 }
                 (given, stored) => (given.as_deref().map(shown), stored.as_deref().map(shown)),

@@ -9,7 +9,7 @@ use fedbo_objective::{CommandSpec, Placeholder, Program};
 use fedbo_space::Space;
 
 use super::check::Check;
-use super::toml_file::{FileError, spelled};
+use super::toml_file::{FileError, format_key_path};
 
 /// The keys of a table that describe a command.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,7 +88,7 @@ impl Check<'_> {
             let text = text.strip_prefix("objective.").unwrap_or(&text);
             let message = match (owner, table) {
                 ("", []) => text.to_owned(),
-                ("", table) => format!("{}.{text}", spelled(table)),
+                ("", table) => format!("{}.{text}", format_key_path(table)),
                 (owner, _) => format!("{owner}: {text}"),
             };
             self.file.error(&at("command"), message)

@@ -42,51 +42,51 @@ pub enum WordOrNumbers {
 /// A value that may be written in several ways, before it is known which of them are welcome.
 ///
 /// Serde's own untagged enums do not say which of the forms was meant and what is wrong with it.
-enum Loose {
+enum UntypedValue {
     Word(String),
     Number(f64),
     List(Vec<f64>),
     Pair(f64, f64),
 }
 
-/// Reads a [`Loose`] value; `expecting` completes "expected ..", `keys` are those of a table with two numbers.
-struct LooseVisitor {
+/// Reads a [`UntypedValue`] value; `expecting` completes "expected ..", `keys` are those of a table with two numbers.
+struct UntypedValueVisitor {
     expecting: &'static str,
     keys: Option<[&'static str; 2]>,
 }
 
-impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = Loose;
+impl<'de> Visitor<'de> for UntypedValueVisitor {
+    type Value = UntypedValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.expecting)
     }
 
-    fn visit_str<E: Error>(self, word: &str) -> Result<Loose, E> {
-        Ok(Loose::Word(word.to_owned()))
+    fn visit_str<E: Error>(self, word: &str) -> Result<UntypedValue, E> {
+        Ok(UntypedValue::Word(word.to_owned()))
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Loose, E> {
-        Ok(Loose::Number(number))
+    fn visit_f64<E: Error>(self, number: f64) -> Result<UntypedValue, E> {
+        Ok(UntypedValue::Number(number))
     }
 
     #[expect(
         clippy::cast_precision_loss,
         reason = "a number for which a whole one was written"
     )]
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Loose, E> {
-        Ok(Loose::Number(number as f64))
+    fn visit_i64<E: Error>(self, number: i64) -> Result<UntypedValue, E> {
+        Ok(UntypedValue::Number(number as f64))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Loose, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<UntypedValue, A::Error> {
         let mut numbers = Vec::new();
         while let Some(number) = list.next_element()? {
             numbers.push(number);
         }
-        Ok(Loose::List(numbers))
+        Ok(UntypedValue::List(numbers))
     }
 
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Loose, A::Error> {
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<UntypedValue, A::Error> {
         let mut numbers = [None; 2];
         let keys = self.keys.unwrap_or_default();
         while let Some(Key(key)) = map.next_key()? {
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for LooseVisitor {
             numbers[index] = Some(map.next_value()?);
         }
         match numbers {
-            [Some(first), Some(second)] => Ok(Loose::Pair(first, second)),
+            [Some(first), Some(second)] => Ok(UntypedValue::Pair(first, second)),
             _ => Err(A::Error::custom(format!("expected {}", self.expecting))),
         }
     }
@@ -109,7 +109,7 @@ macro_rules! loose {
     ($name:ty, $expecting:literal, $keys:expr, { $($form:pat => $value:expr),+ $(,)? }) => {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let visitor = LooseVisitor { expecting: $expecting, keys: $keys };
+                let visitor = UntypedValueVisitor { expecting: $expecting, keys: $keys };
                 match deserializer.deserialize_any(visitor)? {
                     $($form => Ok($value),)+
                     _ => Err(D::Error::custom(concat!("expected ", $expecting))),
@@ -120,15 +120,15 @@ macro_rules! loose {
 }
 
 loose!(LengthscaleEntry, "a number, or { median = .., spread = .. }", Some(["median", "spread"]), {
-    Loose::Number(number) => Self::Fixed(number),
-    Loose::Pair(median, spread) => Self::Mixture { median, spread },
+    UntypedValue::Number(number) => Self::Fixed(number),
+    UntypedValue::Pair(median, spread) => Self::Mixture { median, spread },
 });
 loose!(NumberOrList, "a number, or a list of numbers", None, {
-    Loose::Number(number) => Self::Number(number),
-    Loose::List(list) => Self::List(list),
+    UntypedValue::Number(number) => Self::Number(number),
+    UntypedValue::List(list) => Self::List(list),
 });
 loose!(WordOrNumbers, "a text in \"quotes\", a number, or a list of numbers", None, {
-    Loose::Word(word) => Self::Word(word),
-    Loose::Number(number) => Self::Number(number),
-    Loose::List(list) => Self::List(list),
+    UntypedValue::Word(word) => Self::Word(word),
+    UntypedValue::Number(number) => Self::Number(number),
+    UntypedValue::List(list) => Self::List(list),
 });

@@ -10,18 +10,18 @@ mod check;
 mod command;
 mod entry;
 mod excerpt;
-mod foreign;
 mod options;
 mod surrogate;
 mod toml_file;
+mod untrusted;
 
 pub use archive::{ArchiveError, ArchivedParameter, ReleaseArchive};
 pub use changes::{Change, Changes, Keys};
 pub use check::{Check, NAME_CHARS_MAX};
 pub use command::CommandKeys;
 pub use entry::{LengthscaleEntry, NumberOrList, WordOrNumbers};
-/// β_t in files of federations.
-pub use foreign::{OddChoice, OwnChoices, choices_to_write, odd_choices};
 pub use options::TableOptions;
 pub use surrogate::{SurrogateTable, default_lengthscale};
 pub use toml_file::{FileError, Place, TomlFile, nearest};
+/// β_t in files of federations.
+pub use untrusted::{ListedChoices, UnlistedChoice, choices_to_write, odd_choices};

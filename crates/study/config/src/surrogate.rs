@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::check::Check;
 use super::entry::NumberOrList;
-use super::toml_file::{FileError, spelled};
+use super::toml_file::{FileError, format_key_path};
 
 /// `[surrogate]`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -52,8 +52,8 @@ impl Check<'_> {
                         let (path, lengthscale) = (at(key), at("lengthscale"));
                         let message = format!(
                             "{} is fitted unless {} is given too; add lengthscale, or remove {key}",
-                            spelled(&path),
-                            spelled(&lengthscale)
+                            format_key_path(&path),
+                            format_key_path(&lengthscale)
                         );
                         return Err(self.file.error(&path, message));
                     }

@@ -283,7 +283,7 @@ impl TomlFile {
                 },
                 None => self.place(path),
             },
-            key: spelled(path),
+            key: format_key_path(path),
             found: text,
             expected: expected.into(),
         }
@@ -293,7 +293,7 @@ impl TomlFile {
     pub fn missing_error(&self, path: &[&str], remedy: impl Into<String>) -> FileError {
         let key = match path {
             [table] => format!("[{table}]"),
-            _ => spelled(path),
+            _ => format_key_path(path),
         };
         FileError::Missing {
             place: self.place(&path[..path.len().saturating_sub(1)]),
@@ -307,7 +307,7 @@ impl TomlFile {
         let key = path.last().copied().unwrap_or_default();
         FileError::UnknownKey {
             place: self.place(path),
-            key: spelled(path),
+            key: format_key_path(path),
             nearest: nearest(key, known.iter().copied()).map(Box::from),
             known: known.iter().map(|key| (*key).to_owned()).collect(),
         }
@@ -368,7 +368,7 @@ impl TomlFile {
         let span = self.span_of(path).map_or(0..0, |(key, _)| key);
         FileError::UnknownKey {
             place: self.place_at(&span),
-            key: spelled(path),
+            key: format_key_path(path),
             nearest: nearest(key, known.iter().copied()).map(Box::from),
             known: known.iter().map(|known| (*known).to_owned()).collect(),
         }
@@ -408,7 +408,7 @@ impl TomlFile {
                     ..self.place_at(&named)
                 },
                 nearest: nearest(&key, known.iter().map(String::as_str)).map(Box::from),
-                key: spelled(&path),
+                key: format_key_path(&path),
                 known,
             };
         }
@@ -417,7 +417,7 @@ impl TomlFile {
             let remedy = "add it".to_owned();
             return FileError::Missing {
                 place: self.place_at(&span),
-                key: spelled(&path),
+                key: format_key_path(&path),
                 remedy,
             };
         }
@@ -458,7 +458,7 @@ fn plain(expected: &str, path: &[&str]) -> String {
 }
 
 /// `agents[0].silo` from its steps.
-pub(crate) fn spelled<S: AsRef<str>>(path: &[S]) -> String {
+pub(crate) fn format_key_path<S: AsRef<str>>(path: &[S]) -> String {
     let mut text = String::new();
     for step in path.iter().map(AsRef::as_ref) {
         if step.parse::<usize>().is_ok() {
@@ -479,7 +479,7 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// Two texts that differ, each from shortly before the first difference on if that would be cut off.
-pub(crate) fn shown_apart(a: &str, b: &str) -> [String; 2] {
+pub(crate) fn differing_excerpts(a: &str, b: &str) -> [String; 2] {
     let [line_a, line_b] = [a, b].map(|text| masked(text.lines().next().unwrap_or("")));
     let pairs = line_a.chars().zip(line_b.chars());
     let n_equal = pairs.take_while(|(a, b)| a == b).count();

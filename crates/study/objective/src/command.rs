@@ -2,12 +2,12 @@
 
 mod interpreters;
 mod lines;
-mod printed;
+mod near_report;
 mod program;
-mod resemblance;
 mod running;
 mod secrets;
 mod template;
+mod training_output;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 
 use fedbo_space::{Point, Space};
 
-use self::lines::{Said, is_report};
-use self::printed::{last_line, value};
+use self::lines::{TrainingMessage, is_report};
 use self::program::GRACE;
 use self::running::{Running, TICK};
-use crate::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId};
+use self::training_output::{last_line, value};
+use crate::{Failure, Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId};
 
-pub use self::program::{Printed, Program};
+pub use self::program::{Program, ProgramOutput};
 pub use self::secrets::is_secret;
 pub use self::template::Placeholder;
 
@@ -222,7 +222,7 @@ impl CommandObjective {
         point: &Point,
         trial: TrialId,
         monitor: Option<&dyn Monitor>,
-    ) -> Result<Trained, Failure> {
+    ) -> Result<TrainingEnd, Failure> {
         let mut command = self.command(point, trial)?;
         if monitor.is_some() {
             command.stdin(Stdio::piped());
@@ -237,23 +237,23 @@ impl CommandObjective {
             if let Some(training) = &mut training
                 && training.hear(running.said(), &self.stop).stops()
             {
-                self.wind_down(running, training)?;
+                self.stop_gracefully(running, training)?;
                 return Ok(ControlFlow::Break(()));
             }
             Ok(ControlFlow::Continue(()))
         })?;
         let Some(mut ran) = ran else {
-            return Ok(Trained::Ended(Outcome::Interrupted));
+            return Ok(TrainingEnd::Ended(Outcome::Interrupted));
         };
         if let Some(training) = &mut training {
             // What a command said last counts like the rest, also if it has ended meanwhile.
             let said = std::mem::take(&mut ran.finished.said);
-            if ran.is_by_itself() && training.hear(said, &self.stop).stops() {
-                return Ok(Trained::Stopped);
+            if ran.exited_by_itself() && training.hear(said, &self.stop).stops() {
+                return Ok(TrainingEnd::Stopped);
             }
             if training.is_cut_off {
                 // Its value is not told without the verdicts on all of its reports.
-                return Ok(Trained::Ended(Outcome::Interrupted));
+                return Ok(TrainingEnd::Ended(Outcome::Interrupted));
             }
             if let Some(what) = &ran.finished.resembling {
                 training.monitor.resembles_report(what);
@@ -264,14 +264,18 @@ impl CommandObjective {
         {
             monitor.ends_with_report();
         }
-        Ok(Trained::Ended(match ran.end()? {
+        Ok(TrainingEnd::Ended(match ran.end()? {
             None => Outcome::Interrupted,
             Some((stdout, stderr)) => Outcome::Value(value(&stdout, stderr)?),
         }))
     }
 
     /// Asks a command that is not to train on to end, gives it its grace, and ends it then.
-    fn wind_down(&self, running: &mut Running, training: &Training<'_>) -> Result<(), Failure> {
+    fn stop_gracefully(
+        &self,
+        running: &mut Running,
+        training: &Training<'_>,
+    ) -> Result<(), Failure> {
         running.ask_to_stop(training.stop_by);
         let asked = Instant::now();
         while !running.has_ended()? {
@@ -293,15 +297,15 @@ impl CommandObjective {
 impl Objective for CommandObjective {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
         match self.run(point, trial, None) {
-            Ok(Trained::Ended(outcome)) => outcome,
-            Ok(Trained::Stopped) => unreachable!("nobody is there to stop it"),
+            Ok(TrainingEnd::Ended(outcome)) => outcome,
+            Ok(TrainingEnd::Stopped) => unreachable!("nobody is there to stop it"),
             Err(failure) => Outcome::Failed(failure),
         }
     }
 
-    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
         let trained = self.run(point, trial, Some(monitor));
-        trained.unwrap_or_else(|failure| Trained::Ended(Outcome::Failed(failure)))
+        trained.unwrap_or_else(|failure| TrainingEnd::Ended(Outcome::Failed(failure)))
     }
 }
 
@@ -326,7 +330,7 @@ impl<'a> Training<'a> {
     }
 
     /// Passes on what the command has said, until it is stopped or the run is (`stop`).
-    fn hear(&mut self, said: Vec<Said>, stop: &AtomicBool) -> Signal {
+    fn hear(&mut self, said: Vec<TrainingMessage>, stop: &AtomicBool) -> Signal {
         for each in said {
             if self.is_stopped {
                 break;
@@ -336,14 +340,14 @@ impl<'a> Training<'a> {
                 break;
             }
             match each {
-                Said::Report { epoch, value } => {
+                TrainingMessage::Report { epoch, value } => {
                     self.is_stopped = self.monitor.report(epoch, value).stops();
                 }
-                Said::StopBy(signal) => self.stop_by = Some(signal),
-                Said::NoNumber { epoch, word } => {
+                TrainingMessage::StopBy(signal) => self.stop_by = Some(signal),
+                TrainingMessage::NoNumber { epoch, word } => {
                     self.is_stopped = self.monitor.no_number(epoch, word).stops();
                 }
-                Said::Unusable(what, why) => self.monitor.unusable(what, &why),
+                TrainingMessage::Unusable(what, why) => self.monitor.unusable(what, &why),
             }
         }
         match self.is_stopped {

@@ -4,20 +4,20 @@
 //! Unix only: [`CommandObjective`] ends what it started by process group. Start at [`evaluate_guarded`], for trials that
 //! report as they train at [`train_guarded`] and [`Monitor`].
 
-mod brake;
 mod command;
 mod failure;
-mod guard;
+mod failure_counter;
+mod guarded;
 mod monitor;
 mod problem;
 
-pub use brake::{Brake, FailuresMax};
 pub use command::{
-    CommandError, CommandObjective, CommandSpec, Placeholder, Printed, Program, is_secret,
+    CommandError, CommandObjective, CommandSpec, Placeholder, Program, ProgramOutput, is_secret,
 };
 pub use failure::Failure;
-pub use guard::{evaluate_guarded, train_guarded};
-pub use monitor::{Monitor, Signal, Trained, Unusable};
+pub use failure_counter::{FailureCounter, FailuresMax};
+pub use guarded::{evaluate_guarded, train_guarded};
+pub use monitor::{Monitor, Signal, TrainingEnd, Unusable};
 pub use problem::{NoProblems, Problem, ProblemSpec, Problems};
 
 pub use fedbo_space::Direction;
@@ -39,8 +39,8 @@ pub trait Objective: Send + Sync {
 
     /// Evaluates one point by training that reports to `monitor` as it goes on, and ends early if it says so. By default it is
     /// evaluated without a report.
-    fn train(&self, point: &Point, trial: TrialId, _monitor: &dyn Monitor) -> Trained {
-        Trained::Ended(self.evaluate(point, trial))
+    fn train(&self, point: &Point, trial: TrialId, _monitor: &dyn Monitor) -> TrainingEnd {
+        TrainingEnd::Ended(self.evaluate(point, trial))
     }
 }
 

@@ -57,7 +57,7 @@ impl Signal {
 
 /// The end of a trial's training.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Trained {
+pub enum TrainingEnd {
     /// By itself.
     Ended(Outcome),
     /// As its monitor has told it to; what it did after that is of no account.

@@ -12,13 +12,13 @@ use fedbo_study::{Definition, OldStudy, StrategySpec, Study, StudyError};
 
 /// A season's objective: its centre along x, its sign, and whether it has ripples.
 #[derive(Clone, Copy)]
-struct Season {
+struct SeasonObjective {
     centre: f64,
     sign: f64,
     has_ripples: bool,
 }
 
-impl Season {
+impl SeasonObjective {
     fn loss(self, point: &Point) -> f64 {
         let (dx, dy) = (point.number("x") - self.centre, point.number("y") - 0.3);
         let plain = match self.has_ripples {
@@ -43,7 +43,11 @@ fn plain(seed: u64) -> Definition {
 }
 
 /// The best value after each trial.
-fn course(definition: &Definition, season: Season, n_trials: u64) -> Result<Vec<f64>, StudyError> {
+fn course(
+    definition: &Definition,
+    season: SeasonObjective,
+    n_trials: u64,
+) -> Result<Vec<f64>, StudyError> {
     let study = Study::in_memory(definition)?;
     study.optimize(n_trials, |point| Ok(season.loss(point)))?;
     let mut best = f64::INFINITY;
@@ -67,7 +71,7 @@ fn old_studies(seed: u64, has_ripples: bool) -> Result<Vec<OldStudy>, StudyError
     ]
     .into_iter()
     .map(|(name, centre, sign)| {
-        let season = Season {
+        let season = SeasonObjective {
             centre,
             sign,
             has_ripples,
@@ -82,7 +86,7 @@ fn old_studies(seed: u64, has_ripples: bool) -> Result<Vec<OldStudy>, StudyError
 }
 
 fn main() -> Result<(), StudyError> {
-    let autumn = |has_ripples| Season {
+    let autumn = |has_ripples| SeasonObjective {
         centre: 0.5,
         sign: 1.0,
         has_ripples,

@@ -121,7 +121,7 @@ impl Definition {
     /// points: the first query asks the old studies. Call it after the parameters; see [`OldStudy::new`].
     #[must_use]
     pub fn learn_from(mut self, study: OldStudy) -> Self {
-        if !self.strategy.learns_from_studies() {
+        if !self.strategy.requires_old_studies() {
             self.strategy = StrategySpec::rm_gp_ucb();
         }
         if self.meta.is_none() {
@@ -338,7 +338,7 @@ impl Parts<'_> {
             .learns
             .as_ref()
             .is_some_and(|learns| learns.has_studies);
-        match (&self.learns, self.strategy.learns_from_studies()) {
+        match (&self.learns, self.strategy.requires_old_studies()) {
             (None, true) => by_name(MetaError::NoStudies { strategy }.into()),
             (Some(_), _) if !has_studies => by_name(MetaError::NoStudies { strategy }.into()),
             (Some(learns), false) if !learns.has_warm_start => {

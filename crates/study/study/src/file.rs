@@ -190,7 +190,7 @@ impl StudyToml {
         // Old studies on a common scale stand in for the initial design; a scale of one's own needs some trials.
         let asks_first = |meta: &MetaFile| meta.settings.scale != MetaScale::Own;
         let n_initial = match study.initial {
-            Some(0) if strategy.learns_from_studies() || self.archive.is_some() => 0,
+            Some(0) if strategy.requires_old_studies() || self.archive.is_some() => 0,
             Some(n) => check.count(&["study", "initial"], n, 10_000)?,
             None if meta.as_ref().is_some_and(asks_first) => 0,
             None if meta.is_none() && self.archive.is_some() => 0,

@@ -45,5 +45,5 @@ pub use meta::{
     OldStudyTrust, TransferStep,
 };
 pub use patience::Patience;
-pub use run::{Ended, Observer, RunOptions, RunReport, Silent};
-pub use study::{Asked, Study};
+pub use run::{Ended, NullObserver, Observer, RunOptions, RunReport};
+pub use study::{AskOutcome, Study};

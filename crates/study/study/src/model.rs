@@ -12,7 +12,7 @@ use fedbo_space::Space;
 use fedbo_storage::{Told, Trial};
 use fedbo_streams::{Purpose, Seed, Stream};
 
-use crate::early_stopping::Tellings;
+use crate::early_stopping::ToldTrials;
 use crate::{Definition, MetaError, StudyError};
 
 /// A strategy with its initial design, told everything up to a place in the order of telling.
@@ -24,7 +24,7 @@ pub(crate) struct Model {
     space: Space,
     seed: Seed,
     initial: SobolSearch,
-    strategy: Chooser,
+    strategy: ModelStrategy,
     /// The best points of old studies, which are tried first, those aside that were tried already.
     first: Vec<Vec<f64>>,
     n_told: u64,
@@ -37,20 +37,20 @@ pub(crate) struct Model {
 pub(crate) type OwnStrategy = dyn Fn() -> Box<dyn Strategy> + Send + Sync;
 
 /// The part of the model that proposes.
-enum Chooser {
+enum ModelStrategy {
     /// From final values.
     Final(Box<dyn Strategy>),
     /// From curves, where trials report as they train.
-    Epochs(Box<EpochChooser>),
+    Epochs(Box<EpochStrategy>),
 }
 
 /// A strategy that models epochs, and what it was told.
-struct EpochChooser {
+struct EpochStrategy {
     strategy: EpochGpUcb,
-    tellings: Tellings,
+    tellings: ToldTrials,
 }
 
-impl Chooser {
+impl ModelStrategy {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StudyError> {
         Ok(match self {
             Self::Final(strategy) => strategy.ask(pending, stream)?,
@@ -100,8 +100,8 @@ impl Model {
     /// Returns the influence of old studies on its next query, in the models' units.
     pub(crate) fn transfer(&self) -> Option<Transfer> {
         match &self.strategy {
-            Chooser::Final(strategy) => strategy.transfer(),
-            Chooser::Epochs(_) => None,
+            ModelStrategy::Final(strategy) => strategy.transfer(),
+            ModelStrategy::Epochs(_) => None,
         }
     }
 
@@ -140,9 +140,9 @@ impl Model {
         self.first
             .retain(|best| !observations.iter().any(|o| is_same_point(&o.unit, best)));
         match &mut self.strategy {
-            Chooser::Final(strategy) => strategy.tell(&observations)?,
-            Chooser::Epochs(epochs) => {
-                let EpochChooser { strategy, tellings } = epochs.as_mut();
+            ModelStrategy::Final(strategy) => strategy.tell(&observations)?,
+            ModelStrategy::Epochs(epochs) => {
+                let EpochStrategy { strategy, tellings } = epochs.as_mut();
                 let n_known = tellings.len();
                 tellings.absorb(told);
                 strategy.tell(&tellings.observations(n_known..tellings.len())?)?;
@@ -223,7 +223,7 @@ fn chooser(
     own: Option<&OwnStrategy>,
     space: &Space,
     seed: Seed,
-) -> Result<Chooser, StudyError> {
+) -> Result<ModelStrategy, StudyError> {
     let setup = Setup {
         space,
         noisy: definition.noisy,
@@ -238,13 +238,13 @@ fn chooser(
             ucb_multiplier,
             ..EpochGpUcbSettings::for_study(space, definition.noisy, spec.epochs as usize)
         };
-        return Ok(Chooser::Epochs(Box::new(EpochChooser {
+        return Ok(ModelStrategy::Epochs(Box::new(EpochStrategy {
             strategy: EpochGpUcb::new(setup.domain(), settings, seed)?,
-            tellings: Tellings::new(definition)?,
+            tellings: ToldTrials::new(definition)?,
         })));
     }
     let strategy = strategy(definition, own, &setup)?;
-    Ok(Chooser::Final(match &definition.archive {
+    Ok(ModelStrategy::Final(match &definition.archive {
         None => strategy,
         Some(archive) => archive.before(definition, space, strategy)?,
     }))

@@ -51,7 +51,7 @@ impl StudyFile {
         let studies = match (&self.meta, &stored.meta) {
             (Some(given), Some(stored)) => {
                 let given = given.sources.iter();
-                let unread = given.map(|source| OldStudy::unread(source.text()));
+                let unread = given.map(|source| OldStudy::without_trials(source.text()));
                 let mut unread: Vec<OldStudy> = unread.collect();
                 for (unread, stored) in unread.iter_mut().zip(&stored.studies) {
                     if unread.source == stored.source {
@@ -63,7 +63,7 @@ impl StudyFile {
             (Some(given), None) => {
                 let given = given.sources.iter();
                 given
-                    .map(|source| OldStudy::unread(source.text()))
+                    .map(|source| OldStudy::without_trials(source.text()))
                     .collect()
             }
             (None, _) => Vec::new(),
@@ -119,7 +119,7 @@ impl StudyFile {
     }
 
     /// Returns the changes of the old studies since the stored study began, in words; empty where all is as it was.
-    pub fn news_of_old_studies(&self, stored: &Definition) -> Vec<String> {
+    pub fn old_study_changes(&self, stored: &Definition) -> Vec<String> {
         let (Some(file), Some(stored)) = (&self.meta, &stored.meta) else {
             return Vec::new();
         };

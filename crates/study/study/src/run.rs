@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use fedbo_algorithms::StrategyError;
 use fedbo_objective::{
-    Brake, Failure, FailuresMax, Objective, Outcome, TrialId, evaluate_guarded, train_guarded,
+    Failure, FailureCounter, FailuresMax, Objective, Outcome, TrialId, evaluate_guarded,
+    train_guarded,
 };
 use fedbo_space::Point;
-use fedbo_storage::{StorageError, Teller, Told, Trial, TrialState, Worker};
+use fedbo_storage::{StorageError, TellAuthority, Told, Trial, TrialState, Worker};
 
-use crate::early_stopping::{Conclusion, RunWarnings, TrialMonitor};
+use crate::early_stopping::{RunWarnings, TrainingOutcome, TrialMonitor};
 use crate::model::n_retries;
 use crate::patience::Progress;
-use crate::{Asked, Patience, Study, StudyError};
+use crate::{AskOutcome, Patience, Study, StudyError};
 
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,9 +111,9 @@ pub trait Observer: Sync {
 
 /// Watches nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct NullObserver;
 
-impl Observer for Silent {}
+impl Observer for NullObserver {}
 
 /// The time after which a worker without work looks again.
 const POLL: Duration = Duration::from_millis(100);
@@ -131,7 +132,7 @@ impl Study {
         self.run(
             &Closure(function),
             &options,
-            &Silent,
+            &NullObserver,
             &AtomicBool::new(false),
         )
     }
@@ -153,7 +154,7 @@ impl Study {
         let has_outcome = self.has_outcome(options)?;
         let progress = |patience| Mutex::new(Progress::new(patience, self.direction()));
         let shared = Shared {
-            brake: Mutex::new(Brake::new(options.failures_max, has_outcome)),
+            brake: Mutex::new(FailureCounter::new(options.failures_max, has_outcome)),
             deadline: options.timeout.and_then(|time| began.checked_add(time)),
             progress: options.patience.map(progress),
             study: self,
@@ -265,7 +266,7 @@ struct Shared<'a> {
     /// Workers that have not ended.
     at_work: Mutex<usize>,
     changed: Condvar,
-    brake: Mutex<Brake>,
+    brake: Mutex<FailureCounter>,
     /// The time from which no further trial begins; none if there is no limit.
     deadline: Option<Instant>,
     progress: Option<Mutex<Progress>>,
@@ -296,7 +297,7 @@ impl Shared<'_> {
             self.end(Ended::TimedOut);
             return Ok(ControlFlow::Break(()));
         }
-        let is_over = self.is_out_of_patience()?;
+        let is_over = self.exceeds_patience()?;
         // What waits is still evaluated, as of a study that has its trials.
         let limit = if is_over { 0 } else { options.n_trials };
         let asked = match study.ask_as(worker, Some(options.lease), Some(limit)) {
@@ -310,8 +311,8 @@ impl Shared<'_> {
             asked => asked?,
         };
         let mut trial = match asked {
-            Asked::Trial(trial) => trial,
-            Asked::Full { open } => {
+            AskOutcome::Trial(trial) => trial,
+            AskOutcome::Full { open } => {
                 let waits = self.wait_for(&open);
                 if waits.is_break() && is_over {
                     if open.iter().any(|trial| self.is_ours(trial)) {
@@ -341,7 +342,7 @@ impl Shared<'_> {
             Outcome::Value(value) => Told::Value(value),
             // No property of the point: the same would happen to every other.
             Outcome::Failed(failure @ Failure::Spawn { .. }) => {
-                self.give_back(worker, &trial)?;
+                self.release_trial(worker, &trial)?;
                 let message = failure.to_string();
                 return Err(StudyError::Objective { message });
             }
@@ -350,7 +351,7 @@ impl Shared<'_> {
                 message: failure.to_string(),
             },
             Outcome::Interrupted => {
-                self.give_back(worker, &trial)?;
+                self.release_trial(worker, &trial)?;
                 return Ok(ControlFlow::Break(()));
             }
         };
@@ -371,18 +372,18 @@ impl Shared<'_> {
         let (conclusion, reports) = monitor.conclude(trained);
         trial.reports = reports;
         match conclusion {
-            Conclusion::Ended(outcome) => return Ok(ControlFlow::Continue(outcome)),
-            Conclusion::Stopped(told) => self.was_told(trial.clone(), told)?,
-            Conclusion::Failed(told) => self.tell(worker, trial.clone(), told)?,
-            Conclusion::Lost(cause) => {
+            TrainingOutcome::Ended(outcome) => return Ok(ControlFlow::Continue(outcome)),
+            TrainingOutcome::Stopped(told) => self.was_told(trial.clone(), told)?,
+            TrainingOutcome::Failed(told) => self.tell(worker, trial.clone(), told)?,
+            TrainingOutcome::Lost(cause) => {
                 // This worker was taken for gone, and somebody else evaluates the trial.
                 self.observer.warning(&format!(
                     "what trial {} reports is not used: {cause}",
                     trial.number
                 ));
             }
-            Conclusion::Error(error) => {
-                if let Err(second) = self.give_back(worker, trial) {
+            TrainingOutcome::Error(error) => {
+                if let Err(second) = self.release_trial(worker, trial) {
                     self.observer.warning(&second.to_string());
                 }
                 return Err(error);
@@ -392,9 +393,9 @@ impl Shared<'_> {
     }
 
     /// Lets a trial wait again, unless somebody else has it by now.
-    fn give_back(&self, worker: &Worker, trial: &Trial) -> Result<(), StudyError> {
-        let teller = Teller::Worker(&worker.id);
-        match self.study.give_back_as(teller, trial.number) {
+    fn release_trial(&self, worker: &Worker, trial: &Trial) -> Result<(), StudyError> {
+        let teller = TellAuthority::Worker(&worker.id);
+        match self.study.release_trial_as(teller, trial.number) {
             Err(StudyError::Storage(
                 StorageError::NotHeld { .. } | StorageError::ToldOtherwise { .. },
             )) => Ok(()),
@@ -406,7 +407,7 @@ impl Shared<'_> {
         let number = trial.number;
         match self
             .study
-            .tell_as(Teller::Worker(&worker.id), number, &told)
+            .tell_as(TellAuthority::Worker(&worker.id), number, &told)
         {
             Ok(_) => {}
             Err(StudyError::Storage(
@@ -431,7 +432,7 @@ impl Shared<'_> {
     }
 
     /// Returns true if the study has gone on without progress for long enough.
-    fn is_out_of_patience(&self) -> Result<bool, StudyError> {
+    fn exceeds_patience(&self) -> Result<bool, StudyError> {
         let Some(progress) = &self.progress else {
             return Ok(false);
         };

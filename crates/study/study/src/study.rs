@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use fedbo_algorithms::{Strategy, StrategyError};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{
-    Added, MemoryStorage, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey,
-    StudyRecord, Teller, Telling, Told, Trial, Worker,
+    AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError,
+    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
-use crate::early_stopping::Judge;
+use crate::early_stopping::RuleEvaluator;
 use crate::meta::Units;
 use crate::model::{Model, OwnStrategy, n_retries};
 use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, TransferStep};
@@ -33,7 +33,7 @@ pub struct Study {
     /// The caller's own strategy, where the definition leaves queries to it.
     own: Option<Arc<OwnStrategy>>,
     /// The judge of trials, which holds their reports; made where the first verdict needs it.
-    judge: Mutex<Option<Judge>>,
+    judge: Mutex<Option<RuleEvaluator>>,
 }
 
 impl fmt::Debug for Study {
@@ -52,7 +52,7 @@ impl fmt::Debug for Study {
     clippy::large_enum_variant,
     reason = "made once a trial, and mostly of the large kind"
 )]
-pub enum Asked {
+pub enum AskOutcome {
     /// A trial to evaluate.
     Trial(Trial),
     /// The study has as many trials as it may, and none of them is free.
@@ -214,8 +214,8 @@ impl Study {
     /// If no query can be proposed, or the storage fails.
     pub fn ask(&self) -> Result<Trial, StudyError> {
         match self.ask_as(&Worker::by_hand(), None, None)? {
-            Asked::Trial(trial) => Ok(trial),
-            Asked::Full { .. } => unreachable!("a study without a limit is never full"),
+            AskOutcome::Trial(trial) => Ok(trial),
+            AskOutcome::Full { .. } => unreachable!("a study without a limit is never full"),
         }
     }
 
@@ -237,12 +237,12 @@ impl Study {
         worker: &Worker,
         lease: Option<Duration>,
         limit: Option<u64>,
-    ) -> Result<Asked, StudyError> {
+    ) -> Result<AskOutcome, StudyError> {
         let mut slot = self.model();
         let mut duplicates = 0;
         for attempt in 0..ATTEMPTS_MAX {
             if let Some(trial) = self.storage.claim(self.key, worker, lease)? {
-                return Ok(Asked::Trial(trial));
+                return Ok(AskOutcome::Trial(trial));
             }
             let began = Instant::now();
             let model = self.built(&mut slot)?;
@@ -253,7 +253,7 @@ impl Study {
             let limit = limit.map(|limit| limit.saturating_add(n_retries));
             if limit.is_some_and(|limit| snapshot.n_trials >= limit) {
                 let open = snapshot.open;
-                return Ok(Asked::Full { open });
+                return Ok(AskOutcome::Full { open });
             }
             self.take_in(model, &snapshot.told)?;
             let proposal = model.propose(snapshot.n_trials, &snapshot.open, duplicates)?;
@@ -269,11 +269,11 @@ impl Study {
                 limit,
             };
             match self.storage.add(self.key, &new)? {
-                Added::Trial(trial) => return Ok(Asked::Trial(trial)),
+                AddOutcome::Trial(trial) => return Ok(AskOutcome::Trial(trial)),
                 // A range of so few floats that different coordinates mean the same: random points from here on.
-                Added::Duplicate { .. } => duplicates += 1,
+                AddOutcome::Duplicate { .. } => duplicates += 1,
                 // Somebody else asked meanwhile: again, with their trial among the open ones.
-                Added::Overtaken | Added::Full => {}
+                AddOutcome::Overtaken | AddOutcome::Full => {}
             }
             if attempt > 3 && duplicates == 0 {
                 std::thread::sleep(Duration::from_millis(u64::from(attempt)));
@@ -292,20 +292,20 @@ impl Study {
     ///
     /// # Errors
     /// If the value is not finite, the trial is somebody else's or has ended in another way, or the storage fails.
-    pub fn tell(&self, number: u64, value: f64) -> Result<Telling, StudyError> {
-        self.tell_as(Teller::Hand, number, &Told::Value(value))
+    pub fn tell(&self, number: u64, value: f64) -> Result<TellOutcome, StudyError> {
+        self.tell_as(TellAuthority::Hand, number, &Told::Value(value))
     }
 
     /// Tells that such a trial failed, and why.
     ///
     /// # Errors
     /// As for [`Study::tell`].
-    pub fn tell_failed(&self, number: u64, message: &str) -> Result<Telling, StudyError> {
+    pub fn tell_failed(&self, number: u64, message: &str) -> Result<TellOutcome, StudyError> {
         let told = Told::Failed {
             kind: "reported".to_owned(),
             message: message.to_owned(),
         };
-        self.tell_as(Teller::Hand, number, &told)
+        self.tell_as(TellAuthority::Hand, number, &told)
     }
 
     /// Tells how a trial ended. When it returns, the ending is as durable as the storage makes it.
@@ -314,10 +314,10 @@ impl Study {
     /// As for [`Study::tell`].
     pub fn tell_as(
         &self,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         number: u64,
         told: &Told,
-    ) -> Result<Telling, StudyError> {
+    ) -> Result<TellOutcome, StudyError> {
         match told {
             Told::Value(value) | Told::Stopped { value, .. } if !value.is_finite() => {
                 Err(StudyError::NotFinite { value: *value })
@@ -343,9 +343,9 @@ impl Study {
             limit: None,
         };
         match self.storage.add(self.key, &new)? {
-            Added::Trial(trial) => Ok(trial),
-            Added::Duplicate { number } => Err(StudyError::Duplicate { number }),
-            Added::Overtaken | Added::Full => {
+            AddOutcome::Trial(trial) => Ok(trial),
+            AddOutcome::Duplicate { number } => Err(StudyError::Duplicate { number }),
+            AddOutcome::Overtaken | AddOutcome::Full => {
                 unreachable!("neither a number nor a limit was given")
             }
         }
@@ -371,7 +371,7 @@ impl Study {
             let by = by.number;
             return Err(StudyError::TriedAgain { number, by });
         }
-        let mut waiting = self.put_in_line(|trial| trial.number == number)?;
+        let mut waiting = self.enqueue_retries(|trial| trial.number == number)?;
         match waiting.pop() {
             Some(trial) => Ok(trial),
             // Somebody else put it in line at the same moment, which the next look shows.
@@ -384,10 +384,10 @@ impl Study {
     /// # Errors
     /// If the storage fails.
     pub fn retry_failed(&self) -> Result<Vec<Trial>, StudyError> {
-        self.put_in_line(|_| true)
+        self.enqueue_retries(|_| true)
     }
 
-    fn put_in_line(&self, is_meant: impl Fn(&Trial) -> bool) -> Result<Vec<Trial>, StudyError> {
+    fn enqueue_retries(&self, is_meant: impl Fn(&Trial) -> bool) -> Result<Vec<Trial>, StudyError> {
         let mut added: Vec<Trial> = Vec::new();
         for _ in 0..ATTEMPTS_MAX {
             let trials = self.trials()?;
@@ -411,8 +411,8 @@ impl Study {
                     limit: None,
                 };
                 match self.storage.add(self.key, &new)? {
-                    Added::Trial(trial) => added.push(trial),
-                    Added::Overtaken | Added::Full | Added::Duplicate { .. } => {
+                    AddOutcome::Trial(trial) => added.push(trial),
+                    AddOutcome::Overtaken | AddOutcome::Full | AddOutcome::Duplicate { .. } => {
                         overtaken = true;
                         break;
                     }
@@ -432,20 +432,24 @@ impl Study {
     ///
     /// # Errors
     /// If it is somebody else's or has ended, or the storage fails.
-    pub fn give_back(&self, number: u64) -> Result<(), StudyError> {
-        self.give_back_as(Teller::Hand, number)
+    pub fn release_trial(&self, number: u64) -> Result<(), StudyError> {
+        self.release_trial_as(TellAuthority::Hand, number)
     }
 
-    pub(crate) fn give_back_as(&self, teller: Teller<'_>, number: u64) -> Result<(), StudyError> {
-        Ok(self.storage.give_back(self.key, number, teller)?)
+    pub(crate) fn release_trial_as(
+        &self,
+        teller: TellAuthority<'_>,
+        number: u64,
+    ) -> Result<(), StudyError> {
+        Ok(self.storage.release_trial(self.key, number, teller)?)
     }
 
     pub(crate) fn keep_report(
         &self,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         report: Report,
-    ) -> Result<Reporting, StorageError> {
+    ) -> Result<ReportOutcome, StorageError> {
         self.storage.report(self.key, number, teller, report)
     }
 
@@ -463,7 +467,7 @@ impl Study {
         self.storage.snapshot_from(self.key, after, from_epochs)
     }
 
-    pub(crate) fn judges(&self) -> MutexGuard<'_, Option<Judge>> {
+    pub(crate) fn judges(&self) -> MutexGuard<'_, Option<RuleEvaluator>> {
         // What is taken in is complete before it could panic.
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -598,7 +602,7 @@ impl Study {
         let meta = self.definition.meta.as_ref()?;
         self.definition
             .strategy
-            .learns_from_studies()
+            .requires_old_studies()
             .then_some(meta)
     }
 

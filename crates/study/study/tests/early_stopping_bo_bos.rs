@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fedbo_algorithms::early_stopping::{BoBosOptions, LearningCurve, ValueBounds, Verdict, short};
-use fedbo_objective::{Monitor, Objective, Outcome, Trained, TrialId};
+use fedbo_objective::{Monitor, Objective, Outcome, TrainingEnd, TrialId};
 use fedbo_space::{Direction, ParameterSpec, Point};
-use fedbo_storage::{MemoryStorage, Mode, SqliteStorage, Storage, Teller, Told, Trial, Worker};
+use fedbo_storage::{
+    MemoryStorage, Mode, SqliteStorage, Storage, TellAuthority, Told, Trial, Worker,
+};
 use fedbo_study::{
-    Asked, Definition, EarlyStoppingSpec, Observer, RunOptions, RunReport, Silent,
+    AskOutcome, Definition, EarlyStoppingSpec, NullObserver, Observer, RunOptions, RunReport,
     StoppingRuleSpec, StrategySpec, Study, StudyError,
 };
 
@@ -95,20 +97,20 @@ impl Objective for Network {
         panic!("a study with a rule trains");
     }
 
-    fn train(&self, point: &Point, _: TrialId, monitor: &dyn Monitor) -> Trained {
+    fn train(&self, point: &Point, _: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
         for epoch in 1..=N_EPOCHS {
             std::thread::sleep(self.pause);
             if monitor.report(epoch, self.value(point, epoch)).stops() {
-                return Trained::Stopped;
+                return TrainingEnd::Stopped;
             }
         }
-        Trained::Ended(Outcome::Value(self.value(point, N_EPOCHS)))
+        TrainingEnd::Ended(Outcome::Value(self.value(point, N_EPOCHS)))
     }
 }
 
 fn run(study: &Study, network: &Network, options: &RunOptions) -> RunReport {
     let stop = AtomicBool::new(false);
-    study.run(network, options, &Silent, &stop).unwrap()
+    study.run(network, options, &NullObserver, &stop).unwrap()
 }
 
 fn sequential(study: &Study, network: &Network) -> RunReport {
@@ -271,12 +273,12 @@ fn an_interrupted_study_stops_and_proposes_as_an_uninterrupted_one() {
         let study = open();
         let worker = Worker::of_this_process();
         let lease = Some(Duration::from_millis(1));
-        let Asked::Trial(trial) = study.ask_as(&worker, lease, Some(n_trials)).unwrap() else {
+        let AskOutcome::Trial(trial) = study.ask_as(&worker, lease, Some(n_trials)).unwrap() else {
             panic!("there is one to begin");
         };
         // Reports of its first epochs, of some more, or of none.
         for epoch in 1..=[0, 3, 7][usize::try_from(n_trials % 3).unwrap()] {
-            let teller = Teller::Worker(&worker.id);
+            let teller = TellAuthority::Worker(&worker.id);
             let value = PLAIN.value(&trial.point, epoch);
             let verdict = study.report_as(teller, trial.number, epoch, value).unwrap();
             if matches!(verdict, Verdict::Stop { .. }) {
@@ -345,13 +347,13 @@ fn who_leaves_out_a_first_epoch_is_not_stopped() {
         fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
             panic!("a study with a rule trains");
         }
-        fn train(&self, point: &Point, _: TrialId, monitor: &dyn Monitor) -> Trained {
+        fn train(&self, point: &Point, _: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
             for epoch in (1..=N_EPOCHS).filter(|epoch| (self.0)(*epoch)) {
                 if monitor.report(epoch, PLAIN.value(point, epoch)).stops() {
-                    return Trained::Stopped;
+                    return TrainingEnd::Stopped;
                 }
             }
-            Trained::Ended(Outcome::Value(PLAIN.value(point, N_EPOCHS)))
+            TrainingEnd::Ended(Outcome::Value(PLAIN.value(point, N_EPOCHS)))
         }
     }
     #[derive(Default)]
@@ -418,7 +420,9 @@ fn a_stopped_trial_teaches_the_strategy() {
                 value: level,
                 because: "a test".to_owned(),
             };
-            study.tell_as(Teller::Hand, trial.number, &told).unwrap();
+            study
+                .tell_as(TellAuthority::Hand, trial.number, &told)
+                .unwrap();
         }
     };
     let (first, after_poor) = next_after(&stopped_at(0.05));

@@ -10,11 +10,11 @@ use std::time::Duration;
 use fedbo_algorithms::{Observation, Points, Proposal, Source, Strategy, StrategyError};
 use fedbo_objective::{Failure, FailuresMax, Objective, Outcome, TrialId};
 use fedbo_space::{ParameterSpec, Point, Value};
-use fedbo_storage::{MemoryStorage, Storage, Teller, Told, Trial, Worker};
+use fedbo_storage::{MemoryStorage, Storage, TellAuthority, Told, Trial, Worker};
 use fedbo_streams::Stream;
 use fedbo_study::{
-    Asked, Definition, Ended, Observer, Patience, RunOptions, Silent, StrategySpec, Study,
-    StudyError,
+    AskOutcome, Definition, Ended, NullObserver, Observer, Patience, RunOptions, StrategySpec,
+    Study, StudyError,
 };
 
 fn mixed(strategy: StrategySpec) -> Definition {
@@ -99,7 +99,9 @@ fn an_evaluation_that_was_interrupted_is_taken_up_again() {
     }
     let study = Study::in_memory(&definition).unwrap();
     let (options, go) = (RunOptions::sequential(15), AtomicBool::new(false));
-    study.run(&Interrupted, &options, &Silent, &go).unwrap();
+    study
+        .run(&Interrupted, &options, &NullObserver, &go)
+        .unwrap();
     let open: Vec<Trial> = study.trials().unwrap();
     assert_eq!(open.len(), 12, "the trial that was given back waits");
     assert_eq!((open[11].state.word(), open[11].attempts), ("waiting", 0));
@@ -202,8 +204,8 @@ fn a_space_is_used_up_only_when_the_trials_of_others_have_ended() {
 
 #[test]
 fn an_objective_that_cannot_be_started_uses_up_no_trial() {
-    struct Gone;
-    impl Objective for Gone {
+    struct VanishedStorage;
+    impl Objective for VanishedStorage {
         fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
             Outcome::Failed(Failure::Spawn {
                 program: "gone".into(),
@@ -213,7 +215,9 @@ fn an_objective_that_cannot_be_started_uses_up_no_trial() {
     }
     let study = Study::in_memory(&mixed(StrategySpec::ts())).unwrap();
     let (options, go) = (RunOptions::sequential(9), AtomicBool::new(false));
-    let ended = study.run(&Gone, &options, &Silent, &go).unwrap_err();
+    let ended = study
+        .run(&VanishedStorage, &options, &NullObserver, &go)
+        .unwrap_err();
     assert!(matches!(ended, StudyError::Objective { .. }), "{ended}");
     let trials = study.trials().unwrap();
     assert_eq!(
@@ -373,7 +377,7 @@ fn scripted(
     let study = Study::in_memory(&mixed(StrategySpec::sobol())).unwrap();
     let objective = Scripted(Mutex::new(0), outcomes);
     let go = AtomicBool::new(false);
-    study.run(&objective, options, &Silent, &go).unwrap()
+    study.run(&objective, options, &NullObserver, &go).unwrap()
 }
 
 /// A value that another worker tells afterwards does not change how many failures ended the run.
@@ -428,7 +432,7 @@ fn many_workers_of_two_processes_share_a_study() {
             scope.spawn(|| {
                 let study = Study::open(Arc::clone(&storage), &definition).unwrap();
                 let (objective, go) = (Counted(&evaluated), AtomicBool::new(false));
-                study.run(&objective, &options, &Silent, &go).unwrap();
+                study.run(&objective, &options, &NullObserver, &go).unwrap();
             });
         }
     });
@@ -450,18 +454,18 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
         process: None,
     };
     let lease = Some(Duration::from_millis(1500));
-    let Asked::Trial(held) = study.ask_as(&elsewhere, lease, None).unwrap() else {
+    let AskOutcome::Trial(held) = study.ask_as(&elsewhere, lease, None).unwrap() else {
         panic!("an empty study has a trial to give");
     };
     #[derive(Default)]
-    struct Waits(AtomicUsize);
-    impl Observer for Waits {
+    struct SlowObjective(AtomicUsize);
+    impl Observer for SlowObjective {
         fn waiting(&self, open: &[Trial]) {
             assert_eq!(open.len(), 1);
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let waits = Waits::default();
+    let waits = SlowObjective::default();
     struct Loss;
     impl Objective for Loss {
         fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
@@ -474,7 +478,7 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
     assert!(waits.0.into_inner() >= 1);
     // The one who was taken for gone comes back too late.
     let told = Told::Value(9.0);
-    let late = study.tell_as(Teller::Worker("elsewhere"), held.number, &told);
+    let late = study.tell_as(TellAuthority::Worker("elsewhere"), held.number, &told);
     assert!(late.is_err());
     assert_eq!(study.trials().unwrap()[0].attempts, 2);
 }
@@ -485,15 +489,15 @@ fn a_trial_held_by_hand_is_not_waited_for() {
     let mine = study.ask().unwrap();
     let report = study.optimize(5, |point| Ok(loss(point))).unwrap();
     assert_eq!((report.n_told, report.n_open), (4, 1));
-    study.give_back(mine.number).unwrap();
+    study.release_trial(mine.number).unwrap();
     let report = study.optimize(5, |point| Ok(loss(point))).unwrap();
     assert_eq!((report.n_told, report.n_open), (1, 0));
 }
 
 #[test]
 fn an_observer_hears_of_each_trial_and_may_end_the_run() {
-    struct UntilGood(AtomicUsize);
-    impl Observer for UntilGood {
+    struct StopAtValue(AtomicUsize);
+    impl Observer for StopAtValue {
         fn told(&self, trial: &Trial) -> ControlFlow<()> {
             self.0.fetch_add(1, Ordering::Relaxed);
             match trial.number {
@@ -509,7 +513,7 @@ fn an_observer_hears_of_each_trial_and_may_end_the_run() {
         }
     }
     let study = Study::in_memory(&mixed(StrategySpec::sobol())).unwrap();
-    let observer = UntilGood(AtomicUsize::new(0));
+    let observer = StopAtValue(AtomicUsize::new(0));
     let (options, go) = (RunOptions::sequential(50), AtomicBool::new(false));
     let report = study.run(&Loss, &options, &observer, &go).unwrap();
     assert_eq!((report.ended, report.n_told), (Ended::Stopped, 7));

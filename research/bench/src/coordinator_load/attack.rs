@@ -131,7 +131,7 @@ impl Attacker {
         let mut client = Client::connect(self.address, &self.connector).await?;
         match self.index % 4 {
             1 => {
-                trickle(
+                send_slowly(
                     &mut client,
                     b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: 0",
                     0,
@@ -141,7 +141,7 @@ impl Attacker {
             2 => {
                 let request = self.uploads.request(0, 0);
                 let n_head = request.windows(4).position(|four| four == b"\r\n\r\n");
-                trickle(&mut client, &request, n_head.unwrap_or(0) + 4).await
+                send_slowly(&mut client, &request, n_head.unwrap_or(0) + 4).await
             }
             _ => {
                 let request = b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -168,7 +168,7 @@ impl Attacker {
 }
 
 /// Sends the first bytes at once and the others one by one, the last again and again, until the server has had enough.
-async fn trickle(client: &mut Client, bytes: &[u8], n_at_once: usize) -> Result<()> {
+async fn send_slowly(client: &mut Client, bytes: &[u8], n_at_once: usize) -> Result<()> {
     client.send(&bytes[..n_at_once]).await?;
     for at in n_at_once.. {
         client.send(&[bytes[at.min(bytes.len() - 1)]]).await?;

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::measure::{count, quantile, rounded};
 use attack::{Attack, Attackers};
 use client::connector;
-use rounds::{Fate, Seen, play};
+use rounds::{Seen, UploadOutcome, play};
 use server::Server;
 pub(crate) use server::serve;
 use study::{Prepared, Uploads};
@@ -167,7 +167,7 @@ fn figures(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
     let accepted = || {
         seen.uploads
             .iter()
-            .filter(|sent| sent.fate == Fate::Accepted)
+            .filter(|sent| sent.fate == UploadOutcome::Accepted)
     };
     let latencies: Vec<f64> = accepted()
         .map(|sent| 1e3 * sent.latency.as_secs_f64())

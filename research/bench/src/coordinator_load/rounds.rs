@@ -38,12 +38,12 @@ pub(super) struct Sent {
     /// From when it was due, or from sending where nothing is due, to the answer.
     pub(super) latency: Duration,
     pub(super) answered: Instant,
-    pub(super) fate: Fate,
+    pub(super) fate: UploadOutcome,
 }
 
 /// The outcome of an upload.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum UploadOutcome {
     Accepted,
     /// Its round was over.
     Late,
@@ -72,7 +72,7 @@ pub(super) async fn play(
         let slots: Vec<u32> = (index..load.agents)
             .step_by(load.connections as usize)
             .collect();
-        let carrier = Carrier {
+        let carrier = UploadConnection {
             client: Client::connect(address, connector).await?,
             uploads: Arc::clone(&uploads),
             slots,
@@ -173,7 +173,7 @@ async fn next(
 }
 
 /// One connection, and the agents whose uploads it carries.
-struct Carrier {
+struct UploadConnection {
     client: Client,
     uploads: Arc<Uploads>,
     slots: Vec<u32>,
@@ -183,7 +183,7 @@ struct Carrier {
     offset: f64,
 }
 
-impl Carrier {
+impl UploadConnection {
     async fn carry(mut self, mut stages: watch::Receiver<Stage>) -> Result<Vec<Sent>> {
         let mut sent = Vec::new();
         let mut next_round = 0;
@@ -228,9 +228,9 @@ impl Carrier {
         };
         let answer = self.client.ask(&request).await?;
         let fate = match answer.status {
-            200 => Fate::Accepted,
-            409 if answer.body.starts_with(br#"{"code":"late""#) => Fate::Late,
-            410 => Fate::Late, // the last one
+            200 => UploadOutcome::Accepted,
+            409 if answer.body.starts_with(br#"{"code":"late""#) => UploadOutcome::Late,
+            410 => UploadOutcome::Late, // the last one
             status => bail!(
                 "slot {slot}, round {round}: {status} {}",
                 String::from_utf8_lossy(answer.body)

@@ -5,7 +5,7 @@ use fedbo_federation::{Collaboration, ReleaseMechanism};
 use fedbo_privacy::mechanism::SimNoise;
 use fedbo_wire::LedgerHead;
 
-use super::rounds::{Fate, Seen};
+use super::rounds::{Seen, UploadOutcome};
 use super::study::{Prepared, Uploads};
 
 /// Compares releases with what the accepted uploads make.
@@ -49,7 +49,7 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
     for sent in seen
         .uploads
         .iter()
-        .filter(|sent| sent.fate == Fate::Accepted)
+        .filter(|sent| sent.fate == UploadOutcome::Accepted)
     {
         let of_round = accepted.get_mut(usize::try_from(sent.round)?);
         of_round.context("an upload of no round")?.push(sent.slot);

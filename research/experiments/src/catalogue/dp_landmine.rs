@@ -24,11 +24,11 @@ use fedbo_streams::{Purpose, Seed};
 
 use self::arms::{Arm, arms, pairs_of, panel};
 use self::costs::{Cost, DELTA};
-use super::crowd::CrowdMean;
-use super::jobs::{Job, Worked, conclude, run_jobs};
-use super::{Finding, Progress, RunOptions};
+use super::jobs::{Job, JobResult, conclude, run_jobs};
+use super::population::PopulationMean;
+use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_runner::Member;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 
 /// Fields, each an agent: N.
 const N_AGENTS: usize = fedbo_problems::N_FIELDS;
@@ -61,7 +61,7 @@ pub(super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let folder = options
         .data
         .as_deref()
@@ -77,7 +77,7 @@ pub(super) fn run(
     for arm in &arms {
         for run in 0..runs {
             let (setup, shares) = (&setup, &shares);
-            let unit = Unit {
+            let unit = RowLabels {
                 experiment: arm.panels[0].into(),
                 arm: arm.name.clone(),
                 agent: "mean over fields".into(),
@@ -120,7 +120,7 @@ pub(super) fn run(
     summary.add_tradeoff(tradeoff(&arms)?, &options.out)?;
     let shares = shares.into_inner().unwrap_or_else(PoisonError::into_inner);
     let notes = notes::notes(folder, &arms, &summary, &shares)?;
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary,
         ended,
         notes,
@@ -131,11 +131,11 @@ pub(super) fn run(
 fn session(
     setup: &Setup,
     arm: &Arm,
-    unit: &Unit,
+    unit: &RowLabels,
     seed: &Seed,
     shares: &Mutex<SharesOfSignal>,
     stop: &AtomicBool,
-) -> Worked {
+) -> JobResult {
     let approach = &arm.approach;
     let description = FeatureDescription {
         n_features: approach.n_features,
@@ -152,7 +152,7 @@ fn session(
     for id in (0_u32..).take(setup.svms.len()) {
         members.push(member(setup, arm, id, own.clone(), &map, seed)?);
     }
-    let mut mean = CrowdMean::new(unit.clone(), N_INITIAL, None);
+    let mut mean = PopulationMean::new(unit.clone(), N_INITIAL, None);
     let ended = approach.run(&mut members, &map, seed, &mut mean, stop)?;
     let share = members[0].agent.strategy().signal_share();
     let mut known = shares.lock().unwrap_or_else(PoisonError::into_inner);

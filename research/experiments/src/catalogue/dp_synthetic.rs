@@ -24,13 +24,13 @@ use fedbo_report::{
 use fedbo_space::Direction;
 use fedbo_streams::{Purpose, Seed};
 
-use super::crowd::{Approach, CrowdMean};
 use super::grid::{GridObjective, grid_decoder, grid_index};
-use super::jobs::{Job, Worked, conclude, run_jobs};
-use super::{Finding, Progress, RunOptions};
-use arms::{Arm, Crowd, arms, pairs_of};
+use super::jobs::{Job, JobResult, conclude, run_jobs};
+use super::population::{CollaborationMode, PopulationMean};
+use super::{ExperimentResult, Progress, RunOptions};
+use arms::{Arm, Population, arms, pairs_of};
 use fedbo_runner::Member;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 
 /// Agents, where they are similar and where they differ.
 const N_SIMILAR: usize = 200;
@@ -50,7 +50,7 @@ pub(super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(50);
     check_folder(&options.out, options.overwrite)?;
     let writer = ResultsWriter::create(&options.out, &[], options.overwrite)?;
@@ -65,7 +65,7 @@ pub(super) fn run(
     for arm in &arms {
         for run in 0..runs {
             let (prior, sampler, shares) = (&prior, &sampler, &shares);
-            let unit = Unit {
+            let unit = RowLabels {
                 experiment: arm.panels.join(", "),
                 arm: arm.name.clone(),
                 agent: "mean over agents".into(),
@@ -106,7 +106,7 @@ pub(super) fn run(
     let summary = conclude(&rows, ended, request, pairs, &options.out)?;
     let shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
     let notes = notes(&arms, &shares)?;
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary,
         ended,
         notes,
@@ -118,13 +118,15 @@ fn session(
     prior: &GridPrior,
     sampler: &Arc<JointSampler>,
     arm: &Arm,
-    unit: &Unit,
+    unit: &RowLabels,
     seed: &Seed,
     (shares, stop): (&Mutex<Shares>, &AtomicBool),
-) -> Worked {
+) -> JobResult {
     let family = match arm.crowd {
-        Crowd::Similar => GridFamily::draw(prior, seed, N_SIMILAR, GAP),
-        Crowd::Different(difference) => GridFamily::mixed(prior, seed, N_DIFFERENT, difference),
+        Population::Similar => GridFamily::draw(prior, seed, N_SIMILAR, GAP),
+        Population::Different(difference) => {
+            GridFamily::mixed(prior, seed, N_DIFFERENT, difference)
+        }
     };
     let approach = &arm.approach;
     let n_features = approach.n_features as u64;
@@ -177,7 +179,7 @@ fn session(
             family.agents[agent as usize][index]
         })
     };
-    let mut mean = CrowdMean::new(unit.clone(), N_INITIAL, Some((optima, Box::new(truth))));
+    let mut mean = PopulationMean::new(unit.clone(), N_INITIAL, Some((optima, Box::new(truth))));
     let ended = approach.run(&mut members, &map, seed, &mut mean, stop)?;
     let rows = mean.into_rows();
     let share = members[0].agent.strategy().signal_share();
@@ -217,7 +219,7 @@ fn own() -> anyhow::Result<ThompsonSettings> {
 }
 
 /// Returns the cost of an arm's schedule with secure noise: (ε by moments at N^-1.1, ε by PLD at 1e-5).
-fn cost(approach: &Approach) -> anyhow::Result<Option<(f64, f64)>> {
+fn cost(approach: &CollaborationMode) -> anyhow::Result<Option<(f64, f64)>> {
     let Some(event) = approach.event(N_SIMILAR)? else {
         return Ok(None);
     };

@@ -25,12 +25,12 @@ use rayon::prelude::*;
 
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
 use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
-use super::{Finding, Progress, RunOptions};
+use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, Summary,
     SummaryRequest, check_folder,
 };
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
 
 /// t_n, the queries of the other agents, and T.
@@ -85,7 +85,7 @@ pub(super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let folder = options
         .data
         .as_deref()
@@ -134,7 +134,7 @@ pub(super) fn run(
     for arm in &arms {
         for &(target, run) in &units {
             let setup = &setup;
-            let unit = Unit {
+            let unit = RowLabels {
                 experiment: arm.configuration.into(),
                 arm: arm.name.into(),
                 agent: String::new(),
@@ -185,8 +185,8 @@ pub(super) fn run(
             .collect()
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    let notes = beside_the_authors(folder, &summary)?;
-    Ok(Finding {
+    let notes = compare_with_authors(folder, &summary)?;
+    Ok(ExperimentResult {
         summary,
         ended,
         notes,
@@ -194,7 +194,7 @@ pub(super) fn run(
 }
 
 /// Our results in the paper's setting beside those of the authors' own runs, with the reasons for differences.
-fn beside_the_authors(folder: &Path, summary: &Summary) -> anyhow::Result<Vec<String>> {
+fn compare_with_authors(folder: &Path, summary: &Summary) -> anyhow::Result<Vec<String>> {
     let path = folder.join("official-results/fts_landmine_summary.csv");
     let mut reader =
         csv::Reader::from_path(&path).with_context(|| format!("cannot read {}", path.display()))?;

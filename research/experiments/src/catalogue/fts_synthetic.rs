@@ -22,12 +22,12 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::grid::{GridObjective, grid_decoder, grid_index};
 use super::jobs::{Job, Session, conclude, contribute, run_jobs};
-use super::{Finding, Progress, RunOptions};
+use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
 use fedbo_runner::Member;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 
 /// N, the other agents (FTS section 5.1: 50 in total; the target is one more here, as N + 1 in the problem setting).
 const N_AGENTS: usize = 50;
@@ -114,7 +114,7 @@ pub(super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(60);
     check_folder(&options.out, options.overwrite)?;
     let writer = ResultsWriter::create(&options.out, &["x".to_owned()], options.overwrite)?;
@@ -126,7 +126,7 @@ pub(super) fn run(
         for run in 0..runs {
             for arm in &panel.arms {
                 let prior = &prior;
-                let unit = Unit {
+                let unit = RowLabels {
                     experiment: panel.name.into(),
                     arm: arm.name.into(),
                     agent: "target".into(),
@@ -191,7 +191,7 @@ pub(super) fn run(
          d_n = 1.2 FTS is comparable, and a fast p_t matches TS."
             .to_owned(),
     ];
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary,
         ended,
         notes,

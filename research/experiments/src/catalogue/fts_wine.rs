@@ -9,13 +9,13 @@ use std::sync::atomic::AtomicBool;
 use fedbo_config::TomlFile;
 use fedbo_federation::{ALGORITHMS, Arm, Federation, FederationFile, Objectives};
 
-use super::jobs::{Job, Worked, conclude, run_jobs};
-use super::{Finding, Progress, RunOptions};
+use super::jobs::{Job, JobResult, conclude, run_jobs};
+use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_problems::BuiltInProblems;
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 use fedbo_runner::federation::run_arm;
 
 /// The federation's file, as it stands in the repository.
@@ -28,7 +28,7 @@ pub(super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(20);
     check_folder(&options.out, options.overwrite)?;
     let file = TomlFile::from_text(Path::new(FILE.0), FILE.1);
@@ -50,13 +50,14 @@ pub(super) fn run(
     let mut jobs = Vec::new();
     for run in 0..runs {
         for arm in federation.arms() {
-            let unit = Unit {
+            let unit = RowLabels {
                 experiment: "fts-wine".into(),
                 arm: arm.name().into(),
                 agent: String::new(),
                 run,
             };
-            let work = move |unit: &Unit, stop: &AtomicBool| session(federation, arm, unit, stop);
+            let work =
+                move |unit: &RowLabels, stop: &AtomicBool| session(federation, arm, unit, stop);
             jobs.push(Job::new(unit, work));
         }
     }
@@ -91,7 +92,7 @@ pub(super) fn run(
             .into()
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary,
         ended,
         notes: Vec::new(),
@@ -99,7 +100,7 @@ pub(super) fn run(
 }
 
 /// An arm of the federation in one repetition.
-fn session(federation: &Federation, arm: Arm, unit: &Unit, stop: &AtomicBool) -> Worked {
+fn session(federation: &Federation, arm: Arm, unit: &RowLabels, stop: &AtomicBool) -> JobResult {
     let federation = federation.repetition(unit.run);
     Ok(run_arm(&federation, arm, &unit.experiment, stop)?)
 }

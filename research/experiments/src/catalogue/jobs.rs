@@ -19,18 +19,18 @@ use fedbo_report::{
     Figure, ResultsWriter, Row, Summary, SummaryRequest, summarize, summarize_configurations,
 };
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
-use fedbo_runner::{Tally, Unit};
+use fedbo_runner::{RowBuilder, RowLabels};
 
 /// Rows of one unit, and whether it came to its end.
-pub(super) type Worked = anyhow::Result<(Vec<Row>, Ended)>;
+pub(super) type JobResult = anyhow::Result<(Vec<Row>, Ended)>;
 
 /// The work of a job, given the flag that stops it.
-type Work<'a> = dyn Fn(&Unit, &AtomicBool) -> Worked + Send + Sync + 'a;
+type Work<'a> = dyn Fn(&RowLabels, &AtomicBool) -> JobResult + Send + Sync + 'a;
 
 /// Independent work: one configuration, arm and repetition.
 pub(super) struct Job<'a> {
     /// Configuration (the `experiment` column), arm, agent and run.
-    unit: Unit,
+    unit: RowLabels,
     /// Called on a worker thread.
     work: Box<Work<'a>>,
 }
@@ -38,8 +38,8 @@ pub(super) struct Job<'a> {
 impl<'a> Job<'a> {
     /// Any work.
     pub(super) fn new(
-        unit: Unit,
-        work: impl Fn(&Unit, &AtomicBool) -> Worked + Send + Sync + 'a,
+        unit: RowLabels,
+        work: impl Fn(&RowLabels, &AtomicBool) -> JobResult + Send + Sync + 'a,
     ) -> Self {
         let work = Box::new(work);
         Self { unit, work }
@@ -47,7 +47,7 @@ impl<'a> Job<'a> {
 
     /// A session of agents, which `build` makes.
     pub(super) fn session(
-        unit: Unit,
+        unit: RowLabels,
         build: impl Fn() -> anyhow::Result<Session> + Send + Sync + 'a,
     ) -> Self {
         Self::new(unit, move |unit, stop| run_session_of(unit, build()?, stop))
@@ -55,7 +55,7 @@ impl<'a> Job<'a> {
 }
 
 /// The objective without noise at a point.
-pub(super) type Truth = Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>;
+pub(super) type TrueObjective = Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>;
 
 /// The session that a job runs.
 pub(super) struct Session {
@@ -72,7 +72,7 @@ pub(super) struct Session {
     /// Best true value, where known.
     pub optimum: Option<f64>,
     /// The objective without noise at a point, where known.
-    pub truth: Option<Truth>,
+    pub truth: Option<TrueObjective>,
     /// Name of a message's sender.
     pub name_of: fn(u32) -> String,
 }
@@ -234,7 +234,7 @@ impl Queue {
     }
 }
 
-fn run_session_of(unit: &Unit, session: Session, stop: &AtomicBool) -> Worked {
+fn run_session_of(unit: &RowLabels, session: Session, stop: &AtomicBool) -> JobResult {
     let Session {
         members,
         contributions,
@@ -248,14 +248,14 @@ fn run_session_of(unit: &Unit, session: Session, stop: &AtomicBool) -> Worked {
     let mut tallies = BTreeMap::new();
     let mut seats = Vec::with_capacity(members.len());
     for (name, member) in members {
-        let unit = Unit {
+        let unit = RowLabels {
             agent: name,
             ..unit.clone()
         };
         tallies.insert(
             member.agent.id(),
             (
-                Tally::new(unit, member.direction, n_initial, optimum),
+                RowBuilder::new(unit, member.direction, n_initial, optimum),
                 Vec::new(),
             ),
         );
@@ -283,8 +283,8 @@ fn run_session_of(unit: &Unit, session: Session, stop: &AtomicBool) -> Worked {
 }
 
 struct Collector {
-    tallies: BTreeMap<u32, (Tally, Vec<Row>)>,
-    truth: Option<Truth>,
+    tallies: BTreeMap<u32, (RowBuilder, Vec<Row>)>,
+    truth: Option<TrueObjective>,
     name_of: fn(u32) -> String,
 }
 

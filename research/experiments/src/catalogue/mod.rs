@@ -1,7 +1,6 @@
 //! The declared experiments: a paper's tables and figures, each with its control arms.
 
 mod bos;
-mod crowd;
 mod dp_landmine;
 mod dp_synthetic;
 mod dts;
@@ -14,6 +13,7 @@ mod grid;
 mod jobs;
 mod landmine_fields;
 mod meta;
+mod population;
 mod single_party;
 
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub trait Progress: Sync {
 
 /// The result of an experiment.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct ExperimentResult {
     /// One summary a configuration.
     pub summary: Summary,
     /// The way in which it ended.
@@ -66,7 +66,7 @@ pub struct Experiment {
     pub needs_data: bool,
     /// Repetitions unless asked otherwise.
     pub default_runs: u32,
-    run: fn(&RunOptions, &dyn Progress, &AtomicBool) -> anyhow::Result<Finding>,
+    run: fn(&RunOptions, &dyn Progress, &AtomicBool) -> anyhow::Result<ExperimentResult>,
 }
 
 impl Experiment {
@@ -81,7 +81,7 @@ impl Experiment {
         options: &RunOptions,
         progress: &dyn Progress,
         stop: &AtomicBool,
-    ) -> anyhow::Result<Finding> {
+    ) -> anyhow::Result<ExperimentResult> {
         let _held = FolderLock::acquire(&options.out)?;
         (self.run)(options, progress, stop)
     }

@@ -8,15 +8,15 @@ use fedbo_algorithms::{GpUcbOptions, UcbMultiplier};
 use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
 use fedbo_storage::Told;
 use fedbo_streams::{Purpose, Seed};
-use fedbo_study::{Definition, RunOptions as StudyOptions, Silent, StrategySpec, Study};
+use fedbo_study::{Definition, NullObserver, RunOptions as StudyOptions, StrategySpec, Study};
 
-use super::jobs::{Job, Worked, conclude, run_jobs};
-use super::{Finding, Progress, RunOptions};
+use super::jobs::{Job, JobResult, conclude, run_jobs};
+use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
 };
 use fedbo_runner::Ended;
-use fedbo_runner::{Tally, Unit};
+use fedbo_runner::{RowBuilder, RowLabels};
 
 /// Evaluations of a run, and how many of them are the initial design (as in the peers' measurements).
 const N_TRIALS: u64 = 50;
@@ -58,7 +58,7 @@ pub(super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(10);
     check_folder(&options.out, options.overwrite)?;
     let problems = problems()?;
@@ -74,7 +74,7 @@ pub(super) fn run(
     for (name, problem) in &problems {
         for run in 0..runs {
             for (arm, strategy) in arms() {
-                let unit = Unit {
+                let unit = RowLabels {
                     experiment: (*name).into(),
                     arm: arm.into(),
                     agent: "study".into(),
@@ -123,7 +123,7 @@ pub(super) fn run(
             .collect()
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary,
         ended,
         notes: vec![median_table(&rows)],
@@ -146,16 +146,21 @@ fn definition(problem: &dyn Problem, strategy: StrategySpec, seed: u64) -> Defin
 fn work(
     problem: &dyn Problem,
     definition: &Definition,
-    unit: &Unit,
+    unit: &RowLabels,
     columns: &[String],
     stop: &AtomicBool,
-) -> Worked {
+) -> JobResult {
     let study = Study::in_memory(definition)?;
-    let report = study.run(problem, &StudyOptions::sequential(N_TRIALS), &Silent, stop)?;
+    let report = study.run(
+        problem,
+        &StudyOptions::sequential(N_TRIALS),
+        &NullObserver,
+        stop,
+    )?;
     if report.ended == fedbo_study::Ended::Stopped {
         return Ok((Vec::new(), Ended::Interrupted));
     }
-    let mut tally = Tally::new(
+    let mut tally = RowBuilder::new(
         unit.clone(),
         problem.direction(),
         N_INITIAL,

@@ -148,7 +148,7 @@ fn the_defender_moves_after_the_attacker() {
         let attacked = game.changed(&image.pixels, &[-1.6, 1.2]);
         let defended = game.changed(&attacked, &[0.4, -0.8]);
         for (found, pixels) in [
-            (game.undefended(index, &attack), attacked),
+            (game.without_defense(index, &attack), attacked),
             (game.play(index, &attack, &defence), defended),
         ] {
             let found = found.unwrap();
@@ -171,7 +171,7 @@ fn the_defender_moves_after_the_attacker() {
 fn some_attack_succeeds_against_most_undefended_images() {
     let game = &*GAME;
     let succeeds = |game: &ImageAttack, image: usize, attack: &[f64; 2]| {
-        game.undefended(image, attack).unwrap().success()
+        game.without_defense(image, attack).unwrap().success()
     };
     let unmoved = share(|image| succeeds(game, image, &STAY));
     assert!(unmoved < 0.1, "{unmoved}");
@@ -285,7 +285,7 @@ fn what_cannot_be_is_refused() {
         let expected = format!("the defence has the number {wrong}");
         assert!(message.contains(&expected), "{message}");
     }
-    let message = refused(GAME.undefended(GAME.n_images(), &STAY));
+    let message = refused(GAME.without_defense(GAME.n_images(), &STAY));
     assert!(message.contains("there is no image"), "{message}");
     for (n_code, max_change, expected) in [
         (0, 0.2, "n_code = 0, expected a number from 1 to 16"),

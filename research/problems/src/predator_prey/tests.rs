@@ -66,7 +66,7 @@ fn an_episode_is_that_of_the_particle_environment() {
     };
     let mut world = start;
     for step in 1..=N_STEPS {
-        let forces = std::array::from_fn(|i| policies[i].force(&world.seen_by(i)));
+        let forces = std::array::from_fn(|i| policies[i].force(&world.observation_of(i)));
         world = world.after(&forces);
         let expected = match step {
             1 => [

@@ -83,7 +83,7 @@ impl World {
     pub(super) fn after(&self, forces: &[Vector; N_AGENTS]) -> Self {
         let mut next = *self;
         for (i, body) in next.agents.iter_mut().enumerate() {
-            let contact = self.contact_on(i);
+            let contact = self.total_contact_force(i);
             for axis in 0..2 {
                 let force = forces[i][axis] + contact[axis];
                 body.velocity[axis] = (1.0 - DAMPING) * body.velocity[axis] + STEP * force;
@@ -101,7 +101,7 @@ impl World {
     }
 
     /// The forces of all other discs on agent i together.
-    fn contact_on(&self, i: usize) -> Vector {
+    fn total_contact_force(&self, i: usize) -> Vector {
         let others = (0..N_AGENTS).filter(|&j| j != i);
         let others = others.map(|j| (self.agents[j].position, SIZES[j]));
         let obstacles = self.obstacles.iter().map(|&place| (place, OBSTACLE_SIZE));
@@ -126,7 +126,7 @@ impl World {
     /// Returns the observation of agent i: its velocity, its position, then relative to its own position those of the
     /// obstacles and of the other agents, and for a predator the prey's velocity: 14 numbers for a predator, 12 for the
     /// prey.
-    pub(super) fn seen_by(&self, i: usize) -> Vec<f64> {
+    pub(super) fn observation_of(&self, i: usize) -> Vec<f64> {
         let Body { position, velocity } = self.agents[i];
         let others = (0..N_AGENTS).filter(|&j| j != i);
         let others = others.map(|j| self.agents[j].position);

@@ -16,7 +16,7 @@ pub(super) trait Target {
     fn gain(&mut self, state: &Self::State, block: &Range<usize>, proposed: &[f64]) -> f64;
 
     /// Takes the proposal of the last [`Target::gain`] over into the state.
-    fn take_over(&mut self, state: &mut Self::State, block: &Range<usize>, proposed: &[f64]);
+    fn accept_proposal(&mut self, state: &mut Self::State, block: &Range<usize>, proposed: &[f64]);
 }
 
 /// One stretch move of every walker in a block of d coordinates (Goodman & Weare 2010):
@@ -51,7 +51,7 @@ pub(super) fn stretch<T: Target>(
         let gain = target.gain(&walkers[k], block, &proposed);
         // 1 − U is above 0.
         if (1.0 - stream.uniform()) < z.powi(others) * gain.exp() {
-            target.take_over(&mut walkers[k], block, &proposed);
+            target.accept_proposal(&mut walkers[k], block, &proposed);
             n_accepted += 1;
         }
     }
@@ -97,7 +97,12 @@ mod tests {
             self.ln_density(&moved) - self.ln_density(state)
         }
 
-        fn take_over(&mut self, state: &mut Vec<f64>, block: &Range<usize>, proposed: &[f64]) {
+        fn accept_proposal(
+            &mut self,
+            state: &mut Vec<f64>,
+            block: &Range<usize>,
+            proposed: &[f64],
+        ) {
             state[block.clone()].copy_from_slice(proposed);
         }
     }

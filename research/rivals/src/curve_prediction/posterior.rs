@@ -35,7 +35,7 @@ pub(super) struct CurvePosterior<'a> {
 
 /// One walker.
 #[derive(Clone, Debug)]
-pub(super) struct Walker {
+pub(super) struct EnsembleWalker {
     /// θ_1, …, θ_K.
     parameters: Vec<f64>,
     weights: Vec<f64>,
@@ -46,7 +46,7 @@ pub(super) struct Walker {
     residuals: Vec<f64>,
 }
 
-impl Walker {
+impl EnsembleWalker {
     /// f(N) and σ.
     pub(super) fn end(&self) -> (f64, f64) {
         (-self.residuals[self.residuals.len() - 1], self.noise_std)
@@ -76,7 +76,7 @@ impl<'a> CurvePosterior<'a> {
     /// random proportions and larger where a fit is good, σ that of the residuals times a random factor near 1.
     ///
     /// The paper starts all walkers at the fits, with equal weights, and has 500 steps to forget that.
-    pub(super) fn walkers(&self, n_walkers: usize, stream: &mut Stream) -> Vec<Walker> {
+    pub(super) fn walkers(&self, n_walkers: usize, stream: &mut Stream) -> Vec<EnsembleWalker> {
         let fits: Vec<Option<Fit>> = self
             .families
             .iter()
@@ -90,7 +90,7 @@ impl<'a> CurvePosterior<'a> {
             .collect()
     }
 
-    fn walker(&self, fits: &[Option<Fit>], noise_std: f64, stream: &mut Stream) -> Walker {
+    fn walker(&self, fits: &[Option<Fit>], noise_std: f64, stream: &mut Stream) -> EnsembleWalker {
         /// Draws of a family's parameters before its start is taken.
         const N_DRAWS: usize = 4;
         let (n, width) = (count(self.y.len()), self.epochs.len());
@@ -131,7 +131,7 @@ impl<'a> CurvePosterior<'a> {
                 *weight = (*weight / total).min(WEIGHT_MAX);
             }
         }
-        let mut walker = Walker {
+        let mut walker = EnsembleWalker {
             parameters,
             weights,
             noise_std: (noise_std * (0.3 * stream.normal()).exp()).clamp(NOISE_STD.0, NOISE_STD.1),
@@ -143,7 +143,7 @@ impl<'a> CurvePosterior<'a> {
     }
 
     /// Recomputes the residuals, which updates let drift by rounding.
-    fn refresh(&self, walker: &mut Walker) {
+    fn refresh(&self, walker: &mut EnsembleWalker) {
         let width = self.epochs.len();
         walker.residuals[..width - 1].copy_from_slice(self.y);
         walker.residuals[width - 1] = 0.0;
@@ -157,7 +157,7 @@ impl<'a> CurvePosterior<'a> {
 
     /// Moves every walker once in everything: the parameters of each curve by [`stretch`], then weights and σ by draws from their
     /// conditional laws.
-    pub(super) fn sweep(&mut self, walkers: &mut [Walker], stream: &mut Stream) {
+    pub(super) fn sweep(&mut self, walkers: &mut [EnsembleWalker], stream: &mut Stream) {
         for family in 0..self.blocks.len() {
             let block = self.blocks[family].clone();
             stretch(self, walkers, &block, stream);
@@ -180,7 +180,7 @@ impl<'a> CurvePosterior<'a> {
     /// within bounds: mean v·r/v·v and standard deviation σ/‖v‖, v = f_k − f_j at the observed epochs, r = y − f.
     fn draw_weight(
         &self,
-        walker: &mut Walker,
+        walker: &mut EnsembleWalker,
         gains: usize,
         loses: Option<usize>,
         stream: &mut Stream,
@@ -232,7 +232,7 @@ impl<'a> CurvePosterior<'a> {
     }
 
     /// Gibbs step of σ: Σ r²/σ² is χ² with n degrees of freedom. A draw beyond the bounds is one that the bounded law rejects.
-    fn draw_noise_std(&self, walker: &mut Walker, stream: &mut Stream) {
+    fn draw_noise_std(&self, walker: &mut EnsembleWalker, stream: &mut Stream) {
         let n = self.y.len();
         let squares: f64 = walker.residuals[..n].iter().map(|r| r * r).sum();
         let drawn = (squares / stream.chi_squared(count(n))).sqrt();
@@ -242,20 +242,20 @@ impl<'a> CurvePosterior<'a> {
     }
 
     /// f(N) − f(1).
-    fn rise(&self, walker: &Walker) -> f64 {
+    fn rise(&self, walker: &EnsembleWalker) -> f64 {
         let first = self.y[0] - walker.residuals[0];
         walker.end().0 - first
     }
 }
 
 impl Target for CurvePosterior<'_> {
-    type State = Walker;
+    type State = EnsembleWalker;
 
-    fn coordinates<'a>(&self, state: &'a Walker) -> &'a [f64] {
+    fn coordinates<'a>(&self, state: &'a EnsembleWalker) -> &'a [f64] {
         &state.parameters
     }
 
-    fn gain(&mut self, state: &Walker, block: &Range<usize>, proposed: &[f64]) -> f64 {
+    fn gain(&mut self, state: &EnsembleWalker, block: &Range<usize>, proposed: &[f64]) -> f64 {
         let Some(index) = self.blocks.iter().position(|other| other == block) else {
             return f64::NEG_INFINITY;
         };
@@ -285,7 +285,12 @@ impl Target for CurvePosterior<'_> {
         0.5 * lost / (state.noise_std * state.noise_std)
     }
 
-    fn take_over(&mut self, state: &mut Walker, block: &Range<usize>, proposed: &[f64]) {
+    fn accept_proposal(
+        &mut self,
+        state: &mut EnsembleWalker,
+        block: &Range<usize>,
+        proposed: &[f64],
+    ) {
         let Some(index) = self.blocks.iter().position(|other| other == block) else {
             return;
         };

@@ -4,7 +4,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::{CurvePrediction, CurvePredictor, CurveSampling};
 use fedbo_algorithms::StrategyError;
-use fedbo_algorithms::early_stopping::{Because, StoppingRule, TrainedTrial, Training, Verdict};
+use fedbo_algorithms::early_stopping::{StopReason, StoppingRule, TrainedTrial, Training, Verdict};
 
 /// Settings of a [`CurvePredictionRule`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +43,7 @@ impl CurvePredictionSettings {
 /// P(y_N ≥ ŷ | y_1, …, y_n) < δ,
 ///
 /// ŷ being the best last value of the complete trials. Without a complete trial nobody stops, nor does one that has itself
-/// reached ŷ already. A stopped trial's E\[f(N)\] stands for its value in the surrogate: [`CurvePredictionRule::stands_for`].
+/// reached ŷ already. A stopped trial's E\[f(N)\] stands for its value in the surrogate: [`CurvePredictionRule::expected_final_value`].
 /// Cost: see [`CurvePredictor`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePredictionRule {
@@ -99,7 +99,7 @@ impl CurvePredictionRule {
     }
 
     /// E\[f(N)\], which stands for the value of a trial that was stopped; its last value if no prediction can be made.
-    pub fn stands_for(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> f64 {
+    pub fn expected_final_value(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> f64 {
         self.predict(trial, others)
             .map_or(trial.curve.last(), |prediction| prediction.mean())
     }
@@ -129,7 +129,7 @@ impl StoppingRule for CurvePredictionRule {
         let prob = prediction.prob_at_least(best);
         if prob < settings.prob_min {
             Verdict::Stop {
-                because: Because::BelowBest {
+                because: StopReason::BelowBest {
                     epoch,
                     best,
                     probability: prob,

@@ -4,7 +4,7 @@ use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 
 use super::curves::{Epochs, Family};
-use super::posterior::{CurvePosterior, END, NOISE_STD, WEIGHT_MAX, Walker};
+use super::posterior::{CurvePosterior, END, EnsembleWalker, NOISE_STD, WEIGHT_MAX};
 use super::{CurvePrediction, CurvePredictor, CurveSampling};
 use fedbo_algorithms::early_stopping::LearningCurve;
 
@@ -186,7 +186,7 @@ fn long_chains_have_the_moments_of_weighted_prior_draws() {
         posterior.sweep(&mut walkers, &mut stream);
         if sweep >= 1000 {
             n += 24.0;
-            for (end, std) in walkers.iter().map(Walker::end) {
+            for (end, std) in walkers.iter().map(EnsembleWalker::end) {
                 for (found, value) in found.iter_mut().zip(statistics(end, std)) {
                     *found += value;
                 }

@@ -38,7 +38,7 @@ fn flat_curves_stop_and_rising_ones_do_not() {
     assert_eq!(stops_at(&rising, &others), None);
     let beaten = curve(0.6, 1.0, 40, &mut stream);
     let stopped = stops_at(&beaten, &others).unwrap();
-    let stand_in = rule.stands_for(&running(5, &beaten[..stopped]), &others);
+    let stand_in = rule.expected_final_value(&running(5, &beaten[..stopped]), &others);
     assert!((stand_in - beaten[39]).abs() < 0.12, "{stopped} {stand_in}");
 }
 

@@ -11,10 +11,10 @@ use fedbo_transport::Clock as _;
 use fedbo_wire::{EnrolmentToken, config_digest};
 
 use super::Change;
+use crate::fakes::{FakeCoordinator, Frozen, NullObserver, SECRET, Waited, objective, studies};
+use crate::input_reader::Pieces;
 use crate::keys::{coordinator, signed_handout};
-use crate::pieces::Pieces;
 use crate::scratch;
-use crate::world::{Deaf, Desk, Frozen, SECRET, Waited, objective, studies};
 
 const HOME: &str = "home";
 const FILES: [&str; 2] = ["home/agent.db", "home/trials.db"];
@@ -65,9 +65,9 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
         cap: Budget::new(100.0, delta).ok(),
         failures_max: FailuresMax::default(),
         allow_unprotected: vec![study.federation.name.clone()],
-        link: &Desk { study, n_rounds },
+        link: &FakeCoordinator { study, n_rounds },
         clock: &clock,
-        observer: &Deaf,
+        observer: &NullObserver,
         stop: Arc::new(AtomicBool::new(false)),
     };
     let mut session = Session::open(parts)?;
@@ -117,7 +117,7 @@ fn bases() -> &'static [Base; 2] {
                 ca: None,
                 allow_plain_http: false,
             };
-            let desk = Desk { study, n_rounds: 0 };
+            let desk = FakeCoordinator { study, n_rounds: 0 };
             enrol_with(&options, &desk).expect("an agent that is taken");
             run(&home, study, N_ROUNDS).expect("rounds that are handed out");
             let bytes = |name: &str| std::fs::read(home.join(name)).expect("a file of the agent");

@@ -10,10 +10,10 @@ use fedbo_ledger::Ledger;
 use tokio::runtime::Runtime;
 
 use super::Change;
+use crate::fakes::studies;
+use crate::input_reader::Pieces;
 use crate::keys::agent;
-use crate::pieces::Pieces;
 use crate::served::{begun, folder, runtime, started};
-use crate::world::studies;
 
 const FOLDER: &str = "coordinator";
 const FILES: [&str; 2] = [

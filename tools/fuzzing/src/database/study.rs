@@ -8,7 +8,7 @@ use fedbo_storage::{Mode, SqliteStorage, Storage, verify};
 use fedbo_study::{Definition, StrategySpec, Study, StudyError};
 
 use super::Change;
-use crate::pieces::Pieces;
+use crate::input_reader::Pieces;
 use crate::scratch;
 
 const NAME: &str = "study.db";

@@ -5,8 +5,8 @@
 )]
 
 use fedbo_storage::{
-    Report, Reporting, Storage, StorageError, StudyKey, Teller, Telling, Told, Trial, TrialState,
-    Worker,
+    Report, ReportOutcome, Storage, StorageError, StudyKey, TellAuthority, TellOutcome, Told,
+    Trial, TrialState, Worker,
 };
 
 use super::{LONG, SHORT, add, finish, gone, held, new_trial, study};
@@ -21,8 +21,8 @@ fn report(
     number: u64,
     worker: &Worker,
     report: Report,
-) -> Result<Reporting, StorageError> {
-    storage.report(study, number, Teller::Worker(&worker.id), report)
+) -> Result<ReportOutcome, StorageError> {
+    storage.report(study, number, TellAuthority::Worker(&worker.id), report)
 }
 
 fn trial(storage: &dyn Storage, study: StudyKey, number: u64) -> Trial {
@@ -43,10 +43,14 @@ pub(super) fn reports_ascend(storage: &dyn Storage) {
     add(storage, study, &held(0.0, &worker, LONG));
     add(storage, study, &held(1.0, &worker, LONG));
     let report = |new| report(storage, study, 1, &worker, new);
-    assert_eq!(report(at(2, 0.5)).unwrap(), Reporting::New);
-    assert_eq!(report(at(5, 0.0)).unwrap(), Reporting::New, "gaps are fine");
+    assert_eq!(report(at(2, 0.5)).unwrap(), ReportOutcome::New);
+    assert_eq!(
+        report(at(5, 0.0)).unwrap(),
+        ReportOutcome::New,
+        "gaps are fine"
+    );
     for again in [at(5, 0.0), at(2, 0.5)] {
-        assert_eq!(report(again).unwrap(), Reporting::Already);
+        assert_eq!(report(again).unwrap(), ReportOutcome::Already);
     }
     // The same epoch with another value, to the bit; and epochs between and before.
     for (refused, beside) in [
@@ -74,7 +78,7 @@ pub(super) fn reports_ascend(storage: &dyn Storage) {
             Err(StorageError::NotFinite { .. })
         ));
     }
-    assert_eq!(report(at(u32::MAX, 1.0)).unwrap(), Reporting::New);
+    assert_eq!(report(at(u32::MAX, 1.0)).unwrap(), ReportOutcome::New);
     let expected = [at(2, 0.5), at(5, 0.0), at(u32::MAX, 1.0)];
     assert_eq!(trial(storage, study, 1).reports, expected);
     assert_eq!(trial(storage, study, 0).reports, []);
@@ -90,21 +94,24 @@ pub(super) fn who_may_report(storage: &dyn Storage) {
     add(storage, study, &new_trial(2.0));
     let by = |number, teller| storage.report(study, number, teller, at(1, 0.5));
     let not_held = |result| matches!(result, Err(StorageError::NotHeld { .. }));
-    assert!(not_held(by(0, Teller::Worker(&other.id))));
-    assert!(not_held(by(0, Teller::Hand)), "a worker has it");
-    assert!(not_held(by(1, Teller::Worker(&worker.id))));
-    assert!(not_held(by(2, Teller::Hand)), "nobody trains it");
-    assert!(not_held(by(2, Teller::Worker(&worker.id))));
+    assert!(not_held(by(0, TellAuthority::Worker(&other.id))));
+    assert!(not_held(by(0, TellAuthority::Hand)), "a worker has it");
+    assert!(not_held(by(1, TellAuthority::Worker(&worker.id))));
+    assert!(not_held(by(2, TellAuthority::Hand)), "nobody trains it");
+    assert!(not_held(by(2, TellAuthority::Worker(&worker.id))));
     assert!(matches!(
-        by(3, Teller::Hand),
+        by(3, TellAuthority::Hand),
         Err(StorageError::NoTrial { .. })
     ));
     assert!(matches!(
-        storage.report(StudyKey(4711), 0, Teller::Hand, at(1, 0.5)),
+        storage.report(StudyKey(4711), 0, TellAuthority::Hand, at(1, 0.5)),
         Err(StorageError::NoStudy { .. })
     ));
-    assert_eq!(by(0, Teller::Worker(&worker.id)).unwrap(), Reporting::New);
-    assert_eq!(by(1, Teller::Hand).unwrap(), Reporting::New);
+    assert_eq!(
+        by(0, TellAuthority::Worker(&worker.id)).unwrap(),
+        ReportOutcome::New
+    );
+    assert_eq!(by(1, TellAuthority::Hand).unwrap(), ReportOutcome::New);
     // Whose lease was over and whose trial was taken over comes too late.
     add(storage, study, &held(3.0, &worker, Some(SHORT)));
     std::thread::sleep(2 * SHORT);
@@ -116,10 +123,10 @@ pub(super) fn who_may_report(storage: &dyn Storage) {
         storage.claim(study, &other, LONG).unwrap().unwrap().number,
         3
     );
-    assert!(not_held(by(3, Teller::Worker(&worker.id))));
+    assert!(not_held(by(3, TellAuthority::Worker(&worker.id))));
     finish(storage, study, 0, &worker, 1.0).unwrap();
     assert!(matches!(
-        by(0, Teller::Worker(&worker.id)),
+        by(0, TellAuthority::Worker(&worker.id)),
         Err(StorageError::ToldOtherwise { .. })
     ));
     let complete = trial(storage, study, 0);
@@ -139,7 +146,7 @@ pub(super) fn reports_go_with_their_attempt(storage: &dyn Storage) {
         report(storage, study, number, &worker, at(2, 0.25)).unwrap();
     }
     storage
-        .give_back(study, 0, Teller::Worker(&worker.id))
+        .release_trial(study, 0, TellAuthority::Worker(&worker.id))
         .unwrap();
     assert_eq!(trial(storage, study, 0).reports, []);
     let again = storage.claim(study, &other, Some(SHORT)).unwrap().unwrap();
@@ -168,7 +175,7 @@ pub(super) fn what_is_stopped_has_no_value(storage: &dyn Storage) {
     for x in [0.0, 1.0, 2.0] {
         add(storage, study, &held(x, &worker, LONG));
     }
-    let teller = Teller::Worker(&worker.id);
+    let teller = TellAuthority::Worker(&worker.id);
     let tell = |number, told: &Told| storage.finish(study, number, teller, told);
     let not_reported = |result| matches!(result, Err(StorageError::NotReported { .. }));
     assert!(not_reported(tell(0, &stopped(1, 0.5, "none"))));
@@ -181,8 +188,8 @@ pub(super) fn what_is_stopped_has_no_value(storage: &dyn Storage) {
         Err(StorageError::NotFinite { .. })
     ));
     let told = stopped(4, -0.0, "worse than the \"Größe\"\n\0 of others");
-    assert_eq!(tell(0, &told).unwrap(), Telling::New { seq: 1 });
-    assert_eq!(tell(0, &told).unwrap(), Telling::Already);
+    assert_eq!(tell(0, &told).unwrap(), TellOutcome::New { seq: 1 });
+    assert_eq!(tell(0, &told).unwrap(), TellOutcome::Already);
     for other in [
         stopped(4, -0.0, "other grounds"),
         Told::Value(-0.0),
@@ -202,7 +209,7 @@ pub(super) fn what_is_stopped_has_no_value(storage: &dyn Storage) {
     ));
     assert_eq!(
         finish(storage, study, 1, &worker, 3.0).unwrap(),
-        Telling::New { seq: 2 }
+        TellOutcome::New { seq: 2 }
     );
     let snapshot = storage.snapshot(study, 0).unwrap();
     let first = &snapshot.told[0];
@@ -235,9 +242,9 @@ pub(super) fn every_bit_of_a_report_is_kept(storage: &dyn Storage) {
         .collect();
     for (epoch, value) in (1..).zip(&values) {
         let new = report(storage, study, 0, &worker, at(epoch, *value));
-        assert_eq!(new.unwrap(), Reporting::New);
+        assert_eq!(new.unwrap(), ReportOutcome::New);
         let again = report(storage, study, 0, &worker, at(epoch, *value));
-        assert_eq!(again.unwrap(), Reporting::Already);
+        assert_eq!(again.unwrap(), ReportOutcome::Already);
     }
     let stored = trial(storage, study, 0).reports;
     assert_eq!(stored.len(), values.len());

@@ -105,7 +105,7 @@ impl Peers {
                     std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
                 let mut rows = rows_of(&line)?;
                 rows.retain(|row| cell.key.iter().all(|(k, v)| row.get(*k) == Some(v)));
-                rows.retain(|row| asked_for(cell, row));
+                rows.retain(|row| is_compared(cell, row));
                 Ok(rows)
             }
             Self::Run {
@@ -136,7 +136,7 @@ impl Peers {
 }
 
 /// Returns true if a stored row is of a peer that the cell compares with.
-fn asked_for(cell: &Cell, row: &Row) -> bool {
+fn is_compared(cell: &Cell, row: &Row) -> bool {
     let peers = cell.selection.iter().find(|(k, _)| k.ends_with("_PEERS"));
     let peer = row.get("peer").and_then(Value::as_str).unwrap_or_default();
     peers.is_none_or(|(_, names)| names.split(',').any(|name| name == peer))

@@ -45,7 +45,7 @@ impl Ask {
         let player = kept.by_hand(&self.player)?;
         let record = kept.record()?;
         let n_wanted = self.rounds.unwrap_or(kept.file.n_rounds);
-        if self.wait && !await_turn(&record, player, n_wanted)? {
+        if self.wait && !wait_for_turn(&record, player, n_wanted)? {
             return Ok(Exit::Interrupted);
         }
         let course = kept.course(&record)?;
@@ -94,7 +94,7 @@ impl Ask {
 }
 
 /// Waits until a player has a move to tell, or the game is complete; `false` if it was interrupted.
-fn await_turn(record: &GameRecord, player: usize, n_wanted: usize) -> Result<bool, PlayError> {
+fn wait_for_turn(record: &GameRecord, player: usize, n_wanted: usize) -> Result<bool, PlayError> {
     let stop = interrupt::stop_flag("stopping");
     loop {
         let n_rounds = record.n_rounds()?;

@@ -7,7 +7,7 @@ mod tell;
 use std::path::{Path, PathBuf};
 
 use fedbo_config::nearest;
-use fedbo_play::{Course, GameFile, GameRecord};
+use fedbo_play::{GameFile, GameHistory, GameRecord};
 
 use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
@@ -59,13 +59,16 @@ impl Kept {
         Ok(self.file.open_record(&self.path)?)
     }
 
-    pub(super) fn course(&self, record: &GameRecord) -> anyhow::Result<Course> {
-        Ok(Course::new(record.definition().clone(), record.rounds()?)?)
+    pub(super) fn course(&self, record: &GameRecord) -> anyhow::Result<GameHistory> {
+        Ok(GameHistory::new(
+            record.definition().clone(),
+            record.rounds()?,
+        )?)
     }
 
     /// The number of a player whose moves are told.
     fn by_hand(&self, name: &str) -> Result<usize, BadInput> {
-        use fedbo_play::Plays;
+        use fedbo_play::ActionSource;
         let players = &self.file.definition.players;
         let names = || players.iter().map(|player| player.name.as_str());
         let Some(player) = self.file.definition.player(name) else {
@@ -78,7 +81,7 @@ impl Kept {
             )));
         };
         match &players[player].plays {
-            Plays::ByHand => Ok(player),
+            ActionSource::ByHand => Ok(player),
             _ => Err(BadInput(format!(
                 "PLAYER = {name:?} plays by itself ({}); moves are told of players with by_hand = true",
                 players[player].how()

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fedbo_play::{Course, GameRecord};
+use fedbo_play::{GameHistory, GameRecord};
 
 use super::Kept;
 use crate::console;
@@ -60,14 +60,18 @@ impl Record {
 }
 
 /// The rounds after the first `from`.
-pub(super) fn table_of(course: &Course, from: usize) -> String {
+pub(super) fn table_of(course: &GameHistory, from: usize) -> String {
     let rounds = || (from..).zip(&course.rounds()[from..]);
     let numbers = rounds().map(|(index, _)| (index + 1).to_string()).collect();
     let mut columns = vec![Column::numbers("round", numbers, 0)];
     for (player, spec) in course.definition().players.iter().enumerate() {
         let actions = rounds().map(|(_, round)| {
-            let stands_in = round.stand_ins.iter().any(|each| each.player == player);
-            let mark = if stands_in { " (stand-in)" } else { "" };
+            let action_substituted = round.stand_ins.iter().any(|each| each.player == player);
+            let mark = if action_substituted {
+                " (stand-in)"
+            } else {
+                ""
+            };
             format!("{}{mark}", text::point(&round.actions[player]))
         });
         let payoffs = rounds().map(|(_, round)| match round.payoffs[player] {

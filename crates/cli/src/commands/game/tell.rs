@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fedbo_play::Told;
+use fedbo_play::MoveOutcome;
 
 use super::Kept;
 use crate::commands::play::parse_rounds;
@@ -63,16 +63,16 @@ impl Tell {
         let told = record.tell(index, player, &point)?;
         if self.json {
             let told = match told {
-                Told::New => "new",
-                Told::Already => "already",
+                MoveOutcome::New => "new",
+                MoveOutcome::Already => "already",
             };
             let line = serde_json::json!({ "round": round, "player": self.player, "told": told, "action": point });
             console::result(&line.to_string())?;
             return Ok(Exit::Done);
         }
         let how = match told {
-            Told::New => "told",
-            Told::Already => "was told already",
+            MoveOutcome::New => "told",
+            MoveOutcome::Already => "was told already",
         };
         console::result(&format!("round {round}: {how}: {}", text::point(&point)))?;
         Ok(Exit::Done)

@@ -3,7 +3,9 @@
 use fedbo_privacy::accounting::{AccountantKind, Delta, Mode, NoiseMultiplier, SamplingRate};
 use serde::Serialize;
 
-use super::setting::{ClaimRecord, MAX_ROUNDS, Question, claim, parse_multiplier, parse_rate};
+use super::setting::{
+    AccountantArgs, ClaimRecord, MAX_ROUNDS, claim, parse_multiplier, parse_rate,
+};
 use crate::console;
 use crate::exit::{BadInput, Exit};
 
@@ -24,7 +26,7 @@ pub(crate) struct Epsilon {
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(0..=MAX_ROUNDS))]
     rounds: u64,
     #[command(flatten)]
-    question: Question,
+    question: AccountantArgs,
     /// As the paper counts: accountant moments, delta = N^-1.1 of --agents N
     #[arg(long, requires = "agents", conflicts_with_all = ["delta", "accountant"])]
     paper: bool,

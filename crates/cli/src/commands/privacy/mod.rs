@@ -61,7 +61,7 @@ enum Source {
 
 impl Place {
     fn find(&self) -> anyhow::Result<Source> {
-        if !PostgresAddress::is_meant(&self.ledger) {
+        if !PostgresAddress::is_postgres_address(&self.ledger) {
             if self.study.is_some() {
                 let message =
                     "--study names a study in a database; a file holds the ledger of one study";

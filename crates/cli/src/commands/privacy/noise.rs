@@ -1,13 +1,13 @@
 //! `fedbo privacy noise`: what a budget allows.
 
 use fedbo_privacy::accounting::{
-    Budget, CalibrationError, Claim, Delta, Mode, Noise as Added, NoiseMultiplier, PrivacyEvent,
-    SamplingRate, largest_rate, largest_rounds, smallest_multiplier,
+    Budget, CalibrationError, Claim, Delta, Mode, Noise as AddOutcome, NoiseMultiplier,
+    PrivacyEvent, SamplingRate, largest_rate, largest_rounds, smallest_multiplier,
 };
 use serde::Serialize;
 
 use super::setting::{
-    ClaimRecord, MAX_ROUNDS, Question, claim, parse_epsilon, parse_multiplier, parse_rate,
+    AccountantArgs, ClaimRecord, MAX_ROUNDS, claim, parse_epsilon, parse_multiplier, parse_rate,
     six_digits,
 };
 use crate::console;
@@ -23,7 +23,7 @@ pub(crate) struct Noise {
     #[arg(long, value_name = "E", value_parser = parse_epsilon)]
     epsilon: f64,
     #[command(flatten)]
-    question: Question,
+    question: AccountantArgs,
     /// Rounds that release; needed unless --solve rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     rounds: Option<u64>,
@@ -62,7 +62,7 @@ struct Document {
 }
 
 /// All that a release and their number are, one of them found.
-struct Found {
+struct NoiseSolution {
     rate: SamplingRate,
     multiplier: NoiseMultiplier,
     claim: Claim,
@@ -98,7 +98,7 @@ impl Noise {
         Ok(Exit::Done)
     }
 
-    fn noise(&self, budget: Budget) -> Result<Found, BadInput> {
+    fn noise(&self, budget: Budget) -> Result<NoiseSolution, BadInput> {
         let (rate, rounds) = (self.given_rate()?, self.given_rounds()?);
         let sampling = self.question.sampling(rate)?;
         let kind = self.question.accountant;
@@ -109,19 +109,19 @@ impl Noise {
         self.checked(rate, multiplier, rounds, budget)
     }
 
-    fn most_rounds(&self, budget: Budget) -> Result<Found, BadInput> {
+    fn most_rounds(&self, budget: Budget) -> Result<NoiseSolution, BadInput> {
         let (rate, multiplier) = (self.given_rate()?, self.given_multiplier()?);
         let sampling = self.question.sampling(rate)?;
         let event = PrivacyEvent {
             sampling,
-            noise: Added::Gaussian(multiplier),
+            noise: AddOutcome::Gaussian(multiplier),
         };
         let kind = self.question.accountant;
         let found = largest_rounds(kind, &event, budget).map_err(|error| impossible(&error))?;
         self.checked(rate, multiplier, found.value, budget)
     }
 
-    fn rate(&self, budget: Budget) -> Result<Found, BadInput> {
+    fn rate(&self, budget: Budget) -> Result<NoiseSolution, BadInput> {
         let (multiplier, rounds) = (self.given_multiplier()?, self.given_rounds()?);
         let kind = self.question.accountant;
         let found = largest_rate(kind, multiplier, rounds, budget).map_err(|e| impossible(&e))?;
@@ -137,11 +137,11 @@ impl Noise {
         multiplier: NoiseMultiplier,
         rounds: u64,
         budget: Budget,
-    ) -> Result<Found, BadInput> {
+    ) -> Result<NoiseSolution, BadInput> {
         let sampling = self.question.sampling(rate)?;
         let (kind, delta): (_, Delta) = (self.question.accountant, budget.delta());
         let claim = claim(kind, sampling, multiplier, rounds, delta, Mode::Default)?;
-        Ok(Found {
+        Ok(NoiseSolution {
             rate,
             multiplier,
             claim,

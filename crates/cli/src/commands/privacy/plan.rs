@@ -4,7 +4,7 @@ use fedbo_privacy::accounting::{Budget, Mode, NoiseMultiplier, SamplingRate, sma
 use serde::Serialize;
 
 use super::setting::{
-    ClaimRecord, MAX_ROUNDS, Question, claim, parse_epsilon, parse_rate, six_digits,
+    AccountantArgs, ClaimRecord, MAX_ROUNDS, claim, parse_epsilon, parse_rate, six_digits,
 };
 use crate::console;
 use crate::exit::{BadInput, Exit};
@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "E", value_parser = parse_epsilon)]
     epsilon: f64,
     #[command(flatten)]
-    question: Question,
+    question: AccountantArgs,
     /// Rates to compare [default: 0.05,0.1,0.25,0.5,0.75,1]
     #[arg(long, value_name = "Q", value_delimiter = ',', value_parser = parse_rate)]
     sampling_rate: Vec<SamplingRate>,

@@ -48,7 +48,7 @@ fn invalid(name: &'static str, text: &str, expected: &'static str) -> InvalidPar
 
 /// δ and by whom ε is computed.
 #[derive(clap::Args)]
-pub(super) struct Question {
+pub(super) struct AccountantArgs {
     /// Probability with which the guarantee may fail [default: min(1e-5, 1/N²) of --agents N]
     #[arg(long, value_name = "D", value_parser = parse_delta)]
     delta: Option<Delta>,
@@ -61,7 +61,7 @@ pub(super) struct Question {
     pub(super) accountant: AccountantKind,
 }
 
-impl Question {
+impl AccountantArgs {
     /// δ: as given, or the default of the roster's size.
     pub(super) fn delta(&self) -> Result<Delta, BadInput> {
         match (self.delta, self.agents) {

@@ -8,16 +8,16 @@ use fedbo_algorithms::{
     RegionFunction, Source, Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
 };
 use fedbo_gp::FeatureMap;
-use fedbo_protocol::{Aggregate, AggregateHandout, Takes, UpdateRejected};
+use fedbo_protocol::{Aggregate, AggregateHandout, UpdateRejected, UsesHandouts};
 use fedbo_space::Partition;
 use fedbo_streams::{Seed, Stream};
 
 use super::belief::Belief;
-use super::{Emphasis, Memory};
+use super::{ExplorationWeights, Memory};
 
 /// The frequency with which the aggregate is used, given p_t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum AggregateUse {
     /// With probability 1 − p_t (Algorithm 2 lines 5-8).
     Schedule,
     /// With probability (1 − p_t) s, s the share of the belief's energy that is not noise. It follows from the releases
@@ -33,7 +33,7 @@ pub struct DpFtsDeSettings {
     /// p_t; the paper's schedules are [`LocalProb::Power`].
     pub local_prob: LocalProb,
     /// The adaptation of p_t to the signal of the releases.
-    pub trust: Trust,
+    pub trust: AggregateUse,
     /// Settings of the agent's messages.
     pub message: MessageSettings,
     /// The sub-regions; P = 1 is DP-FTS.
@@ -41,7 +41,7 @@ pub struct DpFtsDeSettings {
     /// Agents assigned to each region (P), all of the roster.
     pub region_sizes: Vec<usize>,
     /// φ_n^(i).
-    pub emphasis: Emphasis,
+    pub emphasis: ExplorationWeights,
     /// q, by which sums are divided.
     pub sampling_rate: f64,
     /// The weighting of past releases.
@@ -61,7 +61,7 @@ pub struct DpFtsDeSettings {
 pub struct DpFtsDe {
     own: ThompsonSampling,
     local_prob: LocalProb,
-    trust: Trust,
+    trust: AggregateUse,
     message: MessageSettings,
     maximizer: Maximizer,
     partition: Partition,
@@ -170,8 +170,8 @@ impl DpFtsDe {
     fn local_probability(&self) -> f64 {
         let scheduled = self.local_prob.at(self.n_steps + 1);
         match self.trust {
-            Trust::Schedule => scheduled,
-            Trust::Signal => 1.0 - (1.0 - scheduled) * self.signal_share(),
+            AggregateUse::Schedule => scheduled,
+            AggregateUse::Signal => 1.0 - (1.0 - scheduled) * self.signal_share(),
         }
     }
 }
@@ -232,7 +232,7 @@ impl Strategy for DpFtsDe {
     }
 }
 
-impl Takes for DpFtsDe {
+impl UsesHandouts for DpFtsDe {
     type Handout = AggregateHandout;
 
     /// Every release counts, also those of rounds that the agent missed.

@@ -2,7 +2,7 @@
 
 use fedbo_protocol::{Aggregate, AggregateContent};
 
-use super::Emphasis;
+use super::ExplorationWeights;
 
 /// The weighting of past releases. All of this is post-processing: it costs no privacy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub enum Memory {
 /// P weighted averages of M numbers, and what is known of their noise.
 #[derive(Clone)]
 pub(super) struct Belief {
-    emphasis: Emphasis,
+    emphasis: ExplorationWeights,
     memory: Memory,
     sampling_rate: f64,
     /// Agents assigned to each region (P).
@@ -36,7 +36,7 @@ pub(super) struct Belief {
 
 impl Belief {
     pub(super) fn new(
-        emphasis: Emphasis,
+        emphasis: ExplorationWeights,
         memory: Memory,
         sampling_rate: f64,
         region_sizes: Vec<usize>,

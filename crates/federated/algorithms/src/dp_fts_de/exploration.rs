@@ -5,7 +5,7 @@ use fedbo_space::{Partition, Space};
 use fedbo_streams::Stream;
 use serde::Deserialize;
 
-use super::{Emphasis, EmphasisLaw, region_sizes};
+use super::{ExplorationWeightLaw, ExplorationWeights, region_sizes};
 use crate::PublicConfig;
 
 /// `[exploration]`
@@ -41,7 +41,7 @@ pub(super) struct Exploration {
     /// True if initial points lie in the agent's region; false if anywhere.
     pub(super) starts_in_region: bool,
     /// φ_n^(i).
-    pub(super) emphasis: Emphasis,
+    pub(super) emphasis: ExplorationWeights,
     n_agents: usize,
 }
 
@@ -118,7 +118,7 @@ impl Exploration {
                 false => "anywhere",
             },
         );
-        let Emphasis {
+        let ExplorationWeights {
             law,
             start,
             hold,
@@ -127,9 +127,9 @@ impl Exploration {
         config.line(
             "weights",
             match law {
-                EmphasisLaw::Softmax => "softmax",
-                EmphasisLaw::Linear => "linear",
-                EmphasisLaw::Square => "square",
+                ExplorationWeightLaw::Softmax => "softmax",
+                ExplorationWeightLaw::Linear => "linear",
+                ExplorationWeightLaw::Square => "square",
             },
         );
         config.number("weight_start", start);
@@ -172,16 +172,16 @@ fn partition(
     })
 }
 
-fn emphasis(given: &ExplorationTable, check: Check<'_>) -> Result<Emphasis, FileError> {
+fn emphasis(given: &ExplorationTable, check: Check<'_>) -> Result<ExplorationWeights, FileError> {
     let laws = [
-        ("softmax", Some(EmphasisLaw::Softmax)),
-        ("linear", Some(EmphasisLaw::Linear)),
-        ("square", Some(EmphasisLaw::Square)),
+        ("softmax", Some(ExplorationWeightLaw::Softmax)),
+        ("linear", Some(ExplorationWeightLaw::Linear)),
+        ("square", Some(ExplorationWeightLaw::Square)),
         ("uniform", None),
     ];
     let path = ["exploration", "weights"];
     let law = check.word(&path, given.weights.as_deref(), &laws)?;
-    let Some(law) = law.unwrap_or(Some(EmphasisLaw::Softmax)) else {
+    let Some(law) = law.unwrap_or(Some(ExplorationWeightLaw::Softmax)) else {
         let unused = [
             ("weight_start", given.weight_start.is_some()),
             ("weight_hold", given.weight_hold.is_some()),
@@ -192,9 +192,9 @@ fn emphasis(given: &ExplorationTable, check: Check<'_>) -> Result<Emphasis, File
                 format!("exploration.{key} has no effect with weights = \"uniform\"; remove it");
             return Err(check.file.error(&["exploration", key], message));
         }
-        return Ok(Emphasis::UNIFORM);
+        return Ok(ExplorationWeights::UNIFORM);
     };
-    let standard = Emphasis::REAL;
+    let standard = ExplorationWeights::REAL;
     let hold = match &given.weight_hold {
         None => standard.hold,
         Some(WordOrNumbers::Word(word)) if word == "forever" => None,
@@ -217,7 +217,7 @@ fn emphasis(given: &ExplorationTable, check: Check<'_>) -> Result<Emphasis, File
         let path = ["exploration", "weight_decay"];
         return Err(check.file.value_error(&path, expected));
     }
-    let emphasis = Emphasis {
+    let emphasis = ExplorationWeights {
         law,
         start: given.weight_start.unwrap_or(standard.start),
         hold,

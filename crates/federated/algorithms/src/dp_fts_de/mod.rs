@@ -5,8 +5,8 @@
 
 mod agent;
 mod belief;
-mod emphasis;
 mod exploration;
+mod exploration_weights;
 mod options;
 
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use fedbo_algorithms::{
     ThompsonSettings,
 };
 use fedbo_gp::FeatureDescription;
-use fedbo_protocol::{Aggregate, AggregateHandout, Takes};
+use fedbo_protocol::{Aggregate, AggregateHandout, UsesHandouts};
 use fedbo_space::Space;
 use fedbo_streams::Stream;
 
-pub use agent::{DpFtsDe, DpFtsDeSettings, Trust};
+pub use agent::{AggregateUse, DpFtsDe, DpFtsDeSettings};
 pub use belief::Memory;
-pub use emphasis::{Emphasis, EmphasisLaw, region_sizes};
 pub use exploration::ExplorationTable;
+pub use exploration_weights::{ExplorationWeightLaw, ExplorationWeights, region_sizes};
 pub use options::DpFtsDeTable;
 
 use crate::{AgentSetup, Algorithm, Exchange, PublicConfig, ReleaseShape, Released, Role};
@@ -46,7 +46,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
 struct Federated {
     own: ThompsonSettings,
     local_prob: LocalProb,
-    trust: Trust,
+    trust: AggregateUse,
     message: MessageSettings,
     memory: Memory,
     exploration: Exploration,
@@ -99,7 +99,7 @@ impl Released for Federated {
         setup: &AgentSetup<'_>,
         sampling_rate: f64,
         has_noise: bool,
-    ) -> Result<Box<dyn Takes<Handout = AggregateHandout>>, StrategyError> {
+    ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError> {
         Ok(Box::new(self.dp_fts_de(setup, sampling_rate, has_noise)?))
     }
 
@@ -115,8 +115,8 @@ impl Released for Federated {
         self.exploration.describe(config);
         config.local_prob(&self.local_prob);
         let trust = match self.trust {
-            Trust::Schedule => "schedule",
-            Trust::Signal => "signal",
+            AggregateUse::Schedule => "schedule",
+            AggregateUse::Signal => "signal",
         };
         config.line("trust", trust);
         config.message(&self.message);

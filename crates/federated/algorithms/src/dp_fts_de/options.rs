@@ -7,7 +7,7 @@ use fedbo_config::{Check, FileError, WordOrNumbers};
 use serde::Deserialize;
 
 use super::exploration::{Exploration, ExplorationTable};
-use super::{Federated, Memory, Trust};
+use super::{AggregateUse, Federated, Memory};
 use crate::{Read, Reading, Settings};
 
 /// `[dp-fts-de]`: how an agent uses releases and what it sends.
@@ -60,14 +60,17 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let local_prob = local_prob(&table, check, papers)?;
     let message = message(&table, check, papers)?;
     let memory = memory(&table, check, papers)?;
-    let words = [("schedule", Trust::Schedule), ("signal", Trust::Signal)];
+    let words = [
+        ("schedule", AggregateUse::Schedule),
+        ("signal", AggregateUse::Signal),
+    ];
     let trust = check.word(&["dp-fts-de", "trust"], table.trust.as_deref(), &words)?;
     let mut own = reading.own.clone();
     own.ucb_multiplier = ucb_multiplier;
     let settings = Federated {
         own,
         local_prob,
-        trust: trust.unwrap_or(Trust::Schedule),
+        trust: trust.unwrap_or(AggregateUse::Schedule),
         message,
         memory,
         exploration,

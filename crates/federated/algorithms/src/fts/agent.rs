@@ -7,7 +7,7 @@ use fedbo_algorithms::{
     Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings, in_range,
 };
 use fedbo_gp::{FeatureMap, MapHash, WeightSpaceSample};
-use fedbo_protocol::{Broadcast, Inbox, MessageRejected, Takes, UpdateRejected};
+use fedbo_protocol::{Broadcast, Inbox, MessageRejected, UpdateRejected, UsesHandouts};
 use fedbo_streams::{Seed, Stream};
 
 use super::AgentSampling;
@@ -161,7 +161,7 @@ impl Strategy for Fts {
     }
 }
 
-impl Takes for Fts {
+impl UsesHandouts for Fts {
     type Handout = Broadcast;
 
     fn take(&mut self, broadcast: Broadcast, own_id: u32) -> Vec<UpdateRejected> {

@@ -8,7 +8,7 @@ mod options;
 use std::sync::Arc;
 
 use fedbo_algorithms::{Domain, LocalProb, MessageContent, StrategyError};
-use fedbo_protocol::{Broadcast, Takes};
+use fedbo_protocol::{Broadcast, UsesHandouts};
 
 pub use agent::{Fts, FtsSettings};
 pub use agent_sampling::AgentSampling;
@@ -41,7 +41,7 @@ impl Relayed for FtsSettings {
     fn agent(
         &self,
         setup: &AgentSetup<'_>,
-    ) -> Result<Box<dyn Takes<Handout = Broadcast>>, StrategyError> {
+    ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError> {
         let mut settings = self.clone();
         match setup.role {
             Role::Own => {}

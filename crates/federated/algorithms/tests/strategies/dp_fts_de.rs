@@ -3,7 +3,9 @@
 use fedbo_algorithms::{
     Domain, LocalProb, MessageContent, MessageSettings, Observation, Points, Source, Strategy,
 };
-use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, EmphasisLaw, Memory, Trust};
+use fedbo_federated::dp_fts_de::{
+    AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeightLaw, ExplorationWeights, Memory,
+};
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::Function;
 use fedbo_protocol::{Aggregate, AggregateContent};
@@ -21,11 +23,11 @@ fn settings(dim: usize, n_regions: u32) -> DpFtsDeSettings {
     DpFtsDeSettings {
         own: own(dim),
         local_prob: LocalProb::Constant(0.0),
-        trust: Trust::Schedule,
+        trust: AggregateUse::Schedule,
         message: MESSAGE,
         partition: Partition::of_cube(dim, n_regions).unwrap(),
         region_sizes: vec![5; n_regions as usize],
-        emphasis: Emphasis::SYNTHETIC,
+        emphasis: ExplorationWeights::SYNTHETIC,
         sampling_rate: 1.0,
         memory: Memory::Latest,
     }
@@ -142,25 +144,25 @@ fn snapped_proposals_belong_to_the_region_of_the_snapped_point() {
 fn region_sums_hold_all_that_the_papers_weighted_averages_need() {
     let (n_agents, n_regions, q) = (14_usize, 3_usize, 0.35);
     let laws = [
-        Emphasis::SYNTHETIC,
-        Emphasis {
-            law: EmphasisLaw::Softmax,
+        ExplorationWeights::SYNTHETIC,
+        ExplorationWeights {
+            law: ExplorationWeightLaw::Softmax,
             start: 10.0,
-            ..Emphasis::SYNTHETIC
+            ..ExplorationWeights::SYNTHETIC
         },
-        Emphasis {
-            law: EmphasisLaw::Linear,
+        ExplorationWeights {
+            law: ExplorationWeightLaw::Linear,
             start: 1000.0,
-            ..Emphasis::SYNTHETIC
+            ..ExplorationWeights::SYNTHETIC
         },
-        Emphasis {
-            law: EmphasisLaw::Square,
+        ExplorationWeights {
+            law: ExplorationWeightLaw::Square,
             start: 40.0,
-            ..Emphasis::SYNTHETIC
+            ..ExplorationWeights::SYNTHETIC
         },
-        Emphasis {
+        ExplorationWeights {
             hold: None,
-            ..Emphasis::SYNTHETIC
+            ..ExplorationWeights::SYNTHETIC
         },
     ];
     let vectors = random_rows(n_agents, 3);
@@ -176,10 +178,10 @@ fn region_sums_hold_all_that_the_papers_weighted_averages_need() {
                 let raw = |agent: usize| {
                     let own = agent % n_regions == region;
                     match emphasis.law {
-                        EmphasisLaw::Softmax if own => level.exp(),
-                        EmphasisLaw::Softmax => 1.0_f64.exp(),
-                        EmphasisLaw::Linear if own => level,
-                        EmphasisLaw::Square if own => level * level,
+                        ExplorationWeightLaw::Softmax if own => level.exp(),
+                        ExplorationWeightLaw::Softmax => 1.0_f64.exp(),
+                        ExplorationWeightLaw::Linear if own => level,
+                        ExplorationWeightLaw::Square if own => level * level,
                         _ => 1.0,
                     }
                 };
@@ -296,7 +298,7 @@ fn the_signal_share_is_that_of_the_belief() {
     }
 }
 
-/// With [`Trust::Signal`] a release of noise is hardly used, one of signal as the schedule says.
+/// With [`AggregateUse::Signal`] a release of noise is hardly used, one of signal as the schedule says.
 #[test]
 fn what_says_nothing_is_not_trusted() {
     let uses = |scale: f64| {
@@ -305,7 +307,7 @@ fn what_says_nothing_is_not_trusted() {
             let mut agent = agent(
                 line(31),
                 DpFtsDeSettings {
-                    trust: Trust::Signal,
+                    trust: AggregateUse::Signal,
                     ..settings(1, 1)
                 },
             );
@@ -449,9 +451,9 @@ fn settings_out_of_range_are_refused() {
             ..good.clone()
         },
         DpFtsDeSettings {
-            emphasis: Emphasis {
+            emphasis: ExplorationWeights {
                 start: 0.0,
-                ..Emphasis::REAL
+                ..ExplorationWeights::REAL
             },
             ..good.clone()
         },

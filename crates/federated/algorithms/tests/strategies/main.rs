@@ -12,5 +12,5 @@ mod agents;
 mod common;
 mod dp_fts_de;
 mod fts;
-mod learned;
+mod learned_agent_sampling;
 mod messages;

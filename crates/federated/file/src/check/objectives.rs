@@ -129,14 +129,14 @@ impl Parts<'_> {
         let space = self.check.space(&["space"], &file.space)?;
         for (index, problem) in problems.iter().enumerate() {
             if let Some(problem) = problem {
-                self.understood(&label(index), problem.as_ref(), &space)?;
+                self.check_problem_space(&label(index), problem.as_ref(), &space)?;
             }
         }
         Ok(space)
     }
 
     /// Checks that a problem can evaluate every point of a space.
-    fn understood(
+    fn check_problem_space(
         &self,
         label: &str,
         problem: &dyn Problem,

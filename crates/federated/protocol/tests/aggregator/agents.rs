@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use fedbo_algorithms::{Domain, LocalProb, MessageSettings, Points, ThompsonSettings};
-use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust};
+use fedbo_federated::dp_fts_de::{
+    AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
+};
 use fedbo_protocol::{
     Agent, AgentEffect, AgentEvent, AgentPlan, AgentUpdate, AggregateHandout, Handout, Release,
-    Takes, UpdateRejected,
+    UpdateRejected, UsesHandouts,
 };
 use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_space::Partition;
@@ -154,11 +156,11 @@ fn dp_fts_de_takes_aggregates() {
     let settings = DpFtsDeSettings {
         own: ThompsonSettings::default_for(1),
         local_prob: LocalProb::Constant(0.5),
-        trust: Trust::Schedule,
+        trust: AggregateUse::Schedule,
         message: MessageSettings::default(),
         partition: Partition::whole(1),
         region_sizes: vec![4],
-        emphasis: Emphasis::UNIFORM,
+        emphasis: ExplorationWeights::UNIFORM,
         sampling_rate: 0.5,
         memory: Memory::Latest,
     };

@@ -11,8 +11,9 @@ use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, Lengthsc
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 use fedbo_privacy::mechanism::{ReleaseRefused, VectorRefused};
 use fedbo_protocol::{
-    AgentUpdate, AggregateHandout, Aggregator, Closing, Coordinator, Effect, Handout, Instants,
-    MechanismFailed, Release, ReleaseSchedule, RoundMechanism, Takes, Tick, UpdateRejected,
+    AgentUpdate, AggregateHandout, Aggregator, Coordinator, Effect, Handout, Instants,
+    MechanismFailed, PendingRelease, Release, ReleaseSchedule, RoundMechanism, Tick,
+    UpdateRejected, UsesHandouts,
 };
 use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_streams::{Purpose, Seed, Stream};
@@ -74,12 +75,12 @@ impl RoundMechanism for Counting {
         Ok(())
     }
 
-    fn close(&mut self, (round, sums): Self::Round) -> Result<Closing, MechanismFailed> {
+    fn close(&mut self, (round, sums): Self::Round) -> Result<PendingRelease, MechanismFailed> {
         let mut bytes = round.to_le_bytes().to_vec();
         bytes.extend((self.opened.len() as u64).to_le_bytes());
         bytes.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
         let event = Some(event());
-        Ok(Closing { bytes, event })
+        Ok(PendingRelease { bytes, event })
     }
 
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
@@ -250,7 +251,7 @@ impl Collaborator for OneHot {
     }
 }
 
-impl Takes for OneHot {
+impl UsesHandouts for OneHot {
     type Handout = AggregateHandout;
 
     fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {

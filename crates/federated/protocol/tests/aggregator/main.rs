@@ -9,9 +9,9 @@ mod agents;
 mod common;
 mod instants;
 mod mechanisms;
+#[path = "../network_faults/mod.rs"]
+mod network_faults;
 mod release_time;
 mod rounds;
 mod sim;
-#[path = "../weather/mod.rs"]
-mod weather;
-mod world;
+mod simulation;

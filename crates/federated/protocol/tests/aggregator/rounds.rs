@@ -5,7 +5,7 @@ use fedbo_privacy::mechanism::{ReleaseRefused, VectorRefused};
 use fedbo_protocol::Aggregate;
 use fedbo_protocol::MessageRejected;
 use fedbo_protocol::{
-    Aggregator, Closing, Coordinator, Effect, MechanismFailed, ReleaseSchedule, RoundError,
+    Aggregator, Coordinator, Effect, MechanismFailed, PendingRelease, ReleaseSchedule, RoundError,
     RoundMechanism, UpdateRejected,
 };
 
@@ -350,7 +350,7 @@ impl RoundMechanism for Exhausted {
         self.0.receive(collecting, slot, vector)
     }
 
-    fn close(&mut self, _collecting: Self::Round) -> Result<Closing, MechanismFailed> {
+    fn close(&mut self, _collecting: Self::Round) -> Result<PendingRelease, MechanismFailed> {
         Err(ReleaseRefused::UnknownFormat.into())
     }
 

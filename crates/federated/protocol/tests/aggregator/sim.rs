@@ -1,7 +1,7 @@
 //! Sessions in any weather.
 
-use crate::weather::Counts;
-use crate::world::play;
+use crate::network_faults::Counts;
+use crate::simulation::play;
 
 /// The happenings that the sessions are about: each occurs at least once in this many of them.
 const HAPPENINGS: [(&str, u64); 21] = [

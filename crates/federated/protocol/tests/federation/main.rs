@@ -7,8 +7,8 @@
 
 mod agent;
 mod common;
+#[path = "../network_faults/mod.rs"]
+mod network_faults;
 mod relayed;
 mod simulation;
 mod virtual_time;
-#[path = "../weather/mod.rs"]
-mod weather;

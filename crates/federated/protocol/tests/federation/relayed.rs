@@ -10,11 +10,11 @@ use fedbo_protocol::{
 use fedbo_streams::Stream;
 
 use crate::common::{N_FEATURES, agent, map};
-use crate::weather::{Counts, Durable, PERIOD, Subject, World};
+use crate::network_faults::{Counts, Durable, PERIOD, Subject, World};
 
 /// The state that an agent should have, by plain bookkeeping.
 #[derive(Default)]
-struct Shadow {
+struct ReferenceState {
     /// Handouts that it has not acted on.
     told: Vec<Broadcast>,
     /// Round of the unused message of each sender.
@@ -29,7 +29,7 @@ struct Relayed {
     seed: u64,
     n_rounds: u64,
     n_initial: Vec<u32>,
-    shadows: Vec<Shadow>,
+    shadows: Vec<ReferenceState>,
     /// Messages that were handed out: sender and round.
     relayed: BTreeMap<(u32, u64), AgentUpdate>,
     n_used: u64,
@@ -43,7 +43,7 @@ impl Relayed {
             seed,
             n_rounds: 2 + luck.below(6) as u64,
             n_initial: (0..n_slots).map(|_| luck.bits() % 3).collect(),
-            shadows: (0..n_slots).map(|_| Shadow::default()).collect(),
+            shadows: (0..n_slots).map(|_| ReferenceState::default()).collect(),
             relayed: BTreeMap::new(),
             n_used: 0,
             n_forgotten: 0,
@@ -120,7 +120,7 @@ impl Subject for Relayed {
     }
 
     fn restarted(&mut self, slot: u32) {
-        self.shadows[slot as usize] = Shadow::default();
+        self.shadows[slot as usize] = ReferenceState::default();
     }
 
     fn taken(&mut self, slot: u32, broadcast: &Broadcast) {

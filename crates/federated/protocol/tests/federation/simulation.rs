@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::virtual_time::{Weather, is_initial, simulate};
+use crate::virtual_time::{NetworkFaults, is_initial, simulate};
 
-fn weather() -> impl Strategy<Value = Weather> {
+fn weather() -> impl Strategy<Value = NetworkFaults> {
     (
         (any::<u32>(), 1..4_u32, 0..3_u32, 0..3_u32, 1..7_u64),
         (0.0..0.6, prop_oneof![Just(0.0), 0.0..0.5], 0.0..0.5),
@@ -17,7 +17,7 @@ fn weather() -> impl Strategy<Value = Weather> {
                 (seed, n_participants, n_contributors, n_initial, n_rounds),
                 (upload_loss, broadcast_loss, doubling),
                 (stalling, failing, delay),
-            )| Weather {
+            )| NetworkFaults {
                 seed: u64::from(seed),
                 n_participants,
                 n_contributors,
@@ -94,7 +94,7 @@ proptest! {
     fn equal_seeds_give_equal_traces(weather in weather()) {
         let trace = simulate(&weather).trace;
         prop_assert_eq!(&trace, &simulate(&weather).trace);
-        prop_assert_ne!(trace, simulate(&Weather { seed: weather.seed + 1, ..weather }).trace);
+        prop_assert_ne!(trace, simulate(&NetworkFaults { seed: weather.seed + 1, ..weather }).trace);
     }
 }
 
@@ -102,7 +102,7 @@ proptest! {
 /// before: contributors' in round 1 only, and nobody is a straggler.
 #[test]
 fn in_fine_weather_nothing_is_missed() {
-    let outcome = simulate(&Weather {
+    let outcome = simulate(&NetworkFaults {
         seed: 1,
         n_participants: 3,
         n_contributors: 2,

@@ -16,7 +16,7 @@ use crate::common::{N_FEATURES, agent, map};
 
 /// A federation, and the faults of its messages and agents.
 #[derive(Clone, Debug)]
-pub(crate) struct Weather {
+pub(crate) struct NetworkFaults {
     pub(crate) seed: u64,
     pub(crate) n_participants: u32,
     pub(crate) n_contributors: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Outcome {
 }
 
 struct Run {
-    weather: Weather,
+    weather: NetworkFaults,
     luck: Stream,
     queue: BinaryHeap<Reverse<(Tick, u64)>>,
     /// By number; of events at one instant the first to be sent comes first.
@@ -176,7 +176,7 @@ impl Run {
 ///
 /// # Panics
 /// If an agent returns an error, a good message is refused, or a repeated broadcast has an effect.
-pub(crate) fn simulate(weather: &Weather) -> Outcome {
+pub(crate) fn simulate(weather: &NetworkFaults) -> Outcome {
     let n_agents = weather.n_participants + weather.n_contributors;
     let participants: Vec<u32> = (0..weather.n_participants).collect();
     let contributors = (weather.n_participants..n_agents).collect();

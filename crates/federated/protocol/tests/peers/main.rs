@@ -8,4 +8,4 @@
 mod bound;
 mod common;
 mod equalities;
-mod weather;
+mod network_faults;

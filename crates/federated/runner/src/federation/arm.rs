@@ -8,14 +8,14 @@ use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{
-    Agent, AgentError, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, Takes,
+    Agent, AgentError, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, UsesHandouts,
 };
 use fedbo_streams::Seed;
 
 use super::run_error::RunError;
 use super::study_ledger::StudyLedger;
 use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
-use crate::release_store::{Forgetful, ReleaseStore};
+use crate::release_store::{NullReleaseStore, ReleaseStore};
 use crate::session::{Ended, Member, Observer, run_relayed, run_session};
 use fedbo_federated::VirtualNetwork;
 use fedbo_federation::{
@@ -140,7 +140,7 @@ impl<'a> ArmRun<'a> {
             (true, Some(ledger)) => self.with_noise(releases, map, SecureNoise::new(), ledger),
             (false, None) => {
                 let noise = SimNoise::new(federation.noise_seed());
-                self.with_noise(releases, map, noise, &mut Forgetful)
+                self.with_noise(releases, map, noise, &mut NullReleaseStore)
             }
             _ => Err(RunError::Other(anyhow::anyhow!(
                 "arm {} and its ledger do not belong together",
@@ -194,7 +194,7 @@ impl<'a> ArmRun<'a> {
     }
 
     /// The agents, in the order of the file, with their objectives, which are then gone from here.
-    fn members<S: Takes>(
+    fn members<S: UsesHandouts>(
         &mut self,
         strategy: impl Fn(Seed) -> Result<S, StrategyError>,
     ) -> Result<Vec<Member<S>>, RunError> {

@@ -7,8 +7,8 @@ use fedbo_federation::{Arm, Federation};
 use fedbo_report::Row;
 
 use super::arm::{ArmRun, objective};
+use super::arm_rows::ArmRowBuilders;
 use super::run_error::RunError;
-use super::tallies::Tallies;
 use crate::session::{Ended, Observer, TrialRecord};
 
 /// Runs an arm that charges nothing on the current thread pool, and returns its rows, agent by agent. `experiment` is their name of
@@ -29,7 +29,7 @@ pub fn run_arm(
         .map(|agent| objective(federation, agent, &never))
         .collect::<Result<_, _>>()?;
     let mut rows = Collector {
-        tallies: Tallies::new(federation, experiment, arm),
+        tallies: ArmRowBuilders::new(federation, experiment, arm),
         rows: vec![Vec::new(); federation.agents.len()],
     };
     let ended = ArmRun::uncharged(federation, arm, objectives, &mut rows, stop).run()?;
@@ -38,7 +38,7 @@ pub fn run_arm(
 
 /// The rows of an arm, agent by agent.
 struct Collector<'a> {
-    tallies: Tallies<'a>,
+    tallies: ArmRowBuilders<'a>,
     rows: Vec<Vec<Row>>,
 }
 

@@ -4,20 +4,20 @@
 //! by `fedbo-report`. Start at [`run_federation`].
 
 mod arm;
-mod book;
+mod arm_rows;
 mod in_memory;
 mod outcome;
 mod replay;
+mod results_file;
 mod run;
 mod run_error;
 mod settings_record;
 mod study_ledger;
-mod tallies;
 
 pub use in_memory::run_arm;
 pub use run::{
-    AgentFailures, ArmStart, Existing, FailingAgent, Quiet, RunOptions, RunProgress, RunReport,
-    run_federation,
+    AgentFailures, ArmStarted, ExistingResults, FailingAgent, Quiet, RunOptions, RunProgress,
+    RunReport, run_federation,
 };
 pub use run_error::RunError;
 pub use study_ledger::{HEAD_FILE, LEDGER_FILE};

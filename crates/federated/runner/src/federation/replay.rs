@@ -19,7 +19,7 @@ use fedbo_report::{RESULTS_FILE, ReportError, ResultsWriter, Row, read_results};
 const STAGING: &str = ".resuming";
 
 /// Rows of an interrupted run that the new run has not come to yet.
-pub(super) struct Recorded {
+pub(super) struct PendingRows {
     path: PathBuf,
     rows: HashMap<Place, Row>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Recorded {
 /// Arm, run, agent and iteration.
 type Place = (String, u32, String, i64);
 
-impl Recorded {
+impl PendingRows {
     /// The rows in a folder, checked to belong to this federation and these arms; none if there are no results.
     pub(super) fn read(
         folder: &Path,
@@ -209,18 +209,18 @@ fn drop_unfinished_line(path: &Path) -> Result<bool, ReportError> {
 }
 
 /// An objective that answers recorded trials from the record.
-pub(super) struct Replayed {
+pub(super) struct RecordedObjective {
     inner: Arc<dyn Objective>,
     values: HashMap<u64, Option<f64>>,
 }
 
-impl Replayed {
+impl RecordedObjective {
     pub(super) fn new(inner: Arc<dyn Objective>, values: HashMap<u64, Option<f64>>) -> Self {
         Self { inner, values }
     }
 }
 
-impl Objective for Replayed {
+impl Objective for RecordedObjective {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
         match self.values.get(&trial.trial) {
             Some(Some(value)) => Outcome::Value(*value),
@@ -233,11 +233,11 @@ impl Objective for Replayed {
 }
 
 /// The new results file of a resumed run: written aside, and put in place of the old one once it holds all of it.
-pub(super) struct Staging {
+pub(super) struct StagedResults {
     folder: PathBuf,
 }
 
-impl Staging {
+impl StagedResults {
     pub(super) fn create(
         folder: &Path,
         parameters: &[String],
@@ -259,7 +259,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagedResults {
     fn drop(&mut self) {
         // Best effort: a folder that stays is emptied by the next resumption.
         let _ = std::fs::remove_dir_all(&self.folder);

@@ -7,25 +7,25 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use fedbo_ledger::Statement;
-use fedbo_objective::{Brake, FailuresMax, Objective, Outcome};
+use fedbo_objective::{FailureCounter, FailuresMax, Objective, Outcome};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::{FolderLock, PrivacySpent, RESULTS_FILE, Row, Summary, write_team_regret};
 use fedbo_space::Direction;
 
 use super::arm::{self, ArmRun};
-use super::book::{Book, Scribe};
+use super::arm_rows::ArmRowBuilders;
 use super::outcome::{failures, report};
-use super::replay::{Recorded, Replayed};
+use super::replay::{PendingRows, RecordedObjective};
+use super::results_file::{ArmWriter, ResultsFile};
 use super::run_error::RunError;
 use super::study_ledger::{self, StudyLedger};
-use super::tallies::Tallies;
 use crate::session::Ended;
 use fedbo_federation::PrivacyPlan;
 use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent, Role};
 
 /// The treatment of results that stand in the folder already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingResults {
     /// Leave them alone: an error.
     Refuse,
     /// Remove them.
@@ -44,7 +44,7 @@ pub struct RunOptions {
     /// The results folder.
     pub out: PathBuf,
     /// Results that stand there.
-    pub existing: Existing,
+    pub existing: ExistingResults,
     /// True if the budget may be spent once more on the same agents when results with a ledger are overwritten: the old
     /// ledger is kept beside the new one.
     pub spend_again: bool,
@@ -56,7 +56,7 @@ pub struct RunOptions {
 
 /// The arm that begins, and its run.
 #[derive(Clone, Debug)]
-pub struct ArmStart<'a> {
+pub struct ArmStarted<'a> {
     /// The arm.
     pub arm: Arm,
     /// The number of the run, from 0, and the number of runs; none where there is one from the seed itself.
@@ -86,7 +86,7 @@ pub trait RunProgress: Sync {
     }
 
     /// An arm begins.
-    fn arm_started(&self, start: &ArmStart<'_>) {
+    fn arm_started(&self, start: &ArmStarted<'_>) {
         let _ = start;
     }
 
@@ -201,7 +201,7 @@ pub fn run_federation(
         let arm = federation.own_arm();
         return Err(RunError::RunsSpend { runs, arm });
     }
-    if options.existing == Existing::Resume && !is_begun(&options.out) {
+    if options.existing == ExistingResults::Resume && !is_begun(&options.out) {
         let path = options.out.clone();
         return Err(RunError::NothingToResume { path });
     }
@@ -214,14 +214,14 @@ pub fn run_federation(
         .map_err(|error| RunError::Threads(error.to_string()))?;
 
     let _held = FolderLock::acquire(&options.out)?;
-    let recorded = Book::recorded(federation, options, &arms)?;
+    let recorded = ResultsFile::recorded(federation, options, &arms)?;
     // The ledger is there before the first result: where there are results, a ledger that is not there was lost.
-    make_way(options, plan.is_some(), progress)?;
+    secure_existing_ledger(options, plan.is_some(), progress)?;
     let mut ledger = match plan {
         Some(plan) => Some(open_ledger(federation, plan, options, recorded.as_ref())?),
         None => None,
     };
-    let mut book = Book::open(federation, options, recorded)?;
+    let mut book = ResultsFile::open(federation, options, recorded)?;
     let names: Vec<String> = federation.agents.iter().map(|a| a.name.clone()).collect();
     let mut wall_seconds = BTreeMap::new();
     let mut replayed = BTreeSet::new();
@@ -243,7 +243,7 @@ pub fn run_federation(
             if let (Some(plan), Some(ledger)) = (plan, &ledger) {
                 progress.charging(plan, &ledger.statement()?);
             }
-            progress.arm_started(&ArmStart {
+            progress.arm_started(&ArmStarted {
                 arm,
                 run: run.zip(options.runs),
                 agents: &names,
@@ -254,11 +254,11 @@ pub fn run_federation(
             });
             let started = Instant::now();
             let objectives = objectives(federation, arm, &book, stop)?;
-            let mut scribe = Scribe {
+            let mut scribe = ArmWriter {
                 federation,
                 arm,
-                tallies: Tallies::new(federation, &federation.name, arm),
-                brakes: vec![Brake::new(options.failures_max, false); names.len()],
+                tallies: ArmRowBuilders::new(federation, &federation.name, arm),
+                brakes: vec![FailureCounter::new(options.failures_max, false); names.len()],
                 book: &mut book,
                 progress,
             };
@@ -323,7 +323,7 @@ fn is_begun(folder: &Path) -> bool {
 fn objectives(
     federation: &Federation,
     arm: Arm,
-    book: &Book,
+    book: &ResultsFile,
     stop: &Arc<AtomicBool>,
 ) -> Result<Vec<Arc<dyn Objective>>, RunError> {
     let of = |agent: &FederationAgent| {
@@ -332,7 +332,9 @@ fn objectives(
         let recorded = book.recorded.as_ref();
         let values = recorded.map(|rows| rows.values(arm, run, &agent.name, n_initial));
         Ok(match values {
-            Some(values) if !values.is_empty() => Arc::new(Replayed::new(objective, values)),
+            Some(values) if !values.is_empty() => {
+                Arc::new(RecordedObjective::new(objective, values))
+            }
             _ => objective,
         })
     };
@@ -340,23 +342,23 @@ fn objectives(
 }
 
 /// Makes sure that no ledger in the folder is lost or mixed with this run's results.
-fn make_way(
+fn secure_existing_ledger(
     options: &RunOptions,
     is_charged: bool,
     progress: &dyn RunProgress,
 ) -> Result<(), RunError> {
     let folder = &options.out;
-    let goes_on = options.existing == Existing::Resume && is_charged;
+    let goes_on = options.existing == ExistingResults::Resume && is_charged;
     if goes_on || !study_ledger::is_present(folder) {
         return Ok(());
     }
     // One that has charged nothing, as of a run that did not come to its first release, is in nobody's way.
     let has_charges = study_ledger::has_charges(folder);
-    if has_charges && !(options.existing == Existing::Overwrite && options.spend_again) {
+    if has_charges && !(options.existing == ExistingResults::Overwrite && options.spend_again) {
         let path = folder.join(study_ledger::LEDGER_FILE);
         return Err(RunError::LedgerExists { path });
     }
-    if let (Some(kept), true) = (study_ledger::set_aside(folder)?, has_charges) {
+    if let (Some(kept), true) = (study_ledger::archive_ledger(folder)?, has_charges) {
         progress.ledger_kept(&kept);
     }
     Ok(())
@@ -366,7 +368,7 @@ fn open_ledger(
     federation: &Federation,
     plan: &PrivacyPlan,
     options: &RunOptions,
-    recorded: Option<&Recorded>,
+    recorded: Option<&PendingRows>,
 ) -> Result<StudyLedger, RunError> {
     let Collaboration::Released(releases) = &federation.collaboration else {
         unreachable!("only releases are charged")

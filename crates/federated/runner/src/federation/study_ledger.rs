@@ -40,7 +40,7 @@ impl StudyLedger {
     ) -> Result<Self, RunError> {
         let path = folder.join(LEDGER_FILE);
         let head_file = folder.join(HEAD_FILE);
-        let known = remembered(folder)?;
+        let known = recorded_heads(folder)?;
         let n_remembered = known.iter().map(|head| head.seq).max().unwrap_or(0);
         let n_released = (0..schedule.n_releases())
             .take_while(|index| index * schedule.every() < n_rounds)
@@ -51,7 +51,7 @@ impl StudyLedger {
                 Ledger::create(&path, charter)?
             }
             Err(LedgerError::Absent { .. }) => {
-                let aside = kept_aside(folder).pop();
+                let aside = archived_ledgers(folder).pop();
                 return Err(RunError::LedgerMissing { path, aside });
             }
             opened => opened?,
@@ -142,7 +142,7 @@ fn read_head(path: &Path) -> Result<Option<Head>, RunError> {
 
 /// Returns the heads of a folder's ledger that the files beside it remember: the head file, and the summary of finished
 /// runs.
-fn remembered(folder: &Path) -> Result<Vec<Head>, RunError> {
+fn recorded_heads(folder: &Path) -> Result<Vec<Head>, RunError> {
     let mut heads: Vec<Head> = read_head(&folder.join(HEAD_FILE))?.into_iter().collect();
     // A summary that cannot be read remembers nothing; it is written anew at the end of the run.
     if let Ok(summary) = Summary::read(folder) {
@@ -158,11 +158,11 @@ pub(super) fn is_present(folder: &Path) -> bool {
     [LEDGER_FILE, log.as_str(), HEAD_FILE]
         .iter()
         .any(|name| exists(&folder.join(name)))
-        || !remembered(folder).is_ok_and(|heads| heads.is_empty())
+        || !recorded_heads(folder).is_ok_and(|heads| heads.is_empty())
 }
 
 /// Ledgers that were set aside, oldest first.
-fn kept_aside(folder: &Path) -> Vec<PathBuf> {
+fn archived_ledgers(folder: &Path) -> Vec<PathBuf> {
     let named = |number: u64| folder.join(format!("ledger-{number}.db"));
     (1..).map(named).take_while(|path| exists(path)).collect()
 }
@@ -176,13 +176,13 @@ fn exists(path: &Path) -> bool {
 pub(super) fn has_charges(folder: &Path) -> bool {
     let statement = fedbo_ledger::read(&folder.join(LEDGER_FILE));
     let is_empty = matches!(statement, Ok(statement) if statement.n_releases() == 0)
-        && remembered(folder).is_ok_and(|heads| heads.iter().all(|head| head.seq == 0));
+        && recorded_heads(folder).is_ok_and(|heads| heads.iter().all(|head| head.seq == 0));
     !is_empty
 }
 
 /// Keeps a folder's ledger under the next free name `ledger-1.db`, `ledger-2.db`, …, so that what was spent stays on record;
 /// that name, or none if the ledger was lost before.
-pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>, RunError> {
+pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError> {
     let ledger = folder.join(LEDGER_FILE);
     let beside = |path: &Path, ending: &str| {
         let mut name = path.as_os_str().to_owned();

@@ -5,7 +5,7 @@ use fedbo_optim::Points;
 use super::{check_bounds, softmax, unit_payoff};
 use crate::error::{count, setting};
 use crate::payoff_model::PayoffModel;
-use crate::ucb::BoundOf;
+use crate::ucb::BoundPurpose;
 use crate::{ActionSet, Game, GameError, Round, Ucb};
 
 /// Settings of [`GpMw`](super::Level0Strategy::GpMw).
@@ -82,7 +82,7 @@ impl GpMw {
             cell[game.coordinates(player)].copy_from_slice(x);
             cells.push(&cell);
         }
-        let factor = model.factor(game, ucb, game.iteration(index + 1), BoundOf::Level0);
+        let factor = model.factor(game, ucb, game.iteration(index + 1), BoundPurpose::Level0);
         let bounds = model.bounds(&cells, ucb, factor);
         for (sum, bound) in self.cumulative.iter_mut().zip(bounds) {
             *sum += match self.settings.payoff_bounds {

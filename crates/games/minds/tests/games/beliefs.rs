@@ -1,8 +1,8 @@
 //! Beliefs that are wrong, and beliefs that are none.
 
 use fedbo_games::{
-    Basics, Belief, Choice, Expectation, Game, GameError, Level0Strategy, Player, Reasoner, Ucb,
-    UcbWidth,
+    Belief, Choice, Expectation, Game, GameError, Level0Strategy, Player, PlayerSettings, Reasoner,
+    Ucb, UcbWidth,
 };
 use fedbo_testkit::test_stream;
 
@@ -32,7 +32,7 @@ fn a_wrong_belief_gives_what_enumeration_with_it_gives() {
         model.noise_variance = 0.3;
         other_model.ucb = Ucb::new(UcbWidth::Constant(0.5));
 
-        let level1 = |basics: &Basics| {
+        let level1 = |basics: &PlayerSettings| {
             let of_me = believing(0, Reasoner::level0(own.clone()));
             Reasoner::responding(basics.clone(), of_me, Expectation::Exact)
         };

@@ -1,8 +1,8 @@
 //! Continuous action sets, alone and beside finite ones.
 
 use fedbo_games::{
-    Action, ActionSet, Basics, Choice, Expectation, Game, GameError, History, Level0Strategy,
-    MixedStrategy, Player, Reasoner, Round, Search, Ucb, UcbWidth,
+    Action, ActionSet, Choice, Expectation, Game, GameError, History, Level0Strategy,
+    MixedStrategy, Player, PlayerSettings, Reasoner, Round, Search, Ucb, UcbWidth,
 };
 use fedbo_optim::{Direct, Points};
 use fedbo_streams::Stream;
@@ -17,9 +17,9 @@ fn game() -> Game {
     .unwrap()
 }
 
-fn basics(game: &Game) -> Vec<Basics> {
+fn basics(game: &Game) -> Vec<PlayerSettings> {
     let one = |player| {
-        let mut basics = Basics::for_game(game, player, (-2.0, 2.0));
+        let mut basics = PlayerSettings::for_game(game, player, (-2.0, 2.0));
         basics.payoff_model.learning = None;
         basics.level0_strategy = Level0Strategy::RandomSearch;
         basics.ucb = Ucb::new(UcbWidth::Constant(1.5));
@@ -47,7 +47,7 @@ fn record(game: &Game, n_rounds: usize) -> History {
 /// Σ_b p_b α(x, b) by dense elimination.
 fn expected(
     game: &Game,
-    basics: &Basics,
+    basics: &PlayerSettings,
     history: &History,
     points: &Points,
     law: &[f64],
@@ -200,7 +200,7 @@ fn strategies_of_finite_sets_are_refused_for_continuous_ones() {
         basics.ucb = Ucb::new(width);
         Player::new(&game, 0, Reasoner::level0(basics)).map(|_| ())
     };
-    let finite = Basics::for_game(&game, 1, (0.0, 1.0)).level0_strategy;
+    let finite = PlayerSettings::for_game(&game, 1, (0.0, 1.0)).level0_strategy;
     let exp3 = fedbo_games::Exp3Settings::as_in_authors_code(0.1, 2, 0);
     let constant = UcbWidth::Constant(1.0);
     for (strategy, width) in [

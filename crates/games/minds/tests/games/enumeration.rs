@@ -2,8 +2,8 @@
 //! posterior, no recursion shared, nothing kept between rounds.
 
 use fedbo_games::{
-    Action, ActionSet, Basics, CountedDim, Game, GpMwSettings, History, Level0Strategy, MwRate,
-    PayoffModelSettings, Repeats, Round, Search, Ucb, UcbWidth,
+    Action, ActionSet, CountedDim, Game, GpMwSettings, History, Level0Strategy, MwRate,
+    PayoffModelSettings, PlayerSettings, Repeats, Round, Search, Ucb, UcbWidth,
 };
 use fedbo_gp::{Family, Hyperparameters, Kernel};
 use fedbo_optim::Points;
@@ -14,12 +14,12 @@ use fedbo_testkit::{dense, test_stream};
 pub(crate) struct World {
     pub(crate) game: Game,
     pub(crate) sizes: Vec<usize>,
-    pub(crate) basics: Vec<Basics>,
+    pub(crate) basics: Vec<PlayerSettings>,
     pub(crate) history: History,
 }
 
 /// Brings: an anisotropic squared exponential kernel, noise that is not small, one width an expectation and another a response.
-pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> Basics {
+pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> PlayerSettings {
     let shift = 0.1 * f64::from(u8::try_from(player).unwrap());
     let lengthscales =
         (0..game.dim()).map(|j| 0.2 + shift + 0.05 * f64::from(u8::try_from(j).unwrap()));
@@ -28,7 +28,7 @@ pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> Basics {
         lengthscales.collect(),
         1.0 + shift,
     );
-    Basics {
+    PlayerSettings {
         level0_strategy: Level0Strategy::GpMw(GpMwSettings {
             mw_rate: MwRate::Given(0.7),
             payoff_bounds: Some((-1.5, 1.5)),
@@ -112,7 +112,7 @@ impl World {
     pub(crate) fn bounds(
         &self,
         player: usize,
-        basics: &Basics,
+        basics: &PlayerSettings,
         n_rounds: usize,
         of_expectation: bool,
     ) -> Vec<f64> {
@@ -170,7 +170,7 @@ impl World {
     }
 
     /// GP-MW's law: the product over rounds of exp(0.7 u), normalized at the end.
-    pub(crate) fn gp_mw(&self, player: usize, basics: &Basics) -> Vec<f64> {
+    pub(crate) fn gp_mw(&self, player: usize, basics: &PlayerSettings) -> Vec<f64> {
         let joints = self.joints();
         let mut weights = vec![1.0; self.sizes[player]];
         for (index, round) in self.history.rounds().iter().enumerate() {
@@ -188,7 +188,12 @@ impl World {
     }
 
     /// The expected bound of every own action when the others act by these laws (the own one is not read).
-    pub(crate) fn expected(&self, player: usize, basics: &Basics, laws: &[Vec<f64>]) -> Vec<f64> {
+    pub(crate) fn expected(
+        &self,
+        player: usize,
+        basics: &PlayerSettings,
+        laws: &[Vec<f64>],
+    ) -> Vec<f64> {
         let sure = |law: &Vec<f64>| law.iter().filter(|p| **p > 0.0).count() == 1;
         let of_expectation = (0..laws.len()).any(|p| p != player && !sure(&laws[p]));
         let bounds = self.bounds(player, basics, self.history.len(), of_expectation);
@@ -202,7 +207,12 @@ impl World {
     }
 
     /// The best response as a law.
-    pub(crate) fn response(&self, player: usize, basics: &Basics, laws: &[Vec<f64>]) -> Vec<f64> {
+    pub(crate) fn response(
+        &self,
+        player: usize,
+        basics: &PlayerSettings,
+        laws: &[Vec<f64>],
+    ) -> Vec<f64> {
         let expected = self.expected(player, basics, laws);
         let mut best = 0;
         for (action, value) in expected.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The guarantees of level-0 strategies.
 
 use fedbo_games::{
-    Action, ActionSet, Basics, Choice, Exp3Rate, Exp3Settings, Exploration, FeatureLaw, Game,
-    GpMwSettings, History, Level0Strategy, MwRate, PayoffTable, Player, Reasoner, RegretBound,
+    Action, ActionSet, Choice, Exp3Rate, Exp3Settings, Exploration, FeatureLaw, Game, GpMwSettings,
+    History, Level0Strategy, MwRate, PayoffTable, Player, PlayerSettings, Reasoner, RegretBound,
     Round, Ucb, UcbWidth,
 };
 use fedbo_gp::Family;
@@ -34,7 +34,7 @@ fn game() -> Game {
 /// The regrets of a strategy after so many rounds against draws from fixed odds.
 fn regrets(strategy: &Level0Strategy, after: &[usize], run: u64) -> Vec<f64> {
     let (game, table) = (game(), table());
-    let mut basics = Basics::for_game(&game, 0, (0.0, 1.0));
+    let mut basics = PlayerSettings::for_game(&game, 0, (0.0, 1.0));
     basics.level0_strategy = strategy.clone();
     basics.payoff_model.standardize = false;
     basics.payoff_model.learning = None;
@@ -135,7 +135,7 @@ fn regret_grows_slower_than_the_number_of_rounds() {
 #[test]
 fn huge_payoffs_leave_probabilities() {
     let game = game();
-    let mut basics = Basics::as_in_authors_code(&game, 0);
+    let mut basics = PlayerSettings::as_in_authors_code(&game, 0);
     let strategies = [
         Level0Strategy::GpMw(GpMwSettings {
             mw_rate: MwRate::Given(1e5),
@@ -181,7 +181,7 @@ fn exp3_knows_initial_rounds() {
     let law = |n_initial| {
         let sets = vec![ActionSet::grid(OWN), ActionSet::grid(OTHERS)];
         let game = Game::new(sets, n_initial).unwrap();
-        let mut basics = Basics::for_game(&game, 0, (0.0, 1.0));
+        let mut basics = PlayerSettings::for_game(&game, 0, (0.0, 1.0));
         basics.level0_strategy = exp3(Exp3Rate::Given {
             rate: 0.3,
             exploration: 0.2,

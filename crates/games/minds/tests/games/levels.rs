@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use fedbo_games::{Action, Choice, Expectation, Player, Reasoner, Thought};
+use fedbo_games::{Action, Choice, Expectation, Player, Reasoner, ReasoningStep};
 use fedbo_testkit::test_stream;
 
 use crate::enumeration::{World, only};
 
-fn thought(world: &World, player: usize, reasoner: Reasoner) -> (Action, Thought) {
+fn thought(world: &World, player: usize, reasoner: Reasoner) -> (Action, ReasoningStep) {
     let mut player = Player::new(&world.game, player, reasoner).unwrap();
     let decision = player.decide(&world.history, &mut test_stream(9)).unwrap();
     (decision.action, decision.thought.unwrap())

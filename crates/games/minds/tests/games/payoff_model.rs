@@ -1,7 +1,7 @@
 //! The model of a player's payoffs.
 
 use fedbo_games::{
-    Action, ActionSet, Basics, Game, GameError, Learning, PayoffModel, PayoffModelSettings,
+    Action, ActionSet, Game, GameError, Learning, PayoffModel, PayoffModelSettings, PlayerSettings,
     RegretBound, Repeats,
 };
 use fedbo_gp::{Family, FitOptions, Hyperparameters, Kernel, Posterior, Standardizer, fit};
@@ -170,9 +170,9 @@ fn the_bound_of_theorem_8_3_holds() {
             PayoffTable::new(vec![8, 6], values).unwrap()
         };
         let tables = [draw(), draw()];
-        let basics: Vec<Basics> = (0..2)
+        let basics: Vec<PlayerSettings> = (0..2)
             .map(|player| {
-                let mut basics = Basics::for_game(&game, player, (-3.0, 3.0));
+                let mut basics = PlayerSettings::for_game(&game, player, (-3.0, 3.0));
                 basics.payoff_model = PayoffModelSettings {
                     hyperparameters: Hyperparameters {
                         kernel: kernel.clone(),

@@ -1,8 +1,8 @@
 //! A game goes on from its record alone.
 
 use fedbo_games::{
-    Action, Basics, Exp3Settings, Expectation, GameError, History, Learning, Level0Strategy,
-    Player, Reasoner, Round,
+    Action, Exp3Settings, Expectation, GameError, History, Learning, Level0Strategy, Player,
+    PlayerSettings, Reasoner, Round,
 };
 use fedbo_gp::FitOptions;
 use fedbo_streams::{Purpose, Seed};
@@ -11,7 +11,7 @@ use crate::enumeration::World;
 
 /// Players of every kind: with learning, with EXP3, Lite, samples, wrong beliefs.
 fn reasoners(world: &World) -> Vec<Reasoner> {
-    let learned: Vec<Basics> = world
+    let learned: Vec<PlayerSettings> = world
         .basics
         .iter()
         .map(|basics| {
@@ -29,7 +29,7 @@ fn reasoners(world: &World) -> Vec<Reasoner> {
     for basics in &mut exp3 {
         basics.level0_strategy = Level0Strategy::Exp3(Exp3Settings::as_in_authors_code(0.2, 1, 3));
     }
-    let at = |level, basics: &[Basics], e| Reasoner::at_level(0, level, basics, e).unwrap();
+    let at = |level, basics: &[PlayerSettings], e| Reasoner::at_level(0, level, basics, e).unwrap();
     vec![
         at(0, &world.basics, Expectation::Exact),
         at(0, &exp3, Expectation::Exact),

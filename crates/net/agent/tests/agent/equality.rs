@@ -10,8 +10,10 @@ use fedbo_agent::Ended;
 use fedbo_federation::{Collaboration, Federation, ReleaseMechanism};
 use fedbo_objective::Outcome;
 use fedbo_privacy::mechanism::SimNoise;
-use fedbo_protocol::{Agent, Aggregator, LatticeRounds, Takes};
-use fedbo_runner::{Decoder, Forgetful, Member, Observer, TrialRecord, run_relayed, run_session};
+use fedbo_protocol::{Agent, Aggregator, LatticeRounds, UsesHandouts};
+use fedbo_runner::{
+    Decoder, Member, NullReleaseStore, Observer, TrialRecord, run_relayed, run_session,
+};
 use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_streams::Seed;
@@ -68,7 +70,7 @@ fn in_one_process(federation: &Federation) -> Trials {
             let rounds = LatticeRounds::new(mechanism, schedule, noise)
                 .with_witnesses(releases.releases.n_witnesses);
             let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), None);
-            let store = &mut Forgetful;
+            let store = &mut NullReleaseStore;
             run_session(
                 &mut all,
                 Vec::new(),
@@ -83,7 +85,7 @@ fn in_one_process(federation: &Federation) -> Trials {
     recorder.0
 }
 
-fn all<S: Takes>(federation: &Federation, strategy: impl Fn(Seed) -> S) -> Vec<Member<S>> {
+fn all<S: UsesHandouts>(federation: &Federation, strategy: impl Fn(Seed) -> S) -> Vec<Member<S>> {
     let member = |id: u32| {
         let plan = federation.agent_plan(id).unwrap();
         let strategy = strategy(federation.agent_seed(id));

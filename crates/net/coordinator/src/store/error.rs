@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fedbo_database::Fault;
+use fedbo_database::FileFault;
 
 use super::StudyState;
 
@@ -113,24 +113,24 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn of(fault: Fault, path: &std::path::Path) -> Self {
+    pub(crate) fn of(fault: FileFault, path: &std::path::Path) -> Self {
         let path = path.to_owned();
         match fault {
-            Fault::Absent => Self::Absent { path },
-            Fault::NotOurs(message) => Self::NotAStore { path, message },
-            Fault::Version { found, expected } => Self::Version {
+            FileFault::Absent => Self::Absent { path },
+            FileFault::NotOurs(message) => Self::NotAStore { path, message },
+            FileFault::Version { found, expected } => Self::Version {
                 path,
                 found,
                 expected,
             },
-            Fault::Refused(message) => Self::Refused { path, message },
-            Fault::Gone => Self::Refused {
+            FileFault::Refused(message) => Self::Refused { path, message },
+            FileFault::Gone => Self::Refused {
                 path,
                 message: "the file was moved, deleted or replaced while it was in use; put it back with the files of the same \
                           name ending in -wal and -shm"
                     .to_owned(),
             },
-            Fault::Damaged(message) => Self::Corrupt { path, message },
+            FileFault::Damaged(message) => Self::Corrupt { path, message },
         }
     }
 }

@@ -65,7 +65,7 @@ impl SqliteStore {
         let (file, _) =
             File::locate(path, mode, &FORMAT).map_err(|fault| StoreError::of(fault, path))?;
         let connection = file
-            .open_to_write(mode)
+            .open_for_writing(mode)
             .map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), path))?;
         Ok(Self {
             file,
@@ -92,7 +92,7 @@ impl SqliteStore {
         let refused = |failure: Failure| StoreError::of(failure.into_fault(&FORMAT), path);
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
             .map_err(|fault| StoreError::of(fault, path))?;
-        let found = file.open_to_verify().and_then(|connection| {
+        let found = file.open_for_verification().and_then(|connection| {
             let mut problems = integrity_problems(&connection)?;
             problems.extend(FORMAT.layout_problems(&connection)?);
             Ok(problems)
@@ -115,7 +115,7 @@ impl SqliteStore {
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
             .map_err(|fault| StoreError::of(fault, path))?;
         let look = || {
-            let connection = file.open_to_read()?;
+            let connection = file.open_for_reading()?;
             let sql = "SELECT head FROM studies WHERE name = ?";
             let found = connection.query_row(sql, [study], |row| row.get(0));
             Ok(found.optional()?.flatten())

@@ -1,7 +1,7 @@
 //! One ledger of a database, opened to be written.
 
 use fedbo_failpoints::pass;
-use fedbo_postgres::{Doing as Act, Ended};
+use fedbo_postgres::{Ended, Operation as Act};
 use postgres::types::Type;
 
 use super::Ledgers;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fedbo_postgres::{Doing as Act, Ended, Patience, Pool, PoolError, PostgresAddress};
+use fedbo_postgres::{Ended, Operation as Act, Patience, Pool, PoolError, PostgresAddress};
 use postgres::types::Type;
 
 use crate::record::Findings;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fedbo_postgres::{Doing as Act, Problem as Fault};
+use fedbo_postgres::{Operation as Act, Problem as Fault};
 use postgres::types::Type;
 use postgres::{Row, Transaction};
 

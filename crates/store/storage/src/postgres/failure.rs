@@ -2,7 +2,7 @@
 
 use fedbo_postgres::{Problem, unsafe_setting};
 
-pub(super) use fedbo_postgres::Doing;
+pub(super) use fedbo_postgres::Operation;
 
 use super::schema;
 use crate::StorageError;
@@ -54,18 +54,18 @@ impl Failure {
     }
 
     /// The error that a caller sees.
-    pub(super) fn into_error(self, place: &str, doing: Doing) -> StorageError {
+    pub(super) fn into_error(self, place: &str, doing: Operation) -> StorageError {
         let place = place.to_owned();
         let refused = |message: String| match doing {
-            Doing::Connect => StorageError::Connect {
+            Operation::Connect => StorageError::Connect {
                 place: place.clone(),
                 message,
             },
-            Doing::Read => StorageError::Read {
+            Operation::Read => StorageError::Read {
                 place: place.clone(),
                 message,
             },
-            Doing::Write => StorageError::Write {
+            Operation::Write => StorageError::Write {
                 place: place.clone(),
                 message,
             },

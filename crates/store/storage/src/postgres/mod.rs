@@ -3,8 +3,8 @@
 //! Every change is one transaction that locks its study's row as its first act, so none has to be given up midway; others
 //! wait for their turn. A commit returns when the server's log is on its disk.
 
+mod connection;
 mod failure;
-mod link;
 mod rows;
 mod schema;
 mod text;
@@ -18,12 +18,12 @@ use fedbo_postgres::Connector;
 use postgres::Transaction;
 use postgres::types::Type;
 
-use self::failure::{Doing, Failure};
-use self::link::{Change, Link, Lock, Trace};
+use self::connection::{Change, ChangeMarker, Link, Lock};
+use self::failure::{Failure, Operation};
 use crate::rules::{self, Claim};
 use crate::{
-    Added, Mode, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey,
-    StudyRecord, Teller, Telling, Told, Trial, UpgradeReport, Worker,
+    AddOutcome, Mode, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError, StudyKey,
+    StudyRecord, TellAuthority, TellOutcome, Told, Trial, UpgradeReport, Worker,
 };
 
 pub use fedbo_postgres::PostgresAddress;
@@ -58,7 +58,7 @@ impl PostgresStorage {
                 place,
                 link: Mutex::new(link),
             }),
-            Err(failure) => Err(failure.into_error(&place, Doing::Connect)),
+            Err(failure) => Err(failure.into_error(&place, Operation::Connect)),
         }
     }
 
@@ -73,8 +73,8 @@ impl PostgresStorage {
             .and_then(|connector| connector.connect())
             .map_err(Failure::from)
             .and_then(|mut client| schema::upgrade(&mut client));
-        let from =
-            upgraded.map_err(|failure| failure.into_error(&address.to_string(), Doing::Write))?;
+        let from = upgraded
+            .map_err(|failure| failure.into_error(&address.to_string(), Operation::Write))?;
         Ok(UpgradeReport {
             from,
             to: schema::VERSION,
@@ -92,7 +92,7 @@ impl PostgresStorage {
         act: impl Fn(&mut Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, StorageError> {
         let result = self.link().read(act);
-        result.map_err(|failure| failure.into_error(&self.place, Doing::Read))
+        result.map_err(|failure| failure.into_error(&self.place, Operation::Read))
     }
 
     fn write<R>(
@@ -101,7 +101,7 @@ impl PostgresStorage {
         act: impl Fn(&mut Transaction<'_>, i64) -> Result<Change<R>, Failure>,
     ) -> Result<R, StorageError> {
         let result = self.link().write(lock, act);
-        result.map_err(|failure| failure.into_error(&self.place, Doing::Write))
+        result.map_err(|failure| failure.into_error(&self.place, Operation::Write))
     }
 }
 
@@ -156,7 +156,7 @@ impl Storage for PostgresStorage {
         })
     }
 
-    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<Added, StorageError> {
+    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<AddOutcome, StorageError> {
         self.write(Lock::Study(study), |tx, now_ms| {
             let number = n_trials(tx, study)?;
             let twin = || {
@@ -172,8 +172,8 @@ impl Storage for PostgresStorage {
             let trial = rules::begin(new, number, now_ms);
             rows::insert(tx, study, &trial, &new.encoding)?;
             Ok(Change {
-                trace: Trace::Added(trial.clone()),
-                result: Added::Trial(trial),
+                trace: ChangeMarker::Added(trial.clone()),
+                result: AddOutcome::Trial(trial),
             })
         })
     }
@@ -200,7 +200,7 @@ impl Storage for PostgresStorage {
                         rules::take(&mut trial, worker, lease, now_ms);
                         rows::update(tx, study, &trial)?;
                         return Ok(Change {
-                            trace: Trace::Changed(trial.clone()),
+                            trace: ChangeMarker::Changed(trial.clone()),
                             result: Some(trial),
                         });
                     }
@@ -230,9 +230,9 @@ impl Storage for PostgresStorage {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         report: Report,
-    ) -> Result<Reporting, StorageError> {
+    ) -> Result<ReportOutcome, StorageError> {
         self.write(Lock::Study(study), |tx, _| {
             // Earlier reports than this one do not matter to whether it may be added.
             let from_epoch = report.epoch;
@@ -240,13 +240,13 @@ impl Storage for PostgresStorage {
                 rows::one_from(tx, study, number, from_epoch)
             })?;
             if !rules::may_report(&trial, teller, report)? {
-                return Ok(repeatable(Reporting::Already));
+                return Ok(repeatable(ReportOutcome::Already));
             }
             rows::insert_report(tx, study, number, report)?;
             trial.reports.push(report);
             Ok(Change {
-                trace: Trace::Reported { trial, from_epoch },
-                result: Reporting::New,
+                trace: ChangeMarker::Reported { trial, from_epoch },
+                result: ReportOutcome::New,
             })
         })
     }
@@ -255,27 +255,27 @@ impl Storage for PostgresStorage {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         told: &Told,
-    ) -> Result<Telling, StorageError> {
+    ) -> Result<TellOutcome, StorageError> {
         self.write(Lock::Study(study), |tx, now_ms| {
             let mut trial = trial(tx, study, number)?;
             if !rules::may_finish(&trial, teller, told, now_ms)? {
-                return Ok(repeatable(Telling::Already));
+                return Ok(repeatable(TellOutcome::Already));
             }
             let seq = end(tx, study, &mut trial, told.clone(), now_ms)?;
             Ok(Change {
-                trace: Trace::Changed(trial),
-                result: Telling::New { seq },
+                trace: ChangeMarker::Changed(trial),
+                result: TellOutcome::New { seq },
             })
         })
     }
 
-    fn give_back(
+    fn release_trial(
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
     ) -> Result<(), StorageError> {
         self.write(Lock::Study(study), |tx, now_ms| {
             let mut trial = trial(tx, study, number)?;
@@ -286,7 +286,7 @@ impl Storage for PostgresStorage {
             rules::release(&mut trial);
             rows::update(tx, study, &trial)?;
             Ok(Change {
-                trace: Trace::Changed(trial),
+                trace: ChangeMarker::Changed(trial),
                 result: (),
             })
         })
@@ -297,7 +297,7 @@ impl Storage for PostgresStorage {
 fn repeatable<R>(result: R) -> Change<R> {
     Change {
         result,
-        trace: Trace::Repeatable,
+        trace: ChangeMarker::Repeatable,
     }
 }
 

@@ -7,7 +7,7 @@ use postgres::{Row, Transaction};
 
 use super::failure::Failure;
 use super::text;
-use crate::{Holding, Process, Report, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
+use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, TrialState, Worker};
 
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
      until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
@@ -164,7 +164,7 @@ fn read(row: &Row) -> Result<Trial, Failure> {
                 .map(serde_json::from_str)
                 .transpose()
                 .map_err(|_| contradiction("its holder's process cannot be read"))?;
-            TrialState::Running(Holding {
+            TrialState::Running(TrialLease {
                 worker: Worker {
                     id: loaded(id)?,
                     process,
@@ -271,7 +271,7 @@ pub(super) fn insert(
 ) -> Result<(), Failure> {
     let point = serde_json::to_string(&trial.point)
         .map_err(|error| Failure::Contradiction(format!("a point is not storable: {error}")))?;
-    let changing = Changing::of(trial)?;
+    let changing = MutableColumns::of(trial)?;
     let mut parameters: Vec<Parameter<'_>> = changing.parameters(&study.0).into();
     let source = text::store(&trial.source);
     parameters.extend([
@@ -297,7 +297,7 @@ pub(super) fn update(
     study: StudyKey,
     trial: &Trial,
 ) -> Result<(), Failure> {
-    let changing = Changing::of(trial)?;
+    let changing = MutableColumns::of(trial)?;
     tx.execute_typed(
         "UPDATE fedbo.trials SET attempts = $3, started_at_ms = $4, holder = $5, holder_process = $6, until_ms = $7,
              told_seq = $8, told_at_ms = $9, value = $10, failure_kind = $11, failure_message = $12,
@@ -309,7 +309,7 @@ pub(super) fn update(
 }
 
 /// The mutable part of a trial, as columns.
-struct Changing {
+struct MutableColumns {
     number: i64,
     attempts: i64,
     started_at_ms: Option<i64>,
@@ -325,7 +325,7 @@ struct Changing {
     because: Option<String>,
 }
 
-impl Changing {
+impl MutableColumns {
     fn of(trial: &Trial) -> Result<Self, Failure> {
         let (holding, told) = match &trial.state {
             TrialState::Waiting => (None, None),

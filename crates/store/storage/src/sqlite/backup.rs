@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::failure::{Doing, Failure};
+use super::failure::{Failure, Operation};
 use super::locate;
 use crate::{Mode, StorageError};
 
@@ -13,6 +13,7 @@ use crate::{Mode, StorageError};
 pub fn backup(path: &Path, to: &Path) -> Result<(), StorageError> {
     let (file, _) = locate(path, Mode::Existing)?;
     let refused = |doing, path| move |f| Failure::from(f).into_error(path, doing);
-    file.open_to_read().map_err(refused(Doing::Read, path))?;
-    file.copy_to(to).map_err(refused(Doing::Write, to))
+    file.open_for_reading()
+        .map_err(refused(Operation::Read, path))?;
+    file.copy_to(to).map_err(refused(Operation::Write, to))
 }

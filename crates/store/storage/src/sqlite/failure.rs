@@ -4,14 +4,14 @@ use std::fmt;
 use std::path::Path;
 
 use fedbo_database as database;
-use fedbo_database::Fault;
+use fedbo_database::FileFault;
 
 use super::schema::{self, FORMAT};
 use crate::StorageError;
 
 /// The operation during which something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Operation {
     Read,
     Write,
 }
@@ -59,8 +59,8 @@ impl Failure {
     }
 
     /// Returns true if the system refuses something to a writer that it may grant to a reader.
-    pub(super) fn is_of_the_system(&self) -> bool {
-        matches!(self, Self::Database(failure) if failure.is_of_the_system())
+    pub(super) fn is_denied_by_system(&self) -> bool {
+        matches!(self, Self::Database(failure) if failure.is_denied_by_system())
     }
 
     /// Returns true if the stored data are damaged.
@@ -69,7 +69,7 @@ impl Failure {
     }
 
     /// The error that a caller sees.
-    pub(super) fn into_error(self, path: &Path, doing: Doing) -> StorageError {
+    pub(super) fn into_error(self, path: &Path, doing: Operation) -> StorageError {
         match self {
             Self::Storage(error) => error,
             Self::Database(failure) => error(failure.into_fault(&FORMAT), path, doing),
@@ -78,16 +78,16 @@ impl Failure {
 }
 
 /// A fault of the file at `path`.
-pub(super) fn error(fault: Fault, path: &Path, doing: Doing) -> StorageError {
+pub(super) fn error(fault: FileFault, path: &Path, doing: Operation) -> StorageError {
     let place = path.display().to_string();
     match (fault, doing) {
-        (Fault::Absent, _) => StorageError::Absent { place },
-        (Fault::NotOurs(message), _) => StorageError::NotAStorage { place, message },
-        (Fault::Version { found, expected }, _) => schema::other_version(found, expected, path),
-        (Fault::Refused(message), Doing::Read) => StorageError::Read { place, message },
-        (Fault::Refused(message), Doing::Write) => StorageError::Write { place, message },
-        (Fault::Gone, _) => StorageError::Gone { place },
-        (Fault::Damaged(message), _) => StorageError::Corrupt { place, message },
+        (FileFault::Absent, _) => StorageError::Absent { place },
+        (FileFault::NotOurs(message), _) => StorageError::NotAStorage { place, message },
+        (FileFault::Version { found, expected }, _) => schema::other_version(found, expected, path),
+        (FileFault::Refused(message), Operation::Read) => StorageError::Read { place, message },
+        (FileFault::Refused(message), Operation::Write) => StorageError::Write { place, message },
+        (FileFault::Gone, _) => StorageError::Gone { place },
+        (FileFault::Damaged(message), _) => StorageError::Corrupt { place, message },
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    fn error(extended_code: i32, doing: Doing) -> StorageError {
+    fn error(extended_code: i32, doing: Operation) -> StorageError {
         let error = rusqlite::Error::SqliteFailure(ffi::Error::new(extended_code), None);
         Failure::from(error).into_error(Path::new("study.db"), doing)
     }
@@ -121,14 +121,14 @@ mod tests {
             (ffi::SQLITE_PROTOCOL, "locked for 30 s"),
             (ffi::SQLITE_NOMEM, ""),
         ] {
-            let written = error(code, Doing::Write);
+            let written = error(code, Operation::Write);
             assert!(matches!(written, StorageError::Write { .. }), "{written:?}");
             assert!(written.to_string().contains(part), "{written}");
-            let read = error(code, Doing::Read);
+            let read = error(code, Operation::Read);
             assert!(matches!(read, StorageError::Read { .. }), "{read:?}");
             assert!(read.to_string().contains(part), "{read}");
         }
-        for doing in [Doing::Read, Doing::Write] {
+        for doing in [Operation::Read, Operation::Write] {
             for code in [
                 ffi::SQLITE_CORRUPT,
                 ffi::SQLITE_CORRUPT_INDEX,

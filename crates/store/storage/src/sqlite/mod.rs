@@ -19,12 +19,12 @@ use std::time::Duration;
 use fedbo_database::{Content, File};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use self::failure::{Doing, Failure};
+use self::failure::{Failure, Operation};
 use self::schema::FORMAT;
 use crate::rules::{self, Claim};
 use crate::{
-    Added, Mode, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey,
-    StudyRecord, Teller, Telling, Told, Trial, Worker,
+    AddOutcome, Mode, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError, StudyKey,
+    StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
 pub use backup::backup;
@@ -62,21 +62,21 @@ impl SqliteStorage {
     /// As for [`crate::open`].
     pub fn open(path: &Path, mode: Mode) -> Result<Self, StorageError> {
         let (file, is_there) = locate(path, mode)?;
-        let access = match file.open_to_write(mode).map_err(Failure::from) {
+        let access = match file.open_for_writing(mode).map_err(Failure::from) {
             Ok(connection) => Access::Write(connection),
             // What the system refuses to a writer may be open to a reader.
-            Err(failure) if is_there && failure.is_of_the_system() => {
-                let looked = file.open_to_look();
+            Err(failure) if is_there && failure.is_denied_by_system() => {
+                let looked = file.open_for_inspection();
                 if mode == Mode::Create && matches!(looked, Ok((_, Content::Empty))) {
-                    return Err(failure.into_error(path, Doing::Write));
+                    return Err(failure.into_error(path, Operation::Write));
                 }
                 looked
                     .and_then(|(_, content)| FORMAT.check_content(content))
-                    .map_err(|failure| Failure::from(failure).into_error(path, Doing::Read))?;
+                    .map_err(|failure| Failure::from(failure).into_error(path, Operation::Read))?;
                 Access::Read
             }
-            Err(failure) if is_there => return Err(failure.into_error(path, Doing::Read)),
-            Err(failure) => return Err(failure.into_error(path, Doing::Write)),
+            Err(failure) if is_there => return Err(failure.into_error(path, Operation::Read)),
+            Err(failure) => return Err(failure.into_error(path, Operation::Write)),
         };
         Ok(Self {
             file,
@@ -100,14 +100,14 @@ impl SqliteStorage {
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, StorageError> {
         let result = match &*self.access() {
-            Access::Write(connection) => self.transaction(connection, Doing::Read, act),
+            Access::Write(connection) => self.transaction(connection, Operation::Read, act),
             Access::Read => self
                 .file
-                .open_to_read()
+                .open_for_reading()
                 .map_err(Failure::from)
-                .and_then(|connection| self.transaction(&connection, Doing::Read, act)),
+                .and_then(|connection| self.transaction(&connection, Operation::Read, act)),
         };
-        result.map_err(|failure| failure.into_error(self.path(), Doing::Read))
+        result.map_err(|failure| failure.into_error(self.path(), Operation::Read))
     }
 
     /// One transaction that happens wholly or not at all, and is durable when this returns.
@@ -118,14 +118,14 @@ impl SqliteStorage {
         let mut access = self.access();
         let result = (|| {
             if let Access::Read = *access {
-                *access = Access::Write(self.file.open_to_write(Mode::Existing)?);
+                *access = Access::Write(self.file.open_for_writing(Mode::Existing)?);
             }
             match &*access {
-                Access::Write(connection) => self.transaction(connection, Doing::Write, act),
+                Access::Write(connection) => self.transaction(connection, Operation::Write, act),
                 Access::Read => unreachable!("it was opened for writing above"),
             }
         })();
-        result.map_err(|failure| failure.into_error(self.path(), Doing::Write))
+        result.map_err(|failure| failure.into_error(self.path(), Operation::Write))
     }
 
     /// Copies what is in the log into the file.
@@ -138,12 +138,12 @@ impl SqliteStorage {
     fn transaction<R>(
         &self,
         connection: &Connection,
-        doing: Doing,
+        doing: Operation,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let behavior = match doing {
-            Doing::Read => TransactionBehavior::Deferred,
-            Doing::Write => TransactionBehavior::Immediate,
+            Operation::Read => TransactionBehavior::Deferred,
+            Operation::Write => TransactionBehavior::Immediate,
         };
         let transaction = self.file.begin(connection, behavior)?;
         let result = act(&transaction)?;
@@ -198,7 +198,7 @@ impl Storage for SqliteStorage {
         })
     }
 
-    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<Added, StorageError> {
+    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<AddOutcome, StorageError> {
         self.write(|tx| {
             check_study(tx, study)?;
             let number = n_trials(tx, study)?;
@@ -211,7 +211,7 @@ impl Storage for SqliteStorage {
             }
             let trial = rules::begin(new, number, now_ms(tx)?);
             rows::insert(tx, study, &trial, &new.encoding)?;
-            Ok(Added::Trial(trial))
+            Ok(AddOutcome::Trial(trial))
         })
     }
 
@@ -266,17 +266,17 @@ impl Storage for SqliteStorage {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         report: Report,
-    ) -> Result<Reporting, StorageError> {
+    ) -> Result<ReportOutcome, StorageError> {
         self.write(|tx| {
             // Earlier reports than this one do not matter to whether it may be added.
             let trial = trial_from(tx, study, number, report.epoch)?;
             if !rules::may_report(&trial, teller, report)? {
-                return Ok(Reporting::Already);
+                return Ok(ReportOutcome::Already);
             }
             rows::insert_report(tx, study, number, report)?;
-            Ok(Reporting::New)
+            Ok(ReportOutcome::New)
         })
     }
 
@@ -284,26 +284,26 @@ impl Storage for SqliteStorage {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         told: &Told,
-    ) -> Result<Telling, StorageError> {
+    ) -> Result<TellOutcome, StorageError> {
         self.write(|tx| {
             let mut trial = trial(tx, study, number)?;
             let now_ms = now_ms(tx)?;
             if !rules::may_finish(&trial, teller, told, now_ms)? {
-                return Ok(Telling::Already);
+                return Ok(TellOutcome::Already);
             }
             let seq = end(tx, study, &mut trial, told.clone(), now_ms)?;
-            Ok(Telling::New { seq })
+            Ok(TellOutcome::New { seq })
         })
         .inspect(|_| self.copy_log())
     }
 
-    fn give_back(
+    fn release_trial(
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
     ) -> Result<(), StorageError> {
         self.write(|tx| {
             let mut trial = trial(tx, study, number)?;
@@ -319,7 +319,7 @@ impl Storage for SqliteStorage {
 
 /// Finds the file, and whether it is there; creates nothing.
 fn locate(path: &Path, mode: Mode) -> Result<(File, bool), StorageError> {
-    File::locate(path, mode, &FORMAT).map_err(|fault| failure::error(fault, path, Doing::Read))
+    File::locate(path, mode, &FORMAT).map_err(|fault| failure::error(fault, path, Operation::Read))
 }
 
 fn check_study(tx: &Transaction<'_>, key: StudyKey) -> Result<(), Failure> {

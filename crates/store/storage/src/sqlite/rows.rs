@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 
 use super::failure::Failure;
-use crate::{Holding, Process, Report, StudyKey, StudyRecord, Told, Trial, TrialState, Worker};
+use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, TrialState, Worker};
 
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
      until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
@@ -178,7 +178,7 @@ fn read(row: &Row<'_>) -> Result<Trial, Failure> {
                 .map(|text| serde_json::from_str(&text))
                 .transpose()
                 .map_err(|_| contradiction("its holder's process cannot be read"))?;
-            TrialState::Running(Holding {
+            TrialState::Running(TrialLease {
                 worker: Worker { id, process },
                 until_ms: row.get("until_ms")?,
             })

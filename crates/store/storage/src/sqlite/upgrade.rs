@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fedbo_database::{Content, File, begin, beside, pragma, sync_folder, uri};
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::failure::{Doing, Failure};
+use super::failure::{Failure, Operation};
 use super::schema::{self, FORMAT};
 use crate::{Mode, StorageError};
 
@@ -33,12 +33,12 @@ pub fn upgrade(path: &Path) -> Result<UpgradeReport, StorageError> {
 
 fn upgrade_by(path: &Path, steps: &[&str]) -> Result<UpgradeReport, StorageError> {
     let (file, _) = super::locate(path, Mode::Existing)?;
-    run(&file, steps).map_err(|failure| failure.into_error(path, Doing::Write))
+    run(&file, steps).map_err(|failure| failure.into_error(path, Operation::Write))
 }
 
 fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
     // A file that is not ours is not to be touched, and one that needs nothing may be read-only.
-    let from = match file.open_to_look()?.1 {
+    let from = match file.open_for_inspection()?.1 {
         Content::Ours(version) => version,
         other => return Err(fedbo_database::Failure::NotOurs(other).into()),
     };
@@ -53,7 +53,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
             backup: None,
         });
     }
-    let connection = file.open_to_change(Mode::Existing)?;
+    let connection = file.open_any_for_writing(Mode::Existing)?;
     // A step may rebuild a table; its references are checked before it is committed.
     connection.pragma_update(None, "foreign_keys", false)?;
     let backup = back_up(&connection, file, from)?;
@@ -238,7 +238,7 @@ mod tests {
     /// A file as the first version wrote it: a trial with a value, one that failed, one that waits.
     #[test]
     fn a_file_of_version_1_keeps_its_trials_and_takes_reports() {
-        use crate::{Report, Teller, Told, Worker, verify};
+        use crate::{Report, TellAuthority, Told, Worker, verify};
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("study.db");
@@ -268,7 +268,7 @@ mod tests {
         let worker = Worker::of_this_process();
         let claimed = storage.claim(study, &worker, None).unwrap().unwrap();
         assert_eq!(claimed.number, 2);
-        let teller = Teller::Worker(&worker.id);
+        let teller = TellAuthority::Worker(&worker.id);
         let at = |epoch, value| Report { epoch, value };
         storage.report(study, 2, teller, at(3, 0.5)).unwrap();
         let stopped = Told::Stopped {

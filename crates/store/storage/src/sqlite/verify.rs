@@ -9,7 +9,7 @@ use fedbo_space::Point;
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, Row};
 
-use super::failure::{Doing, Failure};
+use super::failure::{Failure, Operation};
 use super::schema::FORMAT;
 use crate::{Mode, Process, StorageError};
 
@@ -58,14 +58,14 @@ impl fmt::Display for Problem {
 pub fn verify(path: &Path) -> Result<VerifyReport, StorageError> {
     let (file, _) = super::locate(path, Mode::Existing)?;
     let mut findings = Findings::default();
-    match file.open_to_verify() {
+    match file.open_for_verification() {
         Ok(connection) => {
             let checked = findings.check_all(&connection);
-            findings.or_damaged(checked)
+            findings.record_damage(checked)
         }
-        Err(failure) => findings.or_damaged(Err(failure.into())),
+        Err(failure) => findings.record_damage(Err(failure.into())),
     }
-    .map_err(|failure| failure.into_error(path, Doing::Read))?;
+    .map_err(|failure| failure.into_error(path, Operation::Read))?;
     Ok(VerifyReport {
         version: FORMAT.version(),
         n_studies: findings.n_studies,
@@ -91,7 +91,7 @@ impl Findings {
     }
 
     /// Turns damage into a finding; what else keeps a file from being read stays a failure.
-    fn or_damaged(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+    fn record_damage(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(failure) if failure.is_damage() => {
                 self.add(
@@ -109,7 +109,7 @@ impl Findings {
         let tx = connection.unchecked_transaction()?;
         for check in [Self::sqlite, Self::layout, Self::studies] {
             let checked = check(self, &tx);
-            self.or_damaged(checked)?;
+            self.record_damage(checked)?;
         }
         Ok(tx.commit()?)
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::options::{below, whole};
 use super::{
-    Because, OptionError, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Verdict,
+    OptionError, StopReason, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Verdict,
 };
 use crate::StrategyError;
 
@@ -110,7 +110,7 @@ pub(super) fn halve<'a>(
         Verdict::Continue
     } else {
         Verdict::Stop {
-            because: Because::BelowRung {
+            because: StopReason::BelowRung {
                 epoch,
                 value,
                 n_better,

@@ -104,7 +104,7 @@ pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) 
     let mut table: DecisionTable = Vec::with_capacity(epochs.len());
     let mut next: Option<(&[u16], Vec<f64>)> = None;
     for cells in epochs.into_iter().rev() {
-        let mut tally = vec![Tally::default(); paths.n_cells];
+        let mut tally = vec![CellSums::default(); paths.n_cells];
         match &next {
             None => {
                 for (cell, better) in cells.iter().zip(paths.better) {
@@ -135,13 +135,13 @@ pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) 
 
 /// The sums over the paths through one cell.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct CellSums {
     n_paths: u32,
     n_better: u32,
     next: f64,
 }
 
-impl Tally {
+impl CellSums {
     #[inline(always)]
     fn add(&mut self, better: bool, next: f64) {
         self.n_paths += 1;

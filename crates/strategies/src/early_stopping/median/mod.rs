@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::options::{below, whole};
 use super::{
-    Because, OptionError, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Training,
+    OptionError, StopReason, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Training,
     Verdict,
 };
 
@@ -95,7 +95,7 @@ impl StoppingRule for MedianRule {
             .fold(f64::NEG_INFINITY, f64::max);
         if best < median {
             Verdict::Stop {
-                because: Because::WorseThanMedian {
+                because: StopReason::WorseThanMedian {
                     best,
                     median,
                     n_trials,

@@ -22,7 +22,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct RmGpUcbOptions {
     /// β_t of the study's own part; the default is not stored.
-    #[serde(default = "thesis", skip_serializing_if = "is_of_the_thesis")]
+    #[serde(default = "thesis", skip_serializing_if = "is_thesis_default")]
     pub ucb_multiplier: UcbMultiplier,
 }
 
@@ -31,7 +31,7 @@ fn thesis() -> UcbMultiplier {
     UcbMultiplier::Logarithmic
 }
 
-fn is_of_the_thesis(ucb_multiplier: &UcbMultiplier) -> bool {
+fn is_thesis_default(ucb_multiplier: &UcbMultiplier) -> bool {
     *ucb_multiplier == thesis()
 }
 

@@ -25,18 +25,18 @@ impl Argument<'_> {
 
 /// A text that would be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Danger {
+pub(super) struct UnsafeText {
     /// The argument.
     pub(super) index: usize,
     /// The program that runs it, as it is written.
     pub(super) by: String,
     /// The way in which the text is run, and so the way to hand it over instead.
-    pub(super) way: Way,
+    pub(super) way: ExecutionMode,
 }
 
 /// The way in which a text is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ExecutionMode {
     /// As a script of a shell, which numbers further arguments.
     Shell,
     /// As code of a language that finds further arguments by itself.
@@ -71,7 +71,7 @@ enum Form {
 struct Language {
     names: &'static [&'static str],
     form: Form,
-    way: Way,
+    way: ExecutionMode,
     /// Their value is code.
     code: &'static str,
     code_words: &'static [&'static str],
@@ -89,7 +89,7 @@ struct Language {
 const BASE: Language = Language {
     names: &[],
     form: Form::Script,
-    way: Way::Code,
+    way: ExecutionMode::Code,
     code: "",
     code_words: &[],
     data: "",
@@ -107,7 +107,7 @@ const LANGUAGES: &[Language] = &[
             "posh", "csh", "tcsh", "hush",
         ],
         form: Form::Shell,
-        way: Way::Shell,
+        way: ExecutionMode::Shell,
         code: "c",
         data: "oO",
         data_words: &["--rcfile", "--init-file"],
@@ -269,7 +269,7 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["vi", "vim", "nvim", "ex", "psql", "mysql", "mariadb"],
         form: Form::Anywhere,
-        way: Way::Line,
+        way: ExecutionMode::Line,
         code: "ce",
         code_words: &["--cmd", "--command", "--execute"],
         ..BASE
@@ -277,7 +277,7 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["su", "sg", "runuser", "script", "flock", "nix-shell"],
         form: Form::Anywhere,
-        way: Way::Shell,
+        way: ExecutionMode::Shell,
         code: "c",
         code_words: &["--command", "--session-command", "--run"],
         ..BASE
@@ -285,14 +285,14 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["sbatch", "salloc", "bsub", "condor_run"],
         form: Form::Anywhere,
-        way: Way::Line,
+        way: ExecutionMode::Line,
         code_words: &["--wrap"],
         ..BASE
     },
     Language {
         names: &["git"],
         form: Form::Anywhere,
-        way: Way::Line,
+        way: ExecutionMode::Line,
         code: "c",
         code_words: &["--upload-pack", "--receive-pack", "--exec", "--exec-path"],
         ..BASE
@@ -300,7 +300,7 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["tar", "gtar", "bsdtar"],
         form: Form::Anywhere,
-        way: Way::Line,
+        way: ExecutionMode::Line,
         code: "IF",
         code_words: &[
             "--use-compress-program",
@@ -314,7 +314,7 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["rsync"],
         form: Form::Anywhere,
-        way: Way::Line,
+        way: ExecutionMode::Line,
         code: "e",
         code_words: &["--rsh"],
         ..BASE
@@ -322,13 +322,13 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["find"],
         form: Form::Anywhere,
-        way: Way::Line,
+        way: ExecutionMode::Line,
         code_words: &["-exec", "-execdir", "-ok", "-okdir"],
         ..BASE
     },
     Language {
         names: &["env"],
-        way: Way::Line,
+        way: ExecutionMode::Line,
         code: "S",
         code_words: &["--split-string"],
         data: "uC",
@@ -338,7 +338,7 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["awk", "gawk", "mawk", "nawk", "original-awk", "goawk"],
         form: Form::Operand,
-        way: Way::Awk,
+        way: ExecutionMode::Awk,
         code: "e",
         code_words: &["--source"],
         data: "vFilW",
@@ -349,7 +349,7 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["sed", "gsed"],
         form: Form::Operand,
-        way: Way::Line,
+        way: ExecutionMode::Line,
         code: "e",
         code_words: &["--expression"],
         data: "l",
@@ -386,7 +386,7 @@ const LANGUAGES: &[Language] = &[
             "command.com",
         ],
         form: Form::All,
-        way: Way::Line,
+        way: ExecutionMode::Line,
         ..BASE
     },
 ];
@@ -448,13 +448,13 @@ const WRAPPERS: &[(&str, usize, &str)] = &[
 ];
 
 /// The first text that would be run, if there is one; the first argument is the program.
-pub(super) fn danger(arguments: &[Argument<'_>]) -> Option<Danger> {
+pub(super) fn danger(arguments: &[Argument<'_>]) -> Option<UnsafeText> {
     // Before a command of one's own they are variables; behind it they are its arguments.
-    let steered = arguments.iter().position(steers_programs);
+    let steered = arguments.iter().position(sets_code_path);
     if let Some(index) = steered.filter(|_| wrapper(arguments.first()).is_some()) {
         let by = name(arguments[0].text).to_owned();
-        let way = Way::Line;
-        return Some(Danger { index, by, way });
+        let way = ExecutionMode::Line;
+        return Some(UnsafeText { index, by, way });
     }
     let (commands, chosen) = commands(arguments);
     // Of a word that need not be a program, `sh` in `--kind sh -c x`, only what an option gives counts as code.
@@ -462,14 +462,14 @@ pub(super) fn danger(arguments: &[Argument<'_>]) -> Option<Danger> {
         let language = language(&arguments[at])?;
         let (index, way) = code(arguments, at, language, commands.contains(&at))?;
         let by = name(arguments[at].text).to_owned();
-        Some(Danger { index, by, way })
+        Some(UnsafeText { index, by, way })
     });
-    let way = Way::Program;
-    run.or_else(|| chosen.map(|(index, by)| Danger { index, by, way }))
+    let way = ExecutionMode::Program;
+    run.or_else(|| chosen.map(|(index, by)| UnsafeText { index, by, way }))
 }
 
 /// Returns true if a text is the value of a variable of the environment by which programs find code: `BASH_ENV={k}`.
-fn steers_programs(argument: &Argument<'_>) -> bool {
+fn sets_code_path(argument: &Argument<'_>) -> bool {
     let Some((variable, _)) = argument.head.and_then(|head| head.split_once('=')) else {
         return false;
     };
@@ -611,7 +611,7 @@ fn code(
     at: usize,
     language: &Language,
     is_command: bool,
-) -> Option<(usize, Way)> {
+) -> Option<(usize, ExecutionMode)> {
     let way = language.way;
     let rest = arguments.iter().enumerate().skip(at + 1);
     let first_text = |from: usize| {
@@ -631,9 +631,9 @@ fn code(
             match values.remove(0) {
                 Value::Code if argument.has_text() => return Some((index, way)),
                 Value::Module if argument.leads_with_text() && is_command => {
-                    return Some((index, Way::Program));
+                    return Some((index, ExecutionMode::Program));
                 }
-                Value::Module if runs_its_arguments(argument.text) => return first_text(index),
+                Value::Module if executes_arguments(argument.text) => return first_text(index),
                 Value::Module => return None,
                 Value::Code | Value::Data => continue,
             }
@@ -669,7 +669,7 @@ fn code(
                 }
                 _ => {
                     let names_program = argument.leads_with_text() && !is_given && is_command;
-                    return names_program.then_some((index, Way::Program));
+                    return names_program.then_some((index, ExecutionMode::Program));
                 }
             }
         }
@@ -719,7 +719,7 @@ fn code(
                 return Some((index, way));
             } else if value == Value::Module {
                 let module = &text[place + letter.len_utf8()..];
-                return runs_its_arguments(module).then(|| first_text(index))?;
+                return executes_arguments(module).then(|| first_text(index))?;
             }
             is_cut = false;
             break;
@@ -733,7 +733,7 @@ fn code(
 }
 
 /// Returns true if a module of Python runs its arguments as code instead of taking them as data.
-fn runs_its_arguments(module: &str) -> bool {
+fn executes_arguments(module: &str) -> bool {
     module == "timeit"
 }
 
@@ -750,7 +750,7 @@ mod tests {
     use super::*;
 
     /// The danger in a command in which `{k}` stands for a text, and `{x}` for a number.
-    fn found(line: &[&str]) -> Option<(usize, Way)> {
+    fn found(line: &[&str]) -> Option<(usize, ExecutionMode)> {
         let arguments: Vec<Argument<'_>> = line
             .iter()
             .map(|text| Argument {
@@ -763,89 +763,129 @@ mod tests {
 
     #[test]
     fn a_text_within_code_is_found_behind_options_and_other_programs() {
-        let cases: &[(&[&str], usize, Way)] = &[
-            (&["sh", "-c", "./train {k}"], 2, Way::Shell),
-            (&["sg", "users", "-c", "./train {k}"], 3, Way::Shell),
-            (&["capsh", "--", "-c", "./train {k}"], 3, Way::Line),
-            (&["python3", "-m", "timeit", "-n1", "{k}"], 4, Way::Code),
-            (&["python3", "-mtimeit", "{k}"], 2, Way::Code),
-            (&["/bin/bash", "-lc", "{k}"], 2, Way::Shell),
-            (&["bash", "-euc", "a {k}"], 2, Way::Shell),
-            (&["bash", "-euo", "pipefail", "-c", "a {k}"], 4, Way::Shell),
-            (&["bash", "-ceuo", "pipefail", "a {k}"], 3, Way::Shell),
-            (&["bash", "-c", "-e", "a {k}"], 3, Way::Shell),
+        let cases: &[(&[&str], usize, ExecutionMode)] = &[
+            (&["sh", "-c", "./train {k}"], 2, ExecutionMode::Shell),
+            (
+                &["sg", "users", "-c", "./train {k}"],
+                3,
+                ExecutionMode::Shell,
+            ),
+            (
+                &["capsh", "--", "-c", "./train {k}"],
+                3,
+                ExecutionMode::Line,
+            ),
+            (
+                &["python3", "-m", "timeit", "-n1", "{k}"],
+                4,
+                ExecutionMode::Code,
+            ),
+            (&["python3", "-mtimeit", "{k}"], 2, ExecutionMode::Code),
+            (&["/bin/bash", "-lc", "{k}"], 2, ExecutionMode::Shell),
+            (&["bash", "-euc", "a {k}"], 2, ExecutionMode::Shell),
+            (
+                &["bash", "-euo", "pipefail", "-c", "a {k}"],
+                4,
+                ExecutionMode::Shell,
+            ),
+            (
+                &["bash", "-ceuo", "pipefail", "a {k}"],
+                3,
+                ExecutionMode::Shell,
+            ),
+            (&["bash", "-c", "-e", "a {k}"], 3, ExecutionMode::Shell),
             (
                 &["bash", "--norc", "--rcfile", "f", "-c", "--", "{k}"],
                 6,
-                Way::Shell,
+                ExecutionMode::Shell,
             ),
-            (&["zsh", "+x", "-c", "{k}"], 3, Way::Shell),
-            (&["fish", "--command={k}"], 1, Way::Code),
-            (&["fish", "-c", "{k}"], 2, Way::Code),
+            (&["zsh", "+x", "-c", "{k}"], 3, ExecutionMode::Shell),
+            (&["fish", "--command={k}"], 1, ExecutionMode::Code),
+            (&["fish", "-c", "{k}"], 2, ExecutionMode::Code),
             (
                 &["pwsh", "-NoProfile", "-Command", "./a", "{k}"],
                 4,
-                Way::Code,
+                ExecutionMode::Code,
             ),
-            (&["busybox", "sh", "-c", "{k}"], 3, Way::Shell),
-            (&["env", "-i", "A=1", "sh", "-c", "{k}"], 5, Way::Shell),
-            (&["env", "-u", "A", "bash", "-c", "{k}"], 5, Way::Shell),
-            (&["env", "-S", "sh -c {k}"], 2, Way::Line),
+            (&["busybox", "sh", "-c", "{k}"], 3, ExecutionMode::Shell),
+            (
+                &["env", "-i", "A=1", "sh", "-c", "{k}"],
+                5,
+                ExecutionMode::Shell,
+            ),
+            (
+                &["env", "-u", "A", "bash", "-c", "{k}"],
+                5,
+                ExecutionMode::Shell,
+            ),
+            (&["env", "-S", "sh -c {k}"], 2, ExecutionMode::Line),
             (
                 &[
                     "nice", "-n", "5", "timeout", "-k", "9", "5s", "dash", "-c", "{k}",
                 ],
                 9,
-                Way::Shell,
+                ExecutionMode::Shell,
             ),
             (
                 &["sudo", "-u", "bob", "--", "sh", "-c", "{k}"],
                 6,
-                Way::Shell,
+                ExecutionMode::Shell,
             ),
-            (&["xargs", "-I", "@", "sh", "-c", "{k}"], 5, Way::Shell),
+            (
+                &["xargs", "-I", "@", "sh", "-c", "{k}"],
+                5,
+                ExecutionMode::Shell,
+            ),
             (
                 &["docker", "run", "--rm", "image", "sh", "-c", "{k}"],
                 6,
-                Way::Shell,
+                ExecutionMode::Shell,
             ),
-            (&["./own", "sh", "-c", "{k}"], 3, Way::Shell),
-            (&["su", "bob", "-c", "{k}"], 3, Way::Shell),
-            (&["flock", "lock", "-c", "{k}"], 3, Way::Shell),
-            (&["script", "-q", "-c", "{k}", "out"], 3, Way::Shell),
+            (&["./own", "sh", "-c", "{k}"], 3, ExecutionMode::Shell),
+            (&["su", "bob", "-c", "{k}"], 3, ExecutionMode::Shell),
+            (&["flock", "lock", "-c", "{k}"], 3, ExecutionMode::Shell),
+            (
+                &["script", "-q", "-c", "{k}", "out"],
+                3,
+                ExecutionMode::Shell,
+            ),
             (
                 &["ssh", "-p", "22", "host", "./train", "--kernel", "{k}"],
                 6,
-                Way::Line,
+                ExecutionMode::Line,
             ),
-            (&["nohup", "ssh", "host", "{k}"], 3, Way::Line),
+            (&["nohup", "ssh", "host", "{k}"], 3, ExecutionMode::Line),
             (
                 &["sudo", "--user", "bob", "ssh", "host", "{k}"],
                 5,
-                Way::Line,
+                ExecutionMode::Line,
             ),
-            (&["make", "train", "KERNEL={k}"], 2, Way::Line),
-            (&["python3.12", "-c", "f('{k}')"], 2, Way::Code),
+            (&["make", "train", "KERNEL={k}"], 2, ExecutionMode::Line),
+            (&["python3.12", "-c", "f('{k}')"], 2, ExecutionMode::Code),
             (
                 &["python3", "-W", "ignore", "-Bc", "f('{k}')"],
                 4,
-                Way::Code,
+                ExecutionMode::Code,
             ),
-            (&["python3", "-cprint('{k}')"], 1, Way::Code),
-            (&["uv", "run", "python", "-c", "{k}"], 4, Way::Code),
-            (&["perl", "-lane", "{k}"], 2, Way::Code),
-            (&["perl", "-Mstrict", "-e", "{k}"], 3, Way::Code),
-            (&["perl", "-i.before", "-e", "{k}"], 3, Way::Code),
-            (&["ruby", "-rjson", "-e", "{k}"], 3, Way::Code),
-            (&["ruby", "-r", "json", "-e", "{k}"], 4, Way::Code),
-            (&["node", "--eval={k}"], 1, Way::Code),
-            (&["node", "-pe", "{k}"], 2, Way::Code),
-            (&["deno", "eval", "{k}"], 2, Way::Code),
-            (&["php", "-r", "{k}"], 2, Way::Code),
-            (&["Rscript", "-e", "{k}"], 2, Way::Code),
-            (&["julia", "--project", "-e", "{k}"], 3, Way::Code),
-            (&["octave", "--eval", "{k}"], 2, Way::Code),
-            (&["awk", "BEGIN { print {k} }"], 1, Way::Awk),
+            (&["python3", "-cprint('{k}')"], 1, ExecutionMode::Code),
+            (
+                &["uv", "run", "python", "-c", "{k}"],
+                4,
+                ExecutionMode::Code,
+            ),
+            (&["perl", "-lane", "{k}"], 2, ExecutionMode::Code),
+            (&["perl", "-Mstrict", "-e", "{k}"], 3, ExecutionMode::Code),
+            (&["perl", "-i.before", "-e", "{k}"], 3, ExecutionMode::Code),
+            (&["ruby", "-rjson", "-e", "{k}"], 3, ExecutionMode::Code),
+            (&["ruby", "-r", "json", "-e", "{k}"], 4, ExecutionMode::Code),
+            (&["node", "--eval={k}"], 1, ExecutionMode::Code),
+            (&["node", "-pe", "{k}"], 2, ExecutionMode::Code),
+            (&["deno", "eval", "{k}"], 2, ExecutionMode::Code),
+            (&["php", "-r", "{k}"], 2, ExecutionMode::Code),
+            (&["Rscript", "-e", "{k}"], 2, ExecutionMode::Code),
+            (&["julia", "--project", "-e", "{k}"], 3, ExecutionMode::Code),
+            (&["octave", "--eval", "{k}"], 2, ExecutionMode::Code),
+            (&["awk", "BEGIN { print {k} }"], 1, ExecutionMode::Awk),
             (
                 &[
                     "gawk",
@@ -857,48 +897,72 @@ mod tests {
                     "file",
                 ],
                 5,
-                Way::Awk,
+                ExecutionMode::Awk,
             ),
-            (&["sed", "s/a/{k}/"], 1, Way::Line),
+            (&["sed", "s/a/{k}/"], 1, ExecutionMode::Line),
             (
                 &["sed", "-i.before", "-e", "p", "-e", "s/a/{k}/"],
                 5,
-                Way::Line,
+                ExecutionMode::Line,
             ),
-            (&["busybox", "awk", "{k}"], 2, Way::Awk),
-            (&["sbatch", "--wait", "--wrap", "echo 1 {k}"], 3, Way::Line),
-            (&["sbatch", "--wrap=echo 1 {k}"], 1, Way::Line),
-            (&["env", "BASH_ENV={k}", "bash", "./e.sh"], 1, Way::Line),
-            (&["env", "LD_PRELOAD=./{k}.so", "./train"], 1, Way::Line),
-            (&["git", "-c", "{k}", "x"], 2, Way::Line),
-            (&["ghci", "-e", "{k}"], 2, Way::Code),
-            (&["tar", "-I", "{k}", "-cf", "a"], 2, Way::Line),
-            (&["find", ".", "-exec", "{k}", ";"], 3, Way::Line),
+            (&["busybox", "awk", "{k}"], 2, ExecutionMode::Awk),
+            (
+                &["sbatch", "--wait", "--wrap", "echo 1 {k}"],
+                3,
+                ExecutionMode::Line,
+            ),
+            (&["sbatch", "--wrap=echo 1 {k}"], 1, ExecutionMode::Line),
+            (
+                &["env", "BASH_ENV={k}", "bash", "./e.sh"],
+                1,
+                ExecutionMode::Line,
+            ),
+            (
+                &["env", "LD_PRELOAD=./{k}.so", "./train"],
+                1,
+                ExecutionMode::Line,
+            ),
+            (&["git", "-c", "{k}", "x"], 2, ExecutionMode::Line),
+            (&["ghci", "-e", "{k}"], 2, ExecutionMode::Code),
+            (&["tar", "-I", "{k}", "-cf", "a"], 2, ExecutionMode::Line),
+            (&["find", ".", "-exec", "{k}", ";"], 3, ExecutionMode::Line),
             (
                 &["taskset", "-c", "0-3", "ssh", "h", "./train {k}"],
                 5,
-                Way::Line,
+                ExecutionMode::Line,
             ),
             (
                 &["taskset", "0x3", "awk", "BEGIN { print {k} }"],
                 3,
-                Way::Awk,
+                ExecutionMode::Awk,
             ),
-            (&["gosu", "1000", "make", "K={k}"], 3, Way::Line),
-            (&["setarch", "-R", "ssh", "h", "{k}"], 4, Way::Line),
+            (&["gosu", "1000", "make", "K={k}"], 3, ExecutionMode::Line),
+            (
+                &["setarch", "-R", "ssh", "h", "{k}"],
+                4,
+                ExecutionMode::Line,
+            ),
             (
                 &["setarch", "x86_64", "-R", "ssh", "h", "{k}"],
                 5,
-                Way::Line,
+                ExecutionMode::Line,
             ),
-            (&["sudo", "--preserve-env", "{k}"], 2, Way::Program),
+            (
+                &["sudo", "--preserve-env", "{k}"],
+                2,
+                ExecutionMode::Program,
+            ),
             // The text would be an option, or choose the program.
-            (&["sh", "{k}"], 1, Way::Program),
-            (&["python3", "-u", "{k}", "--x", "{x}"], 2, Way::Program),
-            (&["python3", "-m", "{k}"], 2, Way::Program),
-            (&["bash", "-{k}", "x"], 1, Way::Shell),
-            (&["env", "A=1", "{k}", "x"], 2, Way::Program),
-            (&["timeout", "5", "{k}"], 2, Way::Program),
+            (&["sh", "{k}"], 1, ExecutionMode::Program),
+            (
+                &["python3", "-u", "{k}", "--x", "{x}"],
+                2,
+                ExecutionMode::Program,
+            ),
+            (&["python3", "-m", "{k}"], 2, ExecutionMode::Program),
+            (&["bash", "-{k}", "x"], 1, ExecutionMode::Shell),
+            (&["env", "A=1", "{k}", "x"], 2, ExecutionMode::Program),
+            (&["timeout", "5", "{k}"], 2, ExecutionMode::Program),
         ];
         for (line, index, way) in cases {
             assert_eq!(found(line), Some((*index, *way)), "{line:?}");

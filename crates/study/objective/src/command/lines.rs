@@ -3,8 +3,8 @@
 use rustix::process::Signal;
 use serde_json::{Map, Value};
 
-use super::printed::last_drawn;
-use super::resemblance::Resemblance;
+use super::near_report::NearReport;
+use super::training_output::last_drawn;
 use crate::Unusable;
 
 /// Bytes of a line above which it is no report.
@@ -19,7 +19,7 @@ const SIGNALS: [(&str, Signal); 4] = [
 
 /// Something that a command says about its training.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum TrainingMessage {
     /// `{"epoch": 7, "value": 0.83}`
     Report { epoch: u32, value: f64 },
     /// The same with another word than a number: null, NaN, Infinity or -Infinity.
@@ -35,11 +35,11 @@ pub(super) enum Said {
 pub(super) struct Lines {
     line: Vec<u8>,
     is_too_long: bool,
-    said: Vec<Said>,
+    said: Vec<TrainingMessage>,
     /// The line of the first report.
     first_report: Option<String>,
     /// While there is no report: the line that looked most like one.
-    resembling: Option<Resemblance>,
+    resembling: Option<NearReport>,
 }
 
 impl Lines {
@@ -79,10 +79,10 @@ impl Lines {
     fn hear(&mut self, line: &str) {
         let said = read(line);
         if self.first_report.is_none() {
-            if let Some(Said::Report { .. } | Said::NoNumber { .. }) = said {
+            if let Some(TrainingMessage::Report { .. } | TrainingMessage::NoNumber { .. }) = said {
                 self.first_report = Some(line.to_owned());
             } else if said.is_none()
-                && let Some(found) = Resemblance::of(line)
+                && let Some(found) = NearReport::of(line)
             {
                 let before = self.resembling.as_ref().map_or(0, |before| before.likeness);
                 if found.likeness > before {
@@ -99,13 +99,13 @@ impl Lines {
     }
 
     /// The line that looked most like a report, if there was none.
-    pub(super) fn resembling(&self) -> Option<&Resemblance> {
+    pub(super) fn resembling(&self) -> Option<&NearReport> {
         let found = self.resembling.as_ref();
         found.filter(|_| self.first_report.is_none())
     }
 
     /// Takes what was said since the last call.
-    pub(super) fn said(&mut self) -> Vec<Said> {
+    pub(super) fn said(&mut self) -> Vec<TrainingMessage> {
         std::mem::take(&mut self.said)
     }
 }
@@ -113,14 +113,14 @@ impl Lines {
 /// Returns true if a line is meant as a report, usable or not.
 pub(super) fn is_report(line: &str) -> bool {
     match read(line) {
-        Some(Said::Report { .. } | Said::NoNumber { .. }) => true,
-        Some(Said::Unusable(what, _)) => what == Unusable::Epoch,
+        Some(TrainingMessage::Report { .. } | TrainingMessage::NoNumber { .. }) => true,
+        Some(TrainingMessage::Unusable(what, _)) => what == Unusable::Epoch,
         _ => false,
     }
 }
 
 /// Returns what a line says; `None` if it is not about the training.
-fn read(line: &str) -> Option<Said> {
+fn read(line: &str) -> Option<TrainingMessage> {
     if !line.starts_with('{') || !(line.contains("\"epoch\"") || line.contains("\"stop_by\"")) {
         return None;
     }
@@ -131,11 +131,11 @@ fn read(line: &str) -> Option<Said> {
         };
         let Some(epoch) = whole(epoch) else {
             let why = format!("it has reported epoch {epoch}, expected a whole number from 1");
-            return Some(Said::Unusable(Unusable::Epoch, why));
+            return Some(TrainingMessage::Unusable(Unusable::Epoch, why));
         };
         return Some(match value.as_f64() {
-            Some(value) => Said::Report { epoch, value },
-            None => Said::NoNumber {
+            Some(value) => TrainingMessage::Report { epoch, value },
+            None => TrainingMessage::NoNumber {
                 epoch,
                 word: word(line),
             },
@@ -144,8 +144,8 @@ fn read(line: &str) -> Option<Said> {
     let wish = object.get("stop_by")?;
     let known = SIGNALS.iter().find(|(name, _)| wish.as_str() == Some(name));
     Some(match known {
-        Some((_, signal)) => Said::StopBy(*signal),
-        None => Said::Unusable(
+        Some((_, signal)) => TrainingMessage::StopBy(*signal),
+        None => TrainingMessage::Unusable(
             Unusable::StopBy,
             format!(
                 "it wants to be stopped by {wish}, expected \"SIGINT\", \"SIGTERM\", \"SIGUSR1\" or \"SIGUSR2\""
@@ -212,15 +212,15 @@ fn whole(number: &serde_json::Number) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn said(printed: &str) -> Vec<Said> {
+    fn said(printed: &str) -> Vec<TrainingMessage> {
         let mut lines = Lines::default();
         lines.take_in(printed.as_bytes());
         lines.end();
         lines.said()
     }
 
-    fn report(epoch: u32, value: f64) -> Said {
-        Said::Report { epoch, value }
+    fn report(epoch: u32, value: f64) -> TrainingMessage {
+        TrainingMessage::Report { epoch, value }
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         for value in ["NaN", "null", "Infinity", "-Infinity"] {
             let found = said(&format!("{{\"epoch\": 4, \"value\": {value}}}\n"));
             assert!(
-                matches!(found[..], [Said::NoNumber { epoch: 4, word }] if word == value),
+                matches!(found[..], [TrainingMessage::NoNumber { epoch: 4, word }] if word == value),
                 "{value}: {found:?}"
             );
         }
@@ -266,7 +266,7 @@ mod tests {
             ] {
                 let found = said(&line);
                 assert!(
-                    matches!(found[..], [Said::NoNumber { epoch: 4, word }] if word == expected),
+                    matches!(found[..], [TrainingMessage::NoNumber { epoch: 4, word }] if word == expected),
                     "{line}: {found:?}"
                 );
             }
@@ -277,20 +277,20 @@ mod tests {
     fn epochs_and_signals_that_cannot_be_used_are_named() {
         for epoch in ["0", "-1", "2.5", "4294967296", "1e300"] {
             let found = said(&format!("{{\"epoch\": {epoch}, \"value\": 1}}\n"));
-            let [Said::Unusable(Unusable::Epoch, why)] = &found[..] else {
+            let [TrainingMessage::Unusable(Unusable::Epoch, why)] = &found[..] else {
                 panic!("{epoch}: {found:?}");
             };
             assert!(why.contains("expected a whole number from 1"), "{why}");
         }
         assert_eq!(
             said("{\"stop_by\": \"SIGUSR1\"}\n"),
-            [Said::StopBy(Signal::USR1)]
+            [TrainingMessage::StopBy(Signal::USR1)]
         );
         for wish in ["\"SIGKILL\"", "10", "null"] {
             let found = said(&format!("{{\"stop_by\": {wish}}}\n"));
             let expected = format!("it wants to be stopped by {wish}, expected \"SIGINT\"");
             assert!(
-                matches!(&found[..], [Said::Unusable(Unusable::StopBy, why)] if why.starts_with(&expected)),
+                matches!(&found[..], [TrainingMessage::Unusable(Unusable::StopBy, why)] if why.starts_with(&expected)),
                 "{found:?}"
             );
         }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::printed::{last_chars, last_line};
 use super::running::{Finished, Running, TICK};
-use super::secrets::conceal;
+use super::secrets::remove_secrets;
 use super::template::{Piece, Placeholder, find_program, templates};
+use super::training_output::{last_chars, last_line};
 use super::{CommandError, CommandSpec};
 use crate::Failure;
 
@@ -43,7 +43,7 @@ pub struct Program {
 
 /// The output of a program that ended well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Printed {
+pub struct ProgramOutput {
     /// The last line of standard output that is not blank, without what stood before its last carriage return; `None` if there
     /// is none.
     pub last_line: Option<String>,
@@ -94,7 +94,7 @@ impl Program {
         value: impl Fn(&str) -> Option<String>,
         environment: &[(&str, String)],
         input: Option<&str>,
-    ) -> Result<Option<Printed>, Failure> {
+    ) -> Result<Option<ProgramOutput>, Failure> {
         let mut command = self.command(|name| {
             value(name).ok_or_else(|| Failure::BadPoint {
                 message: format!("there is no value for {name}"),
@@ -112,7 +112,7 @@ impl Program {
         let Some(ran) = self.run(command, false, |_| Ok(ControlFlow::Continue(())))? else {
             return Ok(None);
         };
-        Ok(ran.end()?.map(|(stdout, stderr)| Printed {
+        Ok(ran.end()?.map(|(stdout, stderr)| ProgramOutput {
             last_line: last_line(&stdout).map(str::to_owned),
             stderr,
         }))
@@ -124,7 +124,7 @@ impl Program {
         value: impl Fn(&str) -> Result<String, Failure>,
     ) -> Result<Command, Failure> {
         let mut command = Command::new(&self.path);
-        conceal(&mut command); // INV-26
+        remove_secrets(&mut command); // INV-26
         for pieces in &self.arguments {
             let mut argument = String::new();
             for piece in pieces {
@@ -153,7 +153,7 @@ impl Program {
         mut command: Command,
         trains: bool,
         mut during: impl FnMut(&mut Running) -> Result<ControlFlow<()>, Failure>,
-    ) -> Result<Option<Ran>, Failure> {
+    ) -> Result<Option<ExitedProgram>, Failure> {
         if self.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -167,9 +167,9 @@ impl Program {
         let mut ended_by = None;
         while !running.has_ended()? {
             if self.stop.load(Ordering::Relaxed) {
-                ended_by = Some(Reason::Stop);
+                ended_by = Some(TerminationReason::Stop);
             } else if let Some(timeout) = self.timeout.filter(|t| started.elapsed() >= *t) {
-                ended_by = Some(Reason::Timeout(timeout));
+                ended_by = Some(TerminationReason::Timeout(timeout));
             }
             if ended_by.is_some() {
                 running.terminate(GRACE)?;
@@ -190,7 +190,7 @@ impl Program {
             started.elapsed().as_secs_f64(),
             finished.status
         );
-        Ok(Some(Ran { finished, ended_by }))
+        Ok(Some(ExitedProgram { finished, ended_by }))
     }
 }
 
@@ -203,20 +203,20 @@ fn file_with(text: &str) -> std::io::Result<File> {
 }
 
 /// A command that has ended.
-pub(super) struct Ran {
+pub(super) struct ExitedProgram {
     pub(super) finished: Finished,
-    ended_by: Option<Reason>,
+    ended_by: Option<TerminationReason>,
 }
 
 /// The reason why we ended a command ourselves.
-enum Reason {
+enum TerminationReason {
     Stop,
     Timeout(Duration),
 }
 
-impl Ran {
+impl ExitedProgram {
     /// Returns true if the command ended by itself.
-    pub(super) fn is_by_itself(&self) -> bool {
+    pub(super) fn exited_by_itself(&self) -> bool {
         self.ended_by.is_none()
     }
 
@@ -230,8 +230,8 @@ impl Ran {
         let stdout = self.stdout();
         let stderr = last_chars(&self.finished.stderr, STDERR_CHARS);
         match self.ended_by {
-            Some(Reason::Stop) => return Ok(None),
-            Some(Reason::Timeout(timeout)) => {
+            Some(TerminationReason::Stop) => return Ok(None),
+            Some(TerminationReason::Timeout(timeout)) => {
                 return Err(Failure::TimedOut {
                     timeout_s: timeout.as_secs_f64(),
                     stderr,

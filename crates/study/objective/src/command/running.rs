@@ -10,8 +10,8 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
 };
 
-use super::lines::{Lines, Said};
-use super::resemblance::Resemblance;
+use super::lines::{Lines, TrainingMessage};
+use super::near_report::NearReport;
 use crate::Failure;
 
 /// Bytes kept from the end of each output: a value stands in the last line, a cause in the last words.
@@ -143,7 +143,7 @@ impl Running {
     }
 
     /// Takes what it has said about its training since the last call.
-    pub(super) fn said(&mut self) -> Vec<Said> {
+    pub(super) fn said(&mut self) -> Vec<TrainingMessage> {
         if let Some(lines) = &mut self.stderr.lines {
             drop(lines.said());
         }
@@ -160,7 +160,7 @@ impl Running {
         }
         let elsewhere = self.stderr.lines.as_ref().and_then(Lines::first_report);
         match elsewhere {
-            Some(line) => Some(Resemblance::on_standard_error(line).what),
+            Some(line) => Some(NearReport::on_standard_error(line).what),
             None => Some(stdout.resembling()?.what.clone()),
         }
     }
@@ -190,7 +190,7 @@ impl Running {
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
     /// The messages about its training that were not heard yet.
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<TrainingMessage>,
     /// The line that looked most like a report, with what is wrong with it, if there was no report.
     pub(super) resembling: Option<String>,
     /// Tail of standard output.

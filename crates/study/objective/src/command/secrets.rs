@@ -68,7 +68,7 @@ pub fn is_secret(variable: &OsStr) -> bool {
 }
 
 /// Takes our secrets out of the environment that a command will have.
-pub(super) fn conceal(command: &mut Command) {
+pub(super) fn remove_secrets(command: &mut Command) {
     for (name, _) in SECRETS {
         command.env_remove(name);
     }

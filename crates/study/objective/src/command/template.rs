@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fedbo_space::{Kind, Parameter, Space, Value};
 
 use super::CommandError;
-use super::interpreters::{Argument, Way, danger};
+use super::interpreters::{Argument, ExecutionMode, danger};
 
 /// A name that may stand in braces in an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn runs_no_text(argv: &[String], templates: &[Vec<Piece>]) -> Result<(), Command
         .unwrap_or_default()
         .to_owned();
     let instead = match found.way {
-        Way::Program => {
+        ExecutionMode::Program => {
             return Err(CommandError::ChoosesProgram {
                 index,
                 argument,
@@ -96,18 +96,18 @@ fn runs_no_text(argv: &[String], templates: &[Vec<Piece>]) -> Result<(), Command
                 by,
             });
         }
-        Way::Shell => format!(
+        ExecutionMode::Shell => format!(
             "hand it over as an argument of its own, which is data: [\"sh\", \"-c\", \"./train \\\"$1\\\"\", \"sh\", \"{{{name}}}\"]"
         ),
-        Way::Code => format!(
+        ExecutionMode::Code => format!(
             "hand it over as an argument of its own behind the code, where the code finds it as data: [.., \"{{{name}}}\"]"
         ),
-        Way::Awk => {
+        ExecutionMode::Awk => {
             format!(
                 "hand it over as a variable, which is data: [\"{by}\", \"-v\", \"v={{{name}}}\", ..]"
             )
         }
-        Way::Line => format!(
+        ExecutionMode::Line => format!(
             "write a script that is handed \"{{{name}}}\" as an argument of its own, and quotes it"
         ),
     };

@@ -6,9 +6,9 @@ use std::thread;
 
 use fedbo_space::{Kind, Parameter, ParameterSpec, Value};
 
-use super::printed::LINE_CHARS;
 use super::running::Finished;
 use super::running::TAIL_BYTES;
+use super::training_output::LINE_CHARS;
 use super::*;
 
 /// No script here needs longer, on however busy a machine, unless something hangs.

@@ -13,7 +13,7 @@ const TRIAL: TrialId = TrialId { agent: 0, trial: 7 };
 
 /// Stops at an epoch, and remembers all that it hears.
 #[derive(Default)]
-struct Coach {
+struct StopAtEpoch {
     stops_at: u32,
     reports: Mutex<Vec<(u32, f64)>>,
     unusable: Mutex<Vec<String>>,
@@ -23,7 +23,7 @@ struct Coach {
     killed: Mutex<Vec<Duration>>,
 }
 
-impl Coach {
+impl StopAtEpoch {
     fn stopping_at(epoch: u32) -> Self {
         Self {
             stops_at: epoch,
@@ -37,7 +37,7 @@ impl Coach {
     }
 }
 
-impl Monitor for Coach {
+impl Monitor for StopAtEpoch {
     fn report(&self, epoch: u32, value: f64) -> Signal {
         self.reports.lock().unwrap().push((epoch, value));
         match epoch == self.stops_at || value.is_nan() {
@@ -80,7 +80,7 @@ fn shell(script: &str) -> CommandObjective {
     CommandObjective::new(&spec, &space(), Arc::new(AtomicBool::new(false))).unwrap()
 }
 
-fn train(objective: &CommandObjective, coach: &Coach) -> Trained {
+fn train(objective: &CommandObjective, coach: &StopAtEpoch) -> TrainingEnd {
     let point = Point::new(vec![("x".to_owned(), fedbo_space::Value::Float(0.5))]);
     let began = Instant::now();
     let trained = objective.train(&point, TRIAL, coach);
@@ -95,23 +95,23 @@ report() { echo "{\"epoch\": $1, \"value\": 0.$1}"; }
 
 #[test]
 fn a_script_that_is_not_stopped_ends_with_its_last_line() {
-    let coach = Coach::default();
+    let coach = StopAtEpoch::default();
     let script = format!("{REPORTS} for i in 1 2 3; do report $i; done; echo log; echo 0.75");
     assert_eq!(
         train(&shell(&script), &coach),
-        Trained::Ended(Outcome::Value(0.75))
+        TrainingEnd::Ended(Outcome::Value(0.75))
     );
     let expected = [(1, 0.1), (2, 0.2), (3, 0.3)];
     assert_eq!(*coach.reports.lock().unwrap(), expected);
     // The last report serves as the value too.
     let script = format!("{REPORTS} for i in 1 2 3; do report $i; done");
-    let trained = train(&shell(&script), &Coach::default());
-    assert_eq!(trained, Trained::Ended(Outcome::Value(0.3)));
+    let trained = train(&shell(&script), &StopAtEpoch::default());
+    assert_eq!(trained, TrainingEnd::Ended(Outcome::Value(0.3)));
     // And what fails fails as ever.
     let script = format!("{REPORTS} report 1; echo broken >&2; exit 3");
-    let trained = train(&shell(&script), &Coach::default());
+    let trained = train(&shell(&script), &StopAtEpoch::default());
     assert!(
-        matches!(&trained, Trained::Ended(Outcome::Failed(Failure::Exit { code: 3, stderr })) if stderr == "broken"),
+        matches!(&trained, TrainingEnd::Ended(Outcome::Failed(Failure::Exit { code: 3, stderr })) if stderr == "broken"),
         "{trained:?}"
     );
 }
@@ -121,12 +121,12 @@ fn a_script_that_is_not_stopped_ends_with_its_last_line() {
 fn a_script_hears_that_it_is_stopped_and_may_save() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("saved");
-    let coach = Coach::stopping_at(2);
+    let coach = StopAtEpoch::stopping_at(2);
     let script = format!(
         "{REPORTS} report 1; report 2; read word; echo \"$word\" > {}; report 3; exit 1",
         saved.display()
     );
-    assert_eq!(train(&shell(&script), &coach), Trained::Stopped);
+    assert_eq!(train(&shell(&script), &coach), TrainingEnd::Stopped);
     assert_eq!(std::fs::read_to_string(saved).unwrap(), "stop\n");
     assert_eq!(coach.epochs(), [1, 2], "what comes later is not heard");
     assert!(coach.killed.lock().unwrap().is_empty());
@@ -148,14 +148,14 @@ fn a_script_is_stopped_by_the_signal_that_it_has_asked_for() {
             continue; // and so do the shells that it starts, which cannot trap it then
         }
         let saved = folder.path().join(signal);
-        let coach = Coach::stopping_at(1);
+        let coach = StopAtEpoch::stopping_at(1);
         let script = format!(
             "{REPORTS} trap 'echo saved > {}; exit 0' {signal}
              echo '{{\"stop_by\": \"SIG{signal}\"}}'; report 1
              while :; do sleep 0.02; done",
             saved.display()
         );
-        assert_eq!(train(&shell(&script), &coach), Trained::Stopped);
+        assert_eq!(train(&shell(&script), &coach), TrainingEnd::Stopped);
         assert_eq!(std::fs::read_to_string(saved).unwrap(), "saved\n");
         assert!(coach.killed.lock().unwrap().is_empty(), "{signal}");
     }
@@ -165,7 +165,7 @@ fn a_script_is_stopped_by_the_signal_that_it_has_asked_for() {
 fn a_script_that_goes_on_is_killed_after_its_grace_and_its_children_too() {
     let folder = tempfile::tempdir().unwrap();
     let pid_file = folder.path().join("pid");
-    let coach = Coach::stopping_at(1);
+    let coach = StopAtEpoch::stopping_at(1);
     let grace = Duration::from_millis(300);
     let script = format!(
         "{REPORTS} trap '' TERM; sleep 60 & echo $! > {}; report 1; wait; while :; do sleep 1; done",
@@ -173,7 +173,7 @@ fn a_script_that_goes_on_is_killed_after_its_grace_and_its_children_too() {
     );
     let began = Instant::now();
     let trained = train(&shell(&script).with_stop_grace(grace), &coach);
-    assert_eq!(trained, Trained::Stopped);
+    assert_eq!(trained, TrainingEnd::Stopped);
     assert!(began.elapsed() >= grace + GRACE, "{:?}", began.elapsed());
     assert_eq!(*coach.killed.lock().unwrap(), [grace]);
     let pid = std::fs::read_to_string(pid_file).unwrap();
@@ -187,18 +187,18 @@ fn a_script_that_goes_on_is_killed_after_its_grace_and_its_children_too() {
 /// Stopping depends on what was reported, not on how fast: a script that has ended meanwhile was stopped all the same.
 #[test]
 fn a_script_that_was_faster_than_its_stop_is_stopped() {
-    let coach = Coach::stopping_at(2);
+    let coach = StopAtEpoch::stopping_at(2);
     let script = format!("{REPORTS} for i in 1 2 3 4 5; do report $i; done; echo 0.9");
-    assert_eq!(train(&shell(&script), &coach), Trained::Stopped);
+    assert_eq!(train(&shell(&script), &coach), TrainingEnd::Stopped);
     assert_eq!(coach.epochs(), [1, 2]);
 }
 
 #[test]
 fn a_report_without_a_number_is_passed_on_and_bad_epochs_are_named() {
-    let coach = Coach::default();
+    let coach = StopAtEpoch::default();
     let script = "echo '{\"epoch\": 0, \"value\": 1}'; echo '{\"epoch\": 1, \"value\": 1}'
                   echo '{\"epoch\": 2, \"value\": NaN}'; cat > /dev/null; echo 1";
-    assert_eq!(train(&shell(script), &coach), Trained::Stopped);
+    assert_eq!(train(&shell(script), &coach), TrainingEnd::Stopped);
     assert_eq!(coach.epochs(), [1, 2]);
     assert_eq!(*coach.words.lock().unwrap(), ["NaN"]);
     let unusable = coach.unusable.lock().unwrap();
@@ -226,9 +226,9 @@ fn what_looks_like_a_report_is_named_at_the_end() {
         ),
         (r#"echo 1"#, None),
     ] {
-        let coach = Coach::default();
+        let coach = StopAtEpoch::default();
         let trained = train(&shell(script), &coach);
-        assert_eq!(trained, Trained::Ended(Outcome::Value(1.0)));
+        assert_eq!(trained, TrainingEnd::Ended(Outcome::Value(1.0)));
         let resembling = coach.resembling.into_inner().unwrap();
         assert_eq!(
             resembling.len(),
@@ -250,9 +250,9 @@ fn a_value_that_is_a_report_is_known_as_one() {
         ("0.5", 0),
         ("{\"step\": 2, \"value\": 0.5}", 0),
     ] {
-        let coach = Coach::default();
+        let coach = StopAtEpoch::default();
         let trained = train(&shell(&format!("echo '{last}'")), &coach);
-        assert_eq!(trained, Trained::Ended(Outcome::Value(0.5)));
+        assert_eq!(trained, TrainingEnd::Ended(Outcome::Value(0.5)));
         assert_eq!(*coach.n_report_endings.lock().unwrap(), n, "{last}");
     }
 }
@@ -276,16 +276,16 @@ fn the_stop_flag_and_the_timeout_end_a_training_too() {
     let script = format!("{REPORTS} report 1; sleep 60");
     let timeout = Some(Duration::from_millis(200));
     let objective = CommandObjective::new(&spec(&script, timeout), &space(), stop.clone()).unwrap();
-    let trained = train(&objective, &Coach::default());
+    let trained = train(&objective, &StopAtEpoch::default());
     assert!(
         matches!(
             trained,
-            Trained::Ended(Outcome::Failed(Failure::TimedOut { .. }))
+            TrainingEnd::Ended(Outcome::Failed(Failure::TimedOut { .. }))
         ),
         "{trained:?}"
     );
     let objective = CommandObjective::new(&spec(&script, None), &space(), stop.clone()).unwrap();
-    let coach = Coach::default();
+    let coach = StopAtEpoch::default();
     let trained = std::thread::scope(|scope| {
         scope.spawn(|| {
             while coach.epochs().is_empty() {
@@ -295,7 +295,7 @@ fn the_stop_flag_and_the_timeout_end_a_training_too() {
         });
         train(&objective, &coach)
     });
-    assert_eq!(trained, Trained::Ended(Outcome::Interrupted));
+    assert_eq!(trained, TrainingEnd::Ended(Outcome::Interrupted));
 }
 
 /// Stops the run at the tenth report.
@@ -346,5 +346,5 @@ fn reports_that_an_interruption_leaves_unheard_leave_the_trial_without_a_value()
     let point = Point::new(vec![("x".to_owned(), fedbo_space::Value::Float(0.5))]);
     let trained = objective.train(&point, TRIAL, &monitor);
     assert_eq!(*monitor.n_heard.lock().unwrap(), 10);
-    assert_eq!(trained, Trained::Ended(Outcome::Interrupted));
+    assert_eq!(trained, TrainingEnd::Ended(Outcome::Interrupted));
 }

@@ -4,37 +4,37 @@ use std::collections::HashMap;
 
 use fedbo_algorithms::Domain;
 use fedbo_algorithms::early_stopping::{
-    Because, BoBos, BosRule, BosSettings, EpochGpUcbSettings, Verdict,
+    BoBos, BosRule, BosSettings, EpochGpUcbSettings, StopReason, Verdict,
 };
 use fedbo_space::Space;
 use fedbo_storage::{Report, Trial};
 use fedbo_streams::{Purpose, Seed};
 
-use super::tellings::{Tellings, curve};
+use super::told_trials::{ToldTrials, curve};
 use crate::{Definition, StudyError};
 
 /// The rules of a study's trials.
 ///
 /// The rule of a trial is a function of the definition, of the trial's first reports and of what was told before the trial began, by
 /// the storage's clock: so it is the same for all processes, and after an interruption.
-pub(crate) struct BosJudge {
+pub(crate) struct BosEvaluator {
     definition: Definition,
     space: Space,
     settings: BosSettings,
-    tellings: Tellings,
+    tellings: ToldTrials,
     /// A model of the first `n_modelled` of them.
     model: Option<(usize, BoBos)>,
     /// Rules by trial and attempt.
     rules: HashMap<(u64, u32), Option<BosRule>>,
 }
 
-impl BosJudge {
+impl BosEvaluator {
     pub(super) fn new(definition: &Definition, settings: BosSettings) -> Result<Self, StudyError> {
         Ok(Self {
             space: definition.space()?,
             definition: definition.clone(),
             settings,
-            tellings: Tellings::new(definition)?,
+            tellings: ToldTrials::new(definition)?,
             model: None,
             rules: HashMap::new(),
         })
@@ -63,7 +63,7 @@ impl BosJudge {
         };
         let answer = rule.answer(&curve).filter(|answer| answer.stops);
         Ok(answer.map_or(Verdict::Continue, |answer| Verdict::Stop {
-            because: Because::UnlikelyToImprove {
+            because: StopReason::UnlikelyToImprove {
                 probability: answer.p_better,
                 incumbent: rule.incumbent(),
             },

@@ -5,20 +5,20 @@
 
 mod bo_bos;
 mod error;
-mod judge;
 mod monitor;
+mod rule_evaluator;
 mod running_trial;
 mod spec;
 mod table;
-mod tellings;
+mod told_trials;
 mod warnings;
 
 pub use error::EarlyStoppingError;
 pub use running_trial::RunningTrial;
 pub use spec::EarlyStoppingSpec;
 
-pub(crate) use judge::Judge;
-pub(crate) use monitor::{Conclusion, TrialMonitor};
+pub(crate) use monitor::{TrainingOutcome, TrialMonitor};
+pub(crate) use rule_evaluator::RuleEvaluator;
 pub(crate) use table::{DEFAULT_GRACE, EarlyStoppingTable};
-pub(crate) use tellings::Tellings;
+pub(crate) use told_trials::ToldTrials;
 pub(crate) use warnings::RunWarnings;

@@ -4,10 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fedbo_algorithms::early_stopping::Verdict;
-use fedbo_objective::{Failure, Monitor, Outcome, Signal, Trained, Unusable};
-use fedbo_storage::{Report, StorageError, Teller, Told, Worker};
+use fedbo_objective::{Failure, Monitor, Outcome, Signal, TrainingEnd, Unusable};
+use fedbo_storage::{Report, StorageError, TellAuthority, Told, Worker};
 
-use super::judge::Course;
+use super::rule_evaluator::JudgeState;
 use super::{EarlyStoppingError, RunWarnings};
 use crate::{Observer, Study, StudyError};
 
@@ -25,7 +25,7 @@ pub(crate) struct TrialMonitor<'a> {
 struct State {
     reports: Vec<Report>,
     /// The trials as the rule needs to know them.
-    course: Course,
+    course: JudgeState,
     stop: Option<Stop>,
     /// The line that looked like a report, with what is wrong with it, if there was no report.
     resembling: Option<String>,
@@ -46,7 +46,7 @@ enum Stop {
 }
 
 /// The conclusion about a trial that was trained.
-pub(crate) enum Conclusion {
+pub(crate) enum TrainingOutcome {
     /// It ended by itself.
     Ended(Outcome),
     /// It is stopped, and told so.
@@ -78,18 +78,18 @@ impl<'a> TrialMonitor<'a> {
     }
 
     /// Returns the conclusion about the trial, and its reports.
-    pub(crate) fn conclude(self, trained: Trained) -> (Conclusion, Vec<Report>) {
+    pub(crate) fn conclude(self, trained: TrainingEnd) -> (TrainingOutcome, Vec<Report>) {
         let state = std::mem::take(&mut *self.state());
         let conclusion = match (state.stop, trained) {
-            (Some(Stop::Early(told)), _) => Conclusion::Stopped(told),
-            (Some(Stop::NotFinite(told)), _) => Conclusion::Failed(told),
-            (Some(Stop::Lost(cause)), _) => Conclusion::Lost(cause),
-            (Some(Stop::Error(error)), _) => Conclusion::Error(error),
-            (None, Trained::Ended(outcome)) => {
+            (Some(Stop::Early(told)), _) => TrainingOutcome::Stopped(told),
+            (Some(Stop::NotFinite(told)), _) => TrainingOutcome::Failed(told),
+            (Some(Stop::Lost(cause)), _) => TrainingOutcome::Lost(cause),
+            (Some(Stop::Error(error)), _) => TrainingOutcome::Error(error),
+            (None, TrainingEnd::Ended(outcome)) => {
                 self.warn_at_the_end(&outcome, &state.reports, state.resembling.as_deref());
                 self.ended(outcome, &state.reports, state.ends_with_report)
             }
-            (None, Trained::Stopped) => Conclusion::Failed(Told::Failed {
+            (None, TrainingEnd::Stopped) => TrainingOutcome::Failed(Told::Failed {
                 kind: "reported".to_owned(),
                 message: "the objective ended its training, but nobody had asked it to".to_owned(),
             }),
@@ -99,18 +99,23 @@ impl<'a> TrialMonitor<'a> {
 
     /// Returns the conclusion about a trial that ended by itself: the last report that counts may be, or take the place
     /// of, its last line.
-    fn ended(&self, outcome: Outcome, reports: &[Report], ends_with_report: bool) -> Conclusion {
+    fn ended(
+        &self,
+        outcome: Outcome,
+        reports: &[Report],
+        ends_with_report: bool,
+    ) -> TrainingOutcome {
         let epochs = self.study.definition().early_stopping;
         let epochs = epochs.map_or(0, |spec| spec.epochs);
         match (outcome, reports.last()) {
             (Outcome::Value(_), Some(last)) if ends_with_report => {
-                Conclusion::Ended(Outcome::Value(last.value))
+                TrainingOutcome::Ended(Outcome::Value(last.value))
             }
             (Outcome::Failed(Failure::Unparsable { .. }), Some(last)) if last.epoch >= epochs => {
-                Conclusion::Ended(Outcome::Value(last.value))
+                TrainingOutcome::Ended(Outcome::Value(last.value))
             }
             (Outcome::Failed(failure @ Failure::Unparsable { .. }), Some(last)) => {
-                Conclusion::Failed(Told::Failed {
+                TrainingOutcome::Failed(Told::Failed {
                     kind: failure.kind().to_owned(),
                     message: format!(
                         "its last report, {} at epoch {}, is not that of the last epoch, {epochs}, which would be its value, and {failure}",
@@ -118,7 +123,7 @@ impl<'a> TrialMonitor<'a> {
                     ),
                 })
             }
-            (outcome, _) => Conclusion::Ended(outcome),
+            (outcome, _) => TrainingOutcome::Ended(outcome),
         }
     }
 
@@ -135,10 +140,10 @@ impl<'a> TrialMonitor<'a> {
         );
         if is_whole && reports.is_empty() {
             self.warnings
-                .of_no_report(self.observer, self.number, spec, resembling);
+                .warn_no_report(self.observer, self.number, spec, resembling);
         }
         self.warnings
-            .of_all_outside_bounds(self.observer, self.number, definition, reports);
+            .warn_all_outside_bounds(self.observer, self.number, definition, reports);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -155,7 +160,7 @@ impl<'a> TrialMonitor<'a> {
             definition.early_stopping.as_ref(),
             reports,
         );
-        warnings.of_better_than_bounds(observer, number, definition, newest);
+        warnings.warn_value_beyond_bounds(observer, number, definition, newest);
     }
 
     fn not_finite(&self, epoch: u32, value: &str) -> Stop {
@@ -171,7 +176,7 @@ impl<'a> TrialMonitor<'a> {
         if !value.is_finite() {
             return Err(self.not_finite(epoch, &value.to_string()));
         }
-        let teller = Teller::Worker(&self.worker.id);
+        let teller = TellAuthority::Worker(&self.worker.id);
         let report = Report { epoch, value };
         let course = &mut state.course;
         let judged = self.study.report_on(course, teller, self.number, report);

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fedbo_objective::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId};
+use fedbo_objective::{Failure, Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId};
 use fedbo_space::Point;
 
-use crate::{RunOptions, RunReport, Silent, Study, StudyError};
+use crate::{NullObserver, RunOptions, RunReport, Study, StudyError};
 
 /// A trial that is being evaluated, to which its objective reports as it trains.
 pub struct RunningTrial<'a> {
@@ -44,7 +44,7 @@ impl<F> TrainingClosure<F>
 where
     F: Fn(&RunningTrial<'_>) -> Result<f64, String> + Send + Sync,
 {
-    fn call(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+    fn call(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
         let running = RunningTrial {
             point,
             number: trial.trial,
@@ -53,9 +53,9 @@ where
         };
         let result = (self.0)(&running);
         if running.is_stopped.into_inner() {
-            return Trained::Stopped;
+            return TrainingEnd::Stopped;
         }
-        Trained::Ended(match result {
+        TrainingEnd::Ended(match result {
             Ok(value) => Outcome::Value(value),
             Err(message) => Outcome::Failed(Failure::Reported { message }),
         })
@@ -67,21 +67,21 @@ where
     F: Fn(&RunningTrial<'_>) -> Result<f64, String> + Send + Sync,
 {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
-        match self.call(point, trial, &Deaf) {
-            Trained::Ended(outcome) => outcome,
-            Trained::Stopped => unreachable!("nobody stops it"),
+        match self.call(point, trial, &NeverStops) {
+            TrainingEnd::Ended(outcome) => outcome,
+            TrainingEnd::Stopped => unreachable!("nobody stops it"),
         }
     }
 
-    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
         self.call(point, trial, monitor)
     }
 }
 
 /// Stops nobody.
-struct Deaf;
+struct NeverStops;
 
-impl Monitor for Deaf {
+impl Monitor for NeverStops {
     fn report(&self, _: u32, _: f64) -> Signal {
         Signal::Continue
     }
@@ -126,6 +126,6 @@ impl Study {
     ) -> Result<RunReport, StudyError> {
         let options = RunOptions::sequential(n_trials);
         let stop = AtomicBool::new(false);
-        self.run(&TrainingClosure(function), &options, &Silent, &stop)
+        self.run(&TrainingClosure(function), &options, &NullObserver, &stop)
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct RunWarnings {
     of_epochs: AtomicBool,
     of_order: AtomicBool,
     of_stop_by: AtomicBool,
-    of_no_report: AtomicBool,
+    warn_no_report: AtomicBool,
     of_bounds: AtomicBool,
     of_gaps: AtomicBool,
 }
@@ -50,14 +50,14 @@ impl RunWarnings {
     }
 
     /// A trial has ended by itself and no report of it counts; `resembling` says what of its output looked like one.
-    pub(super) fn of_no_report(
+    pub(super) fn warn_no_report(
         &self,
         observer: &dyn Observer,
         number: u64,
         spec: &EarlyStoppingSpec,
         resembling: Option<&str>,
     ) {
-        if !is_first(&self.of_no_report) {
+        if !is_first(&self.warn_no_report) {
             return;
         }
         let rule = spec.rule.name();
@@ -68,7 +68,7 @@ impl RunWarnings {
     }
 
     /// Says of a trial that has just reported its newest value if it is better than the bounds of BO-BOS in its first epochs.
-    pub(super) fn of_better_than_bounds(
+    pub(super) fn warn_value_beyond_bounds(
         &self,
         observer: &dyn Observer,
         number: u64,
@@ -95,7 +95,7 @@ impl RunWarnings {
     }
 
     /// Says of a trial that has ended if all that it reported lies outside of the bounds of BO-BOS.
-    pub(super) fn of_all_outside_bounds(
+    pub(super) fn warn_all_outside_bounds(
         &self,
         observer: &dyn Observer,
         number: u64,

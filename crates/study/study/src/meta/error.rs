@@ -98,7 +98,7 @@ pub enum MetaError {
     #[error(
         "strategy {strategy:?} does not learn from old studies; choose {}, add warm_start = 3 to [meta], which tries their best points \
          first, or remove [meta]",
-        StrategySpec::names("or", StrategySpec::learns_from_studies)
+        StrategySpec::names("or", StrategySpec::requires_old_studies)
     )]
     NoMetaStrategy {
         /// The strategy.

@@ -113,7 +113,7 @@ impl OldStudy {
     }
 
     /// One that was not read: its place alone.
-    pub(crate) fn unread(source: &str) -> Self {
+    pub(crate) fn without_trials(source: &str) -> Self {
         Self {
             name: String::new(),
             source: Some(source.to_owned()),
@@ -161,7 +161,7 @@ impl OldStudy {
     }
 
     /// Returns true if both hold the same, whatever they are called.
-    pub(crate) fn is_as(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         let named = Self {
             name: other.name.clone(),
             ..self.clone()

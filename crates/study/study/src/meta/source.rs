@@ -25,7 +25,7 @@ enum Place {
 
 impl OldSource {
     /// Returns true if both are read from the same place.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+    pub(super) fn is_in_same_storage(&self, other: &Self) -> bool {
         match (&self.place, &other.place) {
             (Place::Storage(one, _), Place::Storage(other, _)) => is_same(one, other),
             (Place::Csv(one), Place::Csv(other)) => {

@@ -94,7 +94,7 @@ impl MetaTable {
             && scale != default_scale
             && !strategy.weighs_by_distance()
         {
-            if !strategy.learns_from_studies() {
+            if !strategy.requires_old_studies() {
                 let message = format!(
                     "{:?} compares no values of old studies, so that they need no scale; remove meta.scale = {:?}",
                     strategy.name(),
@@ -205,7 +205,7 @@ impl MetaFile {
         for (index, source) in (0..).zip(&self.sources) {
             let old = source.read((storage, &definition.name))?;
             let mut before = self.sources.iter().zip(&names);
-            if before.any(|(other, name)| *name == old.name && other.is_beside(source)) {
+            if before.any(|(other, name)| *name == old.name && other.is_in_same_storage(source)) {
                 let source_text = source.text().to_owned();
                 return Err(MetaError::Twice { source_text });
             }
@@ -220,7 +220,7 @@ impl MetaFile {
                     .to_owned(),
             });
         }
-        name_apart(&mut studies);
+        disambiguate_names(&mut studies);
         Ok(studies)
     }
 
@@ -239,7 +239,7 @@ impl MetaFile {
             fitting.fit(old, index, source.text())
         });
         let news = read.zip(stored).filter_map(|(now, stored)| match now {
-            Ok(now) if now.is_as(stored) => None,
+            Ok(now) if now.has_same_content(stored) => None,
             Ok(now) => {
                 let (n_now, n_stored) = (
                     now.len() + now.n_left_out(),
@@ -275,7 +275,7 @@ impl MetaFile {
 }
 
 /// Gives studies of equal names different ones: with the place of each.
-fn name_apart(studies: &mut [OldStudy]) {
+fn disambiguate_names(studies: &mut [OldStudy]) {
     let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
     for study in studies {
         if names.iter().filter(|name| **name == study.name).count() > 1 {

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::early_stopping::{BoBosOptions, ValueBounds};
-use fedbo_objective::{Monitor, Objective, Outcome, Trained, TrialId};
+use fedbo_objective::{Monitor, Objective, Outcome, TrainingEnd, TrialId};
 use fedbo_space::{ParameterSpec, Point};
 use fedbo_study::{Definition, EarlyStoppingSpec, RunOptions, StoppingRuleSpec, Study};
 
@@ -22,15 +22,15 @@ impl Objective for Rising {
         panic!("a study with a rule trains");
     }
 
-    fn train(&self, _: &Point, _: TrialId, monitor: &dyn Monitor) -> Trained {
+    fn train(&self, _: &Point, _: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
         for epoch in 1..=N_EPOCHS {
             let share = f64::from(epoch) / f64::from(N_EPOCHS);
             let value = self.from + share * (self.to - self.from);
             if monitor.report(epoch, value).stops() {
-                return Trained::Stopped;
+                return TrainingEnd::Stopped;
             }
         }
-        Trained::Ended(Outcome::Value(self.to))
+        TrainingEnd::Ended(Outcome::Value(self.to))
     }
 }
 

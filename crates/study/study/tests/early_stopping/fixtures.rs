@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::early_stopping::MedianOptions;
-use fedbo_objective::{Monitor, Objective, Outcome, Trained, TrialId};
+use fedbo_objective::{Monitor, Objective, Outcome, TrainingEnd, TrialId};
 use fedbo_space::{ParameterSpec, Point};
 use fedbo_storage::Trial;
 use fedbo_study::{
@@ -42,15 +42,15 @@ impl<F: Fn(&Point, TrialId, &dyn Monitor, u32) + Send + Sync> Objective for Netw
         panic!("a study with a rule trains");
     }
 
-    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+    fn train(&self, point: &Point, trial: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
         let x = point.number("x");
         for epoch in 1..=N_EPOCHS {
             (self.0)(point, trial, monitor, epoch);
             if monitor.report(epoch, curve(x, epoch)).stops() {
-                return Trained::Stopped;
+                return TrainingEnd::Stopped;
             }
         }
-        Trained::Ended(Outcome::Value(curve(x, N_EPOCHS)))
+        TrainingEnd::Ended(Outcome::Value(curve(x, N_EPOCHS)))
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fedbo_algorithms::early_stopping::Verdict;
-use fedbo_objective::{Monitor, Objective, Outcome, Signal, Trained, TrialId};
+use fedbo_objective::{Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId};
 use fedbo_space::Point;
-use fedbo_storage::{MemoryStorage, Storage, Teller, Told, Trial, TrialState, Worker};
-use fedbo_study::{Asked, RunOptions, Silent, Study};
+use fedbo_storage::{MemoryStorage, Storage, TellAuthority, Told, Trial, TrialState, Worker};
+use fedbo_study::{AskOutcome, NullObserver, RunOptions, Study};
 
 use crate::fixtures::{N_EPOCHS, Network, Warnings, course, curve, definition, run};
 
@@ -17,7 +17,7 @@ use crate::fixtures::{N_EPOCHS, Network, Warnings, course, curve, definition, ru
 fn an_interrupted_study_judges_as_an_uninterrupted_one() {
     let network = Network(|_: &Point, _: TrialId, _: &dyn Monitor, _| {});
     let whole = Study::in_memory(&definition()).unwrap();
-    run(&whole, &network, &Silent, 24);
+    run(&whole, &network, &NullObserver, 24);
     let stopped = course(&whole);
     assert!(
         stopped
@@ -34,10 +34,10 @@ fn an_interrupted_study_judges_as_an_uninterrupted_one() {
         let worker = Worker::of_this_process();
         let lease = Some(Duration::from_millis(1));
         let asked = study.ask_as(&worker, lease, Some(n_trials)).unwrap();
-        let Asked::Trial(trial) = asked else {
+        let AskOutcome::Trial(trial) = asked else {
             panic!("there is one to begin");
         };
-        let teller = Teller::Worker(&worker.id);
+        let teller = TellAuthority::Worker(&worker.id);
         for epoch in 1..=2 {
             let value = curve(trial.point.number("x"), epoch);
             let verdict = study.report_as(teller, trial.number, epoch, value).unwrap();
@@ -46,7 +46,7 @@ fn an_interrupted_study_judges_as_an_uninterrupted_one() {
         drop(study);
         std::thread::sleep(Duration::from_millis(5));
         let study = Study::open(storage.clone(), &definition()).unwrap();
-        run(&study, &network, &Silent, n_trials);
+        run(&study, &network, &NullObserver, n_trials);
     }
     let study = Study::open(storage, &definition()).unwrap();
     assert_eq!(course(&study), stopped);
@@ -62,21 +62,21 @@ fn an_interrupted_trial_begins_anew() {
         fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
             Outcome::Interrupted
         }
-        fn train(&self, _: &Point, _: TrialId, monitor: &dyn Monitor) -> Trained {
+        fn train(&self, _: &Point, _: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
             assert_eq!(monitor.report(1, 0.5), Signal::Continue);
             assert_eq!(monitor.report(2, 0.5), Signal::Continue);
             self.0.store(true, Ordering::Relaxed);
-            Trained::Ended(Outcome::Interrupted)
+            TrainingEnd::Ended(Outcome::Interrupted)
         }
     }
     let options = RunOptions::sequential(3);
     study
-        .run(&Interrupted(&stop), &options, &Silent, &stop)
+        .run(&Interrupted(&stop), &options, &NullObserver, &stop)
         .unwrap();
     let waiting = study.open_trials().unwrap();
     assert_eq!((waiting.len(), waiting[0].reports.len()), (1, 0));
     let network = Network(|_: &Point, _: TrialId, _: &dyn Monitor, _| {});
-    run(&study, &network, &Silent, 3);
+    run(&study, &network, &NullObserver, 3);
     assert_eq!(study.trials().unwrap()[0].reports[0].epoch, 1);
 }
 
@@ -91,7 +91,7 @@ fn several_workers_stop_trials_side_by_side() {
         ..RunOptions::sequential(40)
     };
     let stop = AtomicBool::new(false);
-    let report = study.run(&network, &options, &Silent, &stop).unwrap();
+    let report = study.run(&network, &options, &NullObserver, &stop).unwrap();
     assert_eq!((report.n_told, report.n_failed, report.n_open), (40, 0, 0));
     let trials = study.trials().unwrap();
     let n_stopped = trials
@@ -126,8 +126,8 @@ fn a_trial_that_was_taken_away_is_left_to_who_takes_it() {
             let TrialState::Running(holding) = trial.state else {
                 panic!("it runs");
             };
-            let teller = Teller::Worker(&holding.worker.id);
-            storage.give_back(key, 0, teller).unwrap();
+            let teller = TellAuthority::Worker(&holding.worker.id);
+            storage.release_trial(key, 0, teller).unwrap();
         }
     });
     let report = run(&study, &network, &warnings, 2);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fedbo_algorithms::early_stopping::Verdict;
 use fedbo_objective::Signal;
 use fedbo_storage::{
-    Added, MemoryStorage, NewTrial, Report, Reporting, Snapshot, Storage, StorageError, StudyKey,
-    StudyRecord, Teller, Telling, Told, Trial, Worker,
+    AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError,
+    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 use fedbo_study::{Definition, EarlyStoppingSpec, Study};
 
@@ -48,7 +48,7 @@ impl Storage for Counting {
         Ok(snapshot)
     }
 
-    fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<Added, StorageError> {
+    fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError> {
         self.storage.add(study, trial)
     }
 
@@ -69,9 +69,9 @@ impl Storage for Counting {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         report: Report,
-    ) -> Result<Reporting, StorageError> {
+    ) -> Result<ReportOutcome, StorageError> {
         self.storage.report(study, number, teller, report)
     }
 
@@ -79,19 +79,19 @@ impl Storage for Counting {
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         told: &Told,
-    ) -> Result<Telling, StorageError> {
+    ) -> Result<TellOutcome, StorageError> {
         self.storage.finish(study, number, teller, told)
     }
 
-    fn give_back(
+    fn release_trial(
         &self,
         study: StudyKey,
         number: u64,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
     ) -> Result<(), StorageError> {
-        self.storage.give_back(study, number, teller)
+        self.storage.release_trial(study, number, teller)
     }
 }
 
@@ -152,13 +152,15 @@ fn reports_of_others_count_and_those_of_an_earlier_attempt_do_not() {
     // Begun again, also to the same last value at the same epoch: 0.9 is gone.
     for values in [vec![0.1, 0.1], vec![0.2, 0.1, 0.1, 0.1, 0.1]] {
         let other = Study::open(storage.clone(), &definition()).unwrap();
-        other.give_back(number).unwrap();
+        other.release_trial(number).unwrap();
         std::thread::sleep(Duration::from_millis(3));
         assert_eq!(other.ask().unwrap().number, number);
         let key = storage.studies().unwrap()[0].key;
         for (epoch, &value) in (1..).zip(&values) {
             let report = Report { epoch, value };
-            storage.report(key, number, Teller::Hand, report).unwrap();
+            storage
+                .report(key, number, TellAuthority::Hand, report)
+                .unwrap();
         }
     }
     let verdict = one.report(number, 6, 0.1).unwrap();

@@ -1,9 +1,11 @@
 //! The reports of a trial that count, and what is said of the rest.
 
-use fedbo_objective::{Failure, Monitor, Objective, Outcome, Signal, Trained, TrialId, Unusable};
+use fedbo_objective::{
+    Failure, Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId, Unusable,
+};
 use fedbo_space::Point;
 use fedbo_storage::{Report, Told, Trial};
-use fedbo_study::{Definition, EarlyStoppingError, Silent, Study, StudyError};
+use fedbo_study::{Definition, EarlyStoppingError, NullObserver, Study, StudyError};
 
 use crate::fixtures::{N_EPOCHS, Network, Warnings, curve, definition, run};
 
@@ -105,21 +107,21 @@ fn what_cannot_be_used_of_reports_is_left_out_and_said_once() {
 }
 
 /// A script that says nothing of use, and ends like this.
-struct Mute {
+struct SilentScript {
     resembling: Option<&'static str>,
     outcome: fn(u64) -> Outcome,
 }
 
-impl Objective for Mute {
+impl Objective for SilentScript {
     fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
         panic!("a study with a rule trains");
     }
 
-    fn train(&self, _: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
+    fn train(&self, _: &Point, trial: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
         if let Some(what) = self.resembling {
             monitor.resembles_report(what);
         }
-        Trained::Ended((self.outcome)(trial.trial))
+        TrainingEnd::Ended((self.outcome)(trial.trial))
     }
 }
 
@@ -146,7 +148,7 @@ fn a_run_says_once_that_nothing_was_reported() {
         };
         run(
             &study,
-            &Mute {
+            &SilentScript {
                 resembling,
                 outcome,
             },
@@ -180,8 +182,8 @@ fn a_last_report_that_counts_is_the_value() {
             panic!("a study with a rule trains");
         }
 
-        fn train(&self, _: &Point, trial: TrialId, monitor: &dyn Monitor) -> Trained {
-            Trained::Ended((self.0)(trial.trial, monitor))
+        fn train(&self, _: &Point, trial: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
+            TrainingEnd::Ended((self.0)(trial.trial, monitor))
         }
     }
     let study = Study::in_memory(&definition()).unwrap();
@@ -216,7 +218,7 @@ fn a_last_report_that_counts_is_the_value() {
             }
         }
     });
-    run(&study, &ending, &Silent, 5);
+    run(&study, &ending, &NullObserver, 5);
     let trials = study.trials().unwrap();
     let values: Vec<Option<f64>> = trials.iter().map(Trial::value).collect();
     assert_eq!(values, [Some(0.25), None, Some(0.125), Some(9.0), None]);

@@ -15,8 +15,8 @@ use fedbo_rivals::{Boca, CurvePredictionRule, CurvePredictionSettings};
 use fedbo_space::Space;
 use fedbo_streams::{Purpose, Seed};
 
-use super::training_run::{Course, TrainingRun};
-use super::tuner::{Bos, Dealt, MultiFidelity, Predicted, Proposals, Ruled, Tuner};
+use super::training_run::{RunTrace, TrainingRun};
+use super::tuner::{Bos, CurveRuleTuner, MultiFidelity, PlaceboRule, Predicted, Proposals, Tuner};
 use fedbo_runner::Ended;
 
 /// The method by which an arm tunes.
@@ -217,7 +217,7 @@ impl Setup {
         proposals: Proposals,
         rule: Option<Box<dyn fedbo_algorithms::early_stopping::StoppingRule>>,
     ) -> Box<dyn Tuner> {
-        Box::new(Ruled {
+        Box::new(CurveRuleTuner {
             proposals,
             rule,
             dim: self.space.dim(),
@@ -245,7 +245,7 @@ impl Setup {
         method: Method,
         run: &TrainingRun<'_>,
         stop: &AtomicBool,
-    ) -> anyhow::Result<(Course, Ended)> {
+    ) -> anyhow::Result<(RunTrace, Ended)> {
         let without_initial = TrainingRun {
             initial: &[],
             unit: run.unit,
@@ -290,13 +290,13 @@ impl Setup {
             Method::DealtStops(divisor) => {
                 let (course, ended) = self.run(Method::BoBos(divisor), run, stop)?;
                 if ended == Ended::Interrupted {
-                    return Ok((Course::default(), ended));
+                    return Ok((RunTrace::default(), ended));
                 }
                 let after_initial = course.trials.iter().filter(|trial| !trial.is_initial);
                 let mut ends: Vec<usize> = after_initial.map(|trial| trial.n_trained).collect();
                 let mut stream = self.seed.stream(Purpose::Placebo, 0, 0);
                 stream.shuffle(&mut ends);
-                Box::new(Dealt {
+                Box::new(PlaceboRule {
                     strategy: self.epoch_gp_ucb()?,
                     ends,
                     dim: self.space.dim(),

@@ -6,7 +6,7 @@ use fedbo_algorithms::early_stopping::{BosSettings, ValueBounds};
 use fedbo_problems::{CurveFamily, LearningCurves, TrainingProblem};
 use fedbo_report::{Metric, Scale};
 
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
 
@@ -31,7 +31,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let configuration = |family: CurveFamily| {
         let problem = LearningCurves::new(family);
         Configuration {

@@ -6,7 +6,7 @@ use fedbo_algorithms::early_stopping::{BosSettings, ValueBounds};
 use fedbo_problems::{FeatureSelection, TrainingProblem};
 use fedbo_report::{Metric, Scale};
 
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{Arm, GP_UCB, Method, Modelling};
 use super::{Configuration, Plan};
 
@@ -28,7 +28,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let problem = FeatureSelection::new();
     let n_epochs = problem.n_epochs();
     let plan = Plan {

@@ -6,7 +6,7 @@ use fedbo_algorithms::early_stopping::{BosSettings, ValueBounds};
 use fedbo_problems::{ImageLogistic, Steps};
 use fedbo_report::{Metric, Scale};
 
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
 
@@ -56,7 +56,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let configuration = |name: &str, steps, modelling, arms: &[Arm], budget| Configuration {
         name: name.to_owned(),
         problem: Box::new(ImageLogistic::new(steps)),

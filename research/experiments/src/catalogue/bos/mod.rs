@@ -27,12 +27,12 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use self::arms::{Arm, GP_UCB, Modelling, Setup, pairs};
-use self::training_run::{TrainingRun, TrialCourse};
+use self::training_run::{TrainingRun, TrialTrace};
 use self::wrong_stops::StopCount;
 use super::jobs::{Job, conclude, run_jobs};
-use super::{Finding, Progress, RunOptions};
+use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_runner::Ended;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 
 /// A problem with the arms that tune it.
 struct Configuration {
@@ -73,7 +73,7 @@ struct Plan {
 }
 
 /// The trials of each configuration, arm and run.
-type TrialBook = BTreeMap<(usize, usize, u32), Vec<TrialCourse>>;
+type TrialBook = BTreeMap<(usize, usize, u32), Vec<TrialTrace>>;
 
 impl Plan {
     /// Runs all arms, and writes results, summary, pictures and tables.
@@ -83,7 +83,7 @@ impl Plan {
         runs: u32,
         progress: &dyn Progress,
         stop: &AtomicBool,
-    ) -> anyhow::Result<Finding> {
+    ) -> anyhow::Result<ExperimentResult> {
         check_folder(&options.out, options.overwrite)?;
         let mut columns: Vec<String> = Vec::new();
         for each in &self.configurations {
@@ -99,7 +99,7 @@ impl Plan {
         for (index, configuration) in self.configurations.iter().enumerate() {
             for run in 0..runs {
                 for (place, arm) in configuration.arms.iter().enumerate() {
-                    let unit = Unit {
+                    let unit = RowLabels {
                         experiment: configuration.name.clone(),
                         arm: arm.0.into(),
                         agent: "study".into(),
@@ -164,7 +164,7 @@ impl Plan {
             of.map_or_else(Vec::new, |each| pairs(&each.arms))
         };
         let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-        Ok(Finding {
+        Ok(ExperimentResult {
             summary,
             ended,
             notes,
@@ -210,7 +210,7 @@ impl Plan {
             return Ok(notes);
         };
         if self.replays {
-            let sequences: Vec<(u32, &Vec<TrialCourse>)> = book
+            let sequences: Vec<(u32, &Vec<TrialTrace>)> = book
                 .iter()
                 .filter(|((at, of, _), _)| *at == index && *of == place)
                 .map(|((_, _, run), trials)| (*run, trials))
@@ -286,11 +286,11 @@ impl Plan {
 impl Configuration {
     fn course(
         &self,
-        unit: &Unit,
+        unit: &RowLabels,
         arm: Arm,
         seed: Seed,
         stop: &AtomicBool,
-    ) -> anyhow::Result<(training_run::Course, Ended)> {
+    ) -> anyhow::Result<(training_run::RunTrace, Ended)> {
         let seed = seed.child(Purpose::Run, u64::from(unit.run));
         let dim = self.problem.space().dim();
         let initial: Vec<Vec<f64>> = (0..self.n_initial)

@@ -6,7 +6,7 @@ use fedbo_algorithms::early_stopping::BosSettings;
 use fedbo_problems::Swimmer;
 use fedbo_report::{Metric, Scale};
 
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
 
@@ -27,7 +27,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let configuration = |n_epochs: usize, discount: f64| {
         let problem = Swimmer::new(n_epochs, discount)?;
         let returns = problem.clone();

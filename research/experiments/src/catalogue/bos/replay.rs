@@ -7,7 +7,7 @@ use fedbo_algorithms::early_stopping::{
 use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
 use fedbo_streams::{Purpose, Seed};
 
-use super::training_run::TrialCourse;
+use super::training_run::TrialTrace;
 use super::wrong_stops::StopCount;
 
 /// A rule with a strictness.
@@ -83,7 +83,7 @@ impl Replayed {
     ///
     /// # Errors
     /// If a stopping problem cannot be solved.
-    pub(super) fn replay(&self, trials: &[TrialCourse], seed: Seed) -> anyhow::Result<StopCount> {
+    pub(super) fn replay(&self, trials: &[TrialTrace], seed: Seed) -> anyhow::Result<StopCount> {
         let mut count = StopCount::default();
         let mut others: Vec<TrainedTrial> = Vec::new();
         let mut incumbent: Option<f64> = None;
@@ -92,7 +92,7 @@ impl Replayed {
                 (false, Some(incumbent)) => self.end(trial, incumbent, &others, seed)?,
                 _ => trial.values.len(),
             };
-            let replayed = TrialCourse {
+            let replayed = TrialTrace {
                 n_trained,
                 is_stopped: n_trained < trial.values.len(),
                 incumbent,
@@ -117,7 +117,7 @@ impl Replayed {
     /// The epoch at which the trial ends.
     fn end(
         &self,
-        trial: &TrialCourse,
+        trial: &TrialTrace,
         incumbent: f64,
         others: &[TrainedTrial],
         seed: Seed,

@@ -14,14 +14,14 @@ use fedbo_space::Point;
 use fedbo_streams::{Purpose, Seed};
 
 use super::Shown;
-use super::tuner::{Asked, Running, Tuner};
+use super::tuner::{Running, TrainingTrial, Tuner};
 use fedbo_runner::Ended;
-use fedbo_runner::{Tally, Unit};
+use fedbo_runner::{RowBuilder, RowLabels};
 
 /// A run of one arm.
 pub(super) struct TrainingRun<'a> {
     /// Configuration, arm and repetition.
-    pub(super) unit: &'a Unit,
+    pub(super) unit: &'a RowLabels,
     /// The problem that it tunes.
     pub(super) problem: &'a dyn TrainingProblem,
     /// Initial points, the same in every arm that has some; they are trained to the end.
@@ -36,7 +36,7 @@ pub(super) struct TrainingRun<'a> {
 
 /// A trial of a run, with what it would have come to.
 #[derive(Clone, Debug)]
-pub(super) struct TrialCourse {
+pub(super) struct TrialTrace {
     pub(super) number: u64,
     pub(super) unit: Vec<f64>,
     /// The whole curve, to be maximized.
@@ -50,7 +50,7 @@ pub(super) struct TrialCourse {
     pub(super) incumbent: Option<f64>,
 }
 
-impl TrialCourse {
+impl TrialTrace {
     /// Returns true if it was stopped and would have become the incumbent.
     pub(super) fn is_wrong_stop(&self) -> bool {
         let last = self.values.last();
@@ -61,22 +61,22 @@ impl TrialCourse {
 
 /// The record of a run.
 #[derive(Default)]
-pub(super) struct Course {
+pub(super) struct RunTrace {
     pub(super) rows: Vec<Row>,
-    pub(super) trials: Vec<TrialCourse>,
+    pub(super) trials: Vec<TrialTrace>,
 }
 
 /// Rows of a run, each at the number of epochs spent when its trial ended.
-struct Book {
-    tally: Tally,
+struct RunRows {
+    tally: RowBuilder,
     spent: usize,
     best: Option<f64>,
 }
 
-impl Book {
+impl RunRows {
     fn new(run: &TrainingRun<'_>) -> Self {
         Self {
-            tally: Tally::new(run.unit.clone(), run.problem.direction(), 0, run.optimum),
+            tally: RowBuilder::new(run.unit.clone(), run.problem.direction(), 0, run.optimum),
             spent: 0,
             best: None,
         }
@@ -131,14 +131,14 @@ impl TrainingRun<'_> {
         &self,
         tuner: &mut dyn Tuner,
         stop: &AtomicBool,
-    ) -> anyhow::Result<(Course, Ended)> {
-        let mut book = Book::new(self);
-        let mut course = Course::default();
+    ) -> anyhow::Result<(RunTrace, Ended)> {
+        let mut book = RunRows::new(self);
+        let mut course = RunTrace::default();
         let mut others: Vec<TrainedTrial> = Vec::new();
         let n_initial = self.initial.len() as u64;
         for number in 0.. {
             if stop.load(Ordering::Relaxed) {
-                return Ok((Course::default(), Ended::Interrupted));
+                return Ok((RunTrace::default(), Ended::Interrupted));
             }
             if book.spent >= self.budget {
                 break;
@@ -146,7 +146,7 @@ impl TrainingRun<'_> {
             let began = Instant::now();
             let index = usize::try_from(number)?;
             let asked = match self.initial.get(index) {
-                Some(unit) => Asked {
+                Some(unit) => TrainingTrial {
                     unit: unit.clone(),
                     source: Source::Initial,
                     n_epochs: self.problem.n_epochs(),
@@ -198,7 +198,7 @@ impl TrainingRun<'_> {
             let shown = self.shown(&point, end, observation.complete.is_some());
             let row = book.row(&point, &asked.source, n_trained, Ok(shown), seconds)?;
             course.rows.push(row);
-            course.trials.push(TrialCourse {
+            course.trials.push(TrialTrace {
                 number,
                 unit: asked.unit,
                 values,
@@ -230,14 +230,14 @@ impl TrainingRun<'_> {
         reduction: usize,
         seed: Seed,
         stop: &AtomicBool,
-    ) -> anyhow::Result<(Course, Ended)> {
-        let mut book = Book::new(self);
-        let mut course = Course::default();
+    ) -> anyhow::Result<(RunTrace, Ended)> {
+        let mut book = RunRows::new(self);
+        let mut course = RunTrace::default();
         let mut hyperband = Hyperband::new(Brackets::new(self.problem.n_epochs(), reduction)?);
         let dim = self.problem.space().dim();
         while book.spent < self.budget {
             if stop.load(Ordering::Relaxed) {
-                return Ok((Course::default(), Ended::Interrupted));
+                return Ok((RunTrace::default(), Ended::Interrupted));
             }
             let step = hyperband.next_step();
             if step.configuration == course.trials.len() {
@@ -245,7 +245,7 @@ impl TrainingRun<'_> {
                 let mut stream = seed.stream(Purpose::Proposal, number, 0);
                 let unit: Vec<f64> = (0..dim).map(|_| stream.uniform()).collect();
                 let values = self.values(&self.problem.space().decode(&unit));
-                course.trials.push(TrialCourse {
+                course.trials.push(TrialTrace {
                     number,
                     unit,
                     values: values.unwrap_or_default(),

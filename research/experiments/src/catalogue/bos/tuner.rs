@@ -9,7 +9,7 @@ use fedbo_rivals::{Boca, CurvePredictionRule};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 /// A trial to train.
-pub(super) struct Asked {
+pub(super) struct TrainingTrial {
     pub(super) unit: Vec<f64>,
     pub(super) source: Source,
     /// The most epochs that it is trained for.
@@ -22,10 +22,10 @@ fn asked(
     dim: usize,
     number: u64,
     propose: impl FnOnce(&Points, &mut Stream) -> anyhow::Result<(Proposal, usize)>,
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<TrainingTrial> {
     let mut stream = seed.stream(Purpose::Proposal, number, 0);
     let (proposal, n_epochs) = propose(&Points::new(dim), &mut stream)?;
-    Ok(Asked {
+    Ok(TrainingTrial {
         unit: proposal.unit,
         source: proposal.source,
         n_epochs,
@@ -45,7 +45,7 @@ pub(super) struct Running {
 /// An arm.
 pub(super) trait Tuner {
     /// The next trial.
-    fn ask(&mut self, number: u64) -> anyhow::Result<Asked>;
+    fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial>;
 
     /// Returns true if the trial is stopped after the last epoch of its curve.
     fn stops(&mut self, trial: &Running, others: &[TrainedTrial]) -> anyhow::Result<bool>;
@@ -70,7 +70,7 @@ pub(super) enum Proposals {
 }
 
 /// Proposals with a rule that knows curves only, or none.
-pub(super) struct Ruled {
+pub(super) struct CurveRuleTuner {
     pub(super) proposals: Proposals,
     pub(super) rule: Option<Box<dyn StoppingRule>>,
     pub(super) dim: usize,
@@ -78,8 +78,8 @@ pub(super) struct Ruled {
     pub(super) seed: Seed,
 }
 
-impl Tuner for Ruled {
-    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+impl Tuner for CurveRuleTuner {
+    fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial> {
         asked(self.seed, self.dim, number, |none, stream| {
             let proposal = match &self.proposals {
                 Proposals::Random(search) => search.ask(none, stream)?,
@@ -137,7 +137,7 @@ pub(super) struct Predicted {
 }
 
 impl Tuner for Predicted {
-    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+    fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial> {
         asked(self.seed, self.dim, number, |none, stream| {
             Ok((self.strategy.ask(none, stream)?, self.n_epochs))
         })
@@ -161,7 +161,7 @@ impl Tuner for Predicted {
                     curve: curve.clone(),
                     training: Training::Stopped,
                 };
-                Some(self.rule.stands_for(&trial, others))
+                Some(self.rule.expected_final_value(&trial, others))
             }
             (None, None) => None,
         };
@@ -185,7 +185,7 @@ pub(super) struct Bos {
 }
 
 impl Tuner for Bos {
-    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+    fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial> {
         asked(self.seed, self.dim, number, |none, stream| {
             Ok((
                 self.bo_bos.ask(none, stream)?,
@@ -226,7 +226,7 @@ impl Tuner for Bos {
 }
 
 /// The placebo of a rule: stops at the epochs at which BO-BOS stopped, dealt to other trials.
-pub(super) struct Dealt {
+pub(super) struct PlaceboRule {
     pub(super) strategy: EpochGpUcb,
     /// Epochs at which trials after the initial ones end, over and over.
     pub(super) ends: Vec<usize>,
@@ -234,8 +234,8 @@ pub(super) struct Dealt {
     pub(super) seed: Seed,
 }
 
-impl Tuner for Dealt {
-    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+impl Tuner for PlaceboRule {
+    fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial> {
         asked(self.seed, self.dim, number, |none, stream| {
             Ok((self.strategy.ask(none, stream)?, self.strategy.n_epochs()))
         })
@@ -265,7 +265,7 @@ pub(super) struct MultiFidelity {
 }
 
 impl Tuner for MultiFidelity {
-    fn ask(&mut self, number: u64) -> anyhow::Result<Asked> {
+    fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial> {
         asked(self.seed, self.dim, number, |none, stream| {
             Ok(self.boca.ask(none, stream)?)
         })

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::training_run::TrialCourse;
+use super::training_run::TrialTrace;
 
 /// The counts of a rule's stops among some trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,7 +18,7 @@ pub(super) struct StopCount {
 }
 
 impl StopCount {
-    pub(super) fn add(&mut self, trial: &TrialCourse) {
+    pub(super) fn add(&mut self, trial: &TrialTrace) {
         if trial.is_initial {
             return;
         }
@@ -102,8 +102,8 @@ fn wilson(part: usize, whole: usize) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    fn trial(values: &[f64], n_trained: usize, incumbent: f64) -> TrialCourse {
-        TrialCourse {
+    fn trial(values: &[f64], n_trained: usize, incumbent: f64) -> TrialTrace {
+        TrialTrace {
             number: 9,
             unit: vec![0.5],
             values: values.to_vec(),

@@ -4,7 +4,7 @@ use fedbo_algorithms::{
     HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, MessageSettings,
     OwnSampler, Refit, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
-use fedbo_federated::dp_fts_de::{Emphasis, Memory, Trust};
+use fedbo_federated::dp_fts_de::{AggregateUse, ExplorationWeights, Memory};
 use fedbo_gp::{
     Family, FeatureSampling, FitCriterion, FitOptions, Hyperparameters, Kernel, LengthscaleLaw,
 };
@@ -14,7 +14,7 @@ use fedbo_privacy::mechanism::PaperSampling;
 
 use super::costs::multiplier_for;
 use super::{DIM, N_INITIAL, N_ROUNDS};
-use crate::catalogue::crowd::{Approach, Release};
+use crate::catalogue::population::{CollaborationMode, Release};
 
 /// The names of the panels. The three of the paper's setting share Thompson sampling, FTS, FTS-DE and the placebo.
 pub(super) mod panel {
@@ -102,7 +102,7 @@ pub(super) struct Arm {
     /// The panel whose series it belongs to in the trade-off; none for arms without a cost there.
     pub(super) series: Option<&'static str>,
     pub(super) setting: Setting,
-    pub(super) approach: Approach,
+    pub(super) approach: CollaborationMode,
 }
 
 impl Arm {
@@ -113,15 +113,15 @@ impl Arm {
 }
 
 /// The paper's setting with P regions, without privacy: FTS for P = 1 and FTS-DE otherwise.
-fn plain(n_regions: u32) -> Approach {
-    Approach {
+fn plain(n_regions: u32) -> CollaborationMode {
+    CollaborationMode {
         n_regions,
         regional_start: true,
         n_features: 100,
         sampling: FeatureSampling::Random,
-        emphasis: Emphasis::REAL,
+        emphasis: ExplorationWeights::REAL,
         local_prob: LocalProb::Power(1.0),
-        trust: Trust::Schedule,
+        trust: AggregateUse::Schedule,
         message: MessageSettings {
             content: MessageContent::Posterior,
             noise_variance: MessageNoise::Given(1e-6),
@@ -139,8 +139,8 @@ fn plain(n_regions: u32) -> Approach {
 }
 
 /// Thompson sampling alone, with initial points in P regions.
-fn alone(n_regions: u32) -> Approach {
-    Approach {
+fn alone(n_regions: u32) -> CollaborationMode {
+    CollaborationMode {
         local_prob: LocalProb::Constant(1.0),
         n_releases: 1, // never used
         ..plain(n_regions)
@@ -148,8 +148,8 @@ fn alone(n_regions: u32) -> Approach {
 }
 
 /// The paper's mechanism: P = 4, S = 22.
-fn papers(sampling: PaperSampling, noise_multiplier: f64) -> Approach {
-    Approach {
+fn papers(sampling: PaperSampling, noise_multiplier: f64) -> CollaborationMode {
+    CollaborationMode {
         release: Release::Paper {
             sampling,
             noise_multiplier,
@@ -159,18 +159,18 @@ fn papers(sampling: PaperSampling, noise_multiplier: f64) -> Approach {
     }
 }
 
-fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<Approach> {
+fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<CollaborationMode> {
     let sampling = PaperSampling::Poisson(SamplingRate::new(rate)?);
     Ok(papers(sampling, noise_multiplier))
 }
 
 /// Returns the approach with messages of zeros: a release is then noise alone.
-fn silent(approach: &Approach) -> Approach {
+fn silent(approach: &CollaborationMode) -> CollaborationMode {
     let message = MessageSettings {
         content: MessageContent::Zero,
         ..approach.message
     };
-    Approach {
+    CollaborationMode {
         message,
         ..approach.clone()
     }
@@ -189,12 +189,12 @@ const OUR_RELEASES: u64 = 5;
 /// tried at epsilon = 8, four runs of another seed each: of σ², length scales, features, number and rhythm of releases,
 /// weights, p_t and start. Most were within noise of each other, and a p_t that listens more was worse; σ² = 1 and
 /// quasi-random features were taken over.
-fn open() -> Approach {
-    Approach {
+fn open() -> CollaborationMode {
+    CollaborationMode {
         n_regions: 4,
         n_features: 40,
         sampling: FeatureSampling::QuasiRandom,
-        emphasis: Emphasis::UNIFORM,
+        emphasis: ExplorationWeights::UNIFORM,
         message: MessageSettings {
             content: MessageContent::Mean,
             noise_variance: MessageNoise::Given(1.0),
@@ -205,8 +205,8 @@ fn open() -> Approach {
 }
 
 /// The same within a budget: five releases from everybody, clipped so short (S = 1) that what counts is the direction.
-fn ours(epsilon: f64) -> anyhow::Result<Approach> {
-    Ok(Approach {
+fn ours(epsilon: f64) -> anyhow::Result<CollaborationMode> {
+    Ok(CollaborationMode {
         memory: Memory::Mean { discount: 1.0 },
         release: Release::Lattice {
             sampling_rate: 1.0,
@@ -222,21 +222,22 @@ fn ours(epsilon: f64) -> anyhow::Result<Approach> {
 pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     use panel::{NOISE, OURS, SAMPLING, VARIANTS};
     let mut arms = Vec::new();
-    let mut add = |name: String, label: &str, panels: &[&'static str], approach: Approach| {
-        let is_ours = panels == [OURS];
-        arms.push(Arm {
-            name,
-            label: label.to_owned(),
-            panels: panels.to_vec(),
-            series: None,
-            setting: match is_ours {
-                true => Setting::Ours,
-                false => Setting::Paper,
-            },
-            approach,
-        });
-        arms.len() - 1
-    };
+    let mut add =
+        |name: String, label: &str, panels: &[&'static str], approach: CollaborationMode| {
+            let is_ours = panels == [OURS];
+            arms.push(Arm {
+                name,
+                label: label.to_owned(),
+                panels: panels.to_vec(),
+                series: None,
+                setting: match is_ours {
+                    true => Setting::Ours,
+                    false => Setting::Paper,
+                },
+                approach,
+            });
+            arms.len() - 1
+        };
     let all = [NOISE, SAMPLING, VARIANTS];
     add("ts".into(), "", &all, alone(1));
     add("ts regional".into(), "", &all, alone(4));
@@ -262,10 +263,10 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         let name = format!("10 of 29, z={z}");
         add(name, "", &[VARIANTS], papers(fixed, z));
     }
-    let fixed_weights = Approach {
-        emphasis: Emphasis {
+    let fixed_weights = CollaborationMode {
+        emphasis: ExplorationWeights {
             hold: None,
-            ..Emphasis::REAL
+            ..ExplorationWeights::REAL
         },
         ..base
     };

@@ -4,7 +4,7 @@ use fedbo_privacy::accounting::{
     AccountantKind, Budget, Delta, Sampling, SamplingRate, smallest_multiplier,
 };
 
-use crate::catalogue::crowd::Approach;
+use crate::catalogue::population::CollaborationMode;
 
 /// δ of the setting that helps.
 pub(super) const DELTA: f64 = 1e-5;
@@ -18,22 +18,22 @@ pub(super) fn papers_delta(n_agents: usize) -> f64 {
 }
 
 /// By the moments accountant at the paper's δ: what is published.
-pub(super) fn by_moments(approach: &Approach, n_agents: usize) -> Cost {
+pub(super) fn by_moments(approach: &CollaborationMode, n_agents: usize) -> Cost {
     let delta = papers_delta(n_agents);
     cost(AccountantKind::Moments, approach, n_agents, delta)
 }
 
 /// By privacy loss distributions.
-pub(super) fn by_pld(approach: &Approach, n_agents: usize, delta: f64) -> Cost {
+pub(super) fn by_pld(approach: &CollaborationMode, n_agents: usize, delta: f64) -> Cost {
     cost(AccountantKind::Pld, approach, n_agents, delta)
 }
 
 /// By the accountant for samples of a fixed size, under replace-one adjacency.
-pub(super) fn by_fixed_size(approach: &Approach, n_agents: usize, delta: f64) -> Cost {
+pub(super) fn by_fixed_size(approach: &CollaborationMode, n_agents: usize, delta: f64) -> Cost {
     cost(AccountantKind::FixedSize, approach, n_agents, delta)
 }
 
-fn cost(kind: AccountantKind, approach: &Approach, n_agents: usize, delta: f64) -> Cost {
+fn cost(kind: AccountantKind, approach: &CollaborationMode, n_agents: usize, delta: f64) -> Cost {
     let Some(event) = approach.event(n_agents)? else {
         return Ok(None);
     };

@@ -8,7 +8,7 @@ use fedbo_report::Summary;
 use super::arms::{Arm, panel};
 use super::costs::{DELTA, by_fixed_size, by_moments, by_pld, papers_delta};
 use super::{N_AGENTS, SharesOfSignal};
-use crate::catalogue::crowd::Release;
+use crate::catalogue::population::Release;
 
 /// A line of what the authors published: 1 − AUC after 60 queries, read off their figure.
 #[derive(serde::Deserialize)]
@@ -47,7 +47,7 @@ pub(super) fn notes(
     summary: &Summary,
     shares: &SharesOfSignal,
 ) -> anyhow::Result<Vec<String>> {
-    let mut notes = beside_the_authors(&published(folder)?, arms, summary);
+    let mut notes = compare_with_authors(&published(folder)?, arms, summary);
     notes.extend(costs(arms, shares)?);
     notes.push(noise_beside_signal(arms));
     notes.extend(WHY_THEY_DIFFER.map(str::to_owned));
@@ -55,7 +55,7 @@ pub(super) fn notes(
 }
 
 /// 1 − AUC, ours and theirs.
-fn beside_the_authors(published: &[Published], arms: &[Arm], summary: &Summary) -> Vec<String> {
+fn compare_with_authors(published: &[Published], arms: &[Arm], summary: &Summary) -> Vec<String> {
     let mut notes =
         vec!["1 - AUC after 60 queries, ours (mean ± s.e.) and the authors':".to_owned()];
     let of_paper = arms.iter().filter(|arm| arm.panels[0] != panel::OURS);

@@ -4,7 +4,7 @@ use fedbo_algorithms::MessageContent;
 use fedbo_report::Summary;
 use fedbo_testkit::published_data;
 
-use super::super::crowd::{Approach, Release};
+use super::super::population::{CollaborationMode, Release};
 use super::arms::{EPSILONS, Setting};
 use super::*;
 use fedbo_runner::Ended;
@@ -27,7 +27,7 @@ fn small(n_agents: usize, n_rounds: u64) -> Setup {
 
 /// The rows of a session, and the share of signal in it.
 fn played(setup: &Setup, arm: &Arm) -> (Vec<Row>, f64) {
-    let unit = Unit {
+    let unit = RowLabels {
         experiment: arm.panels[0].into(),
         arm: arm.name.clone(),
         agent: "mean over fields".into(),
@@ -160,7 +160,7 @@ fn every_arm_runs() {
 fn a_placebos_queries_do_not_depend_on_the_size_of_its_noise() {
     let (arms, setup) = (arms().expect("the arms"), small(6, 4));
     let louder = |arm: &Arm, factor: f64, content: MessageContent| {
-        let mut approach: Approach = arm.approach.clone();
+        let mut approach: CollaborationMode = arm.approach.clone();
         if let Release::Paper {
             noise_multiplier, ..
         } = &mut approach.release

@@ -1,7 +1,7 @@
 //! The arms of the experiment: which curves its panels show, and what they are compared with.
 
 use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings};
-use fedbo_federated::dp_fts_de::{Emphasis, EmphasisLaw, Memory, Trust};
+use fedbo_federated::dp_fts_de::{AggregateUse, ExplorationWeightLaw, ExplorationWeights, Memory};
 use fedbo_gp::FeatureSampling;
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, Delta, Sampling, SamplingRate, smallest_multiplier,
@@ -9,12 +9,12 @@ use fedbo_privacy::accounting::{
 use fedbo_privacy::mechanism::PaperSampling;
 use fedbo_problems::NOISE_VARIANCE;
 
-use super::super::crowd::{Approach, Release};
+use super::super::population::{CollaborationMode, Release};
 use super::{DELTA, EPSILON, N_ROUNDS};
 
 /// The family of the agents' functions.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Crowd {
+pub(super) enum Population {
     /// The common function ± 0.02.
     Similar,
     /// α f^n + (1 − α) f.
@@ -25,8 +25,8 @@ pub(super) enum Crowd {
 pub(super) struct Arm {
     pub(super) name: String,
     pub(super) panels: Vec<&'static str>,
-    pub(super) crowd: Crowd,
-    pub(super) approach: Approach,
+    pub(super) crowd: Population,
+    pub(super) approach: CollaborationMode,
 }
 
 mod panel {
@@ -51,15 +51,15 @@ const MESSAGE: MessageSettings = MessageSettings {
 };
 
 /// The paper's setting with P regions, without privacy: FTS for P = 1 and FTS-DE otherwise.
-fn plain(n_regions: u32) -> Approach {
-    Approach {
+fn plain(n_regions: u32) -> CollaborationMode {
+    CollaborationMode {
         n_regions,
         regional_start: true,
         n_features: 50,
         sampling: FeatureSampling::Random,
-        emphasis: Emphasis::SYNTHETIC,
+        emphasis: ExplorationWeights::SYNTHETIC,
         local_prob: LocalProb::Power(0.5),
-        trust: Trust::Schedule,
+        trust: AggregateUse::Schedule,
         message: MESSAGE,
         memory: Memory::Latest,
         release: Release::Paper {
@@ -73,8 +73,8 @@ fn plain(n_regions: u32) -> Approach {
 }
 
 /// Thompson sampling alone, with initial points in regions.
-fn alone(n_regions: u32) -> Approach {
-    Approach {
+fn alone(n_regions: u32) -> CollaborationMode {
+    CollaborationMode {
         local_prob: LocalProb::Constant(1.0),
         n_releases: 1, // never used
         ..plain(n_regions)
@@ -87,8 +87,8 @@ fn paper(
     rate: f64,
     noise_multiplier: f64,
     max_norm: f64,
-) -> anyhow::Result<Approach> {
-    Ok(Approach {
+) -> anyhow::Result<CollaborationMode> {
+    Ok(CollaborationMode {
         release: Release::Paper {
             sampling: PaperSampling::Poisson(SamplingRate::new(rate)?),
             noise_multiplier,
@@ -99,23 +99,23 @@ fn paper(
 }
 
 /// Returns the approach with messages of zeros: a release is then noise alone.
-fn silent(approach: &Approach) -> Approach {
+fn silent(approach: &CollaborationMode) -> CollaborationMode {
     let message = MessageSettings {
         content: MessageContent::Zero,
         ..approach.message
     };
-    Approach {
+    CollaborationMode {
         message,
         ..approach.clone()
     }
 }
 
-fn with_content(approach: &Approach, content: MessageContent) -> Approach {
+fn with_content(approach: &CollaborationMode, content: MessageContent) -> CollaborationMode {
     let message = MessageSettings {
         content,
         ..approach.message
     };
-    Approach {
+    CollaborationMode {
         message,
         ..approach.clone()
     }
@@ -124,8 +124,8 @@ fn with_content(approach: &Approach, content: MessageContent) -> Approach {
 /// The configuration for a small budget: releases from everybody (q = 1) while agents still learn much, each of which says as
 /// much as it can. Vectors are posterior means, clipped to a small S: what counts is their direction, and the noise shrinks
 /// with S. Chosen on other seeds than those of the experiment.
-fn ours(noise_multiplier: f64) -> Approach {
-    Approach {
+fn ours(noise_multiplier: f64) -> CollaborationMode {
+    CollaborationMode {
         n_regions: 4,
         sampling: FeatureSampling::QuasiRandom,
         local_prob: LocalProb::Power(1.0),
@@ -153,7 +153,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         WEIGHTS,
     };
     let mut arms = Vec::new();
-    let mut add = |name: &str, panels: &[&'static str], crowd, approach: Approach| {
+    let mut add = |name: &str, panels: &[&'static str], crowd, approach: CollaborationMode| {
         arms.push(Arm {
             name: name.to_owned(),
             panels: panels.to_vec(),
@@ -161,7 +161,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
             approach,
         });
     };
-    let similar = Crowd::Similar;
+    let similar = Population::Similar;
     let of_paper = [
         BENEFIT, COMPONENTS, CLIPPING, SAMPLING, NOISE, REGIONS, WEIGHTS,
     ];
@@ -186,12 +186,12 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         similar,
         with_content(&plain(2), MessageContent::Placebo),
     );
-    let equal = Approach {
-        emphasis: Emphasis::UNIFORM,
+    let equal = CollaborationMode {
+        emphasis: ExplorationWeights::UNIFORM,
         ..plain(2)
     };
     add("fts-de P=2, equal weights", &[COMPONENTS], similar, equal);
-    let anywhere = Approach {
+    let anywhere = CollaborationMode {
         regional_start: false,
         ..plain(2)
     };
@@ -241,32 +241,32 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     for (name, emphasis) in [
         (
             "not adaptive",
-            Emphasis {
+            ExplorationWeights {
                 hold: None,
-                ..Emphasis::SYNTHETIC
+                ..ExplorationWeights::SYNTHETIC
             },
         ),
         (
             "weights 1 (a=9)",
-            Emphasis {
+            ExplorationWeights {
                 start: 10.0,
-                ..Emphasis::SYNTHETIC
+                ..ExplorationWeights::SYNTHETIC
             },
         ),
         (
             "weights 2 (1000)",
-            Emphasis {
-                law: EmphasisLaw::Linear,
+            ExplorationWeights {
+                law: ExplorationWeightLaw::Linear,
                 start: 1000.0,
-                ..Emphasis::SYNTHETIC
+                ..ExplorationWeights::SYNTHETIC
             },
         ),
         (
             "weights 3 (40 squared)",
-            Emphasis {
-                law: EmphasisLaw::Square,
+            ExplorationWeights {
+                law: ExplorationWeightLaw::Square,
                 start: 40.0,
-                ..Emphasis::SYNTHETIC
+                ..ExplorationWeights::SYNTHETIC
             },
         ),
     ] {
@@ -274,7 +274,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
             name,
             &[WEIGHTS],
             similar,
-            Approach {
+            CollaborationMode {
                 emphasis,
                 ..base.clone()
             },
@@ -283,10 +283,10 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
 
     // Agents that differ: Fig. 7.
     for (panel, difference) in [(SOME, 0.7), (ALL, 1.0)] {
-        let crowd = Crowd::Different(difference);
+        let crowd = Population::Different(difference);
         add("ts regional P=2", &[panel], crowd, alone(2));
         add("fts-de, 1-p = 1/sqrt(t)", &[panel], crowd, plain(2));
-        let fast = Approach {
+        let fast = CollaborationMode {
             local_prob: LocalProb::Power(1.0),
             ..plain(2)
         };
@@ -318,56 +318,56 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         ),
         (
             "S = 1.1 sqrt(P M)",
-            Approach {
+            CollaborationMode {
                 release: release(z, 1.1 * 200.0_f64.sqrt()),
                 ..best.clone()
             },
         ),
         (
             "latest release alone",
-            Approach {
+            CollaborationMode {
                 memory: Memory::Latest,
                 ..best.clone()
             },
         ),
         (
             "P=1",
-            Approach {
+            CollaborationMode {
                 n_regions: 1,
                 ..best.clone()
             },
         ),
         (
             "P=2",
-            Approach {
+            CollaborationMode {
                 n_regions: 2,
                 ..best.clone()
             },
         ),
         (
             "random features",
-            Approach {
+            CollaborationMode {
                 sampling: FeatureSampling::Random,
                 ..best.clone()
             },
         ),
         (
             "M=100",
-            Approach {
+            CollaborationMode {
                 n_features: 100,
                 ..best.clone()
             },
         ),
         (
             "p by signal",
-            Approach {
-                trust: Trust::Signal,
+            CollaborationMode {
+                trust: AggregateUse::Signal,
                 ..best.clone()
             },
         ),
         (
             "40 releases",
-            Approach {
+            CollaborationMode {
                 release: release(noise_for(1.0, N_ROUNDS)?, OUR_NORM),
                 n_releases: N_ROUNDS,
                 ..best.clone()
@@ -375,7 +375,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         ),
         (
             "5 releases",
-            Approach {
+            CollaborationMode {
                 release: release(noise_for(1.0, 5)?, OUR_NORM),
                 n_releases: 5,
                 ..best.clone()
@@ -383,7 +383,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         ),
         (
             "1 release",
-            Approach {
+            CollaborationMode {
                 release: release(noise_for(1.0, 1)?, OUR_NORM),
                 n_releases: 1,
                 ..best.clone()
@@ -391,7 +391,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         ),
         (
             "weighted copies",
-            Approach {
+            CollaborationMode {
                 release: Release::Paper {
                     sampling: PaperSampling::Poisson(SamplingRate::ALL),
                     noise_multiplier: z,

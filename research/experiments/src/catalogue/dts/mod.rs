@@ -16,10 +16,10 @@ use fedbo_streams::{Purpose, Seed};
 use fedbo_topology::GraphSpec;
 
 use super::jobs::{Job, conclude, run_jobs};
-use super::{Finding, Progress, RunOptions};
+use super::{ExperimentResult, Progress, RunOptions};
 use authors::AuthorsFigures;
 use fedbo_runner::Ended;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 use team::{Arm, LANDSCAPES, Landscape, Setting, Team};
 
 /// A team with its name in results.
@@ -51,7 +51,7 @@ pub(super) fn star(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let case = |landscape: Landscape, setting, n_agents| {
         let suffix = match setting {
             Setting::Text => "",
@@ -99,7 +99,7 @@ pub(super) fn connectivity(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let study = Study {
         name: "dts-connectivity",
         title: "Twenty agents on random graphs, 10 initial points each",
@@ -124,7 +124,7 @@ pub(super) fn topologies(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     const N_AGENTS: u32 = 12;
     let graphs = [
         GraphSpec::Edgeless,
@@ -188,7 +188,7 @@ impl Study {
         options: &RunOptions,
         progress: &dyn Progress,
         stop: &AtomicBool,
-    ) -> anyhow::Result<Finding> {
+    ) -> anyhow::Result<ExperimentResult> {
         let runs = options.runs.unwrap_or(RUNS);
         check_folder(&options.out, options.overwrite)?;
         let authors = options.data.as_deref().map(AuthorsFigures::read);
@@ -200,7 +200,7 @@ impl Study {
         for (index, case) in self.cases.iter().enumerate() {
             for (place, arm) in case.arms.iter().enumerate() {
                 for run in 0..runs {
-                    let unit = Unit {
+                    let unit = RowLabels {
                         experiment: case.name.clone(),
                         arm: arm.name().into(),
                         agent: "team".into(),
@@ -279,7 +279,7 @@ impl Study {
                 None => "The authors' figures stand beside with --data FOLDER.".to_owned(),
             });
         }
-        Ok(Finding {
+        Ok(ExperimentResult {
             summary,
             ended,
             notes,
@@ -358,7 +358,7 @@ fn shown(estimate: &Estimate) -> String {
 }
 
 /// A team's regret as rows: one a round, with R_B.
-fn rows(unit: &Unit, regret: &TeamRegret) -> Vec<Row> {
+fn rows(unit: &RowLabels, regret: &TeamRegret) -> Vec<Row> {
     let best = (1_i64..).zip(&regret.best);
     best.map(|(iteration, best)| Row {
         experiment: unit.experiment.clone(),

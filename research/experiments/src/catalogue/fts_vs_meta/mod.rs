@@ -1,8 +1,8 @@
 //! FTS section 5.2, Fig. 2a, 3a and 3d: FTS beside RGPE and TAF, which are sent whole models of the other agents.
 
 mod arms;
-mod crowd_time;
 mod notes;
+mod population_time;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use rayon::prelude::*;
 use self::arms::{Arm, Contributor, PAPER, arms};
 use self::notes::Authors;
 use super::fts_landmine::{N_ROUNDS, helpful_map, history, unit_seed};
-use super::jobs::{Job, Worked, conclude, run_jobs};
+use super::jobs::{Job, JobResult, conclude, run_jobs};
 use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::meta::OneParty;
-use super::{Finding, Progress, RunOptions};
+use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_runner::Decoder;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 
 /// As in the paper: six targets with five sets of initial points.
 pub(super) const DEFAULT_RUNS: u32 = 5;
@@ -46,7 +46,7 @@ pub(super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let folder = options
         .data
         .as_deref()
@@ -75,7 +75,7 @@ pub(super) fn run(
         for target in 0..N_TARGETS {
             for run in 0..runs {
                 let setup = &setup;
-                let unit = Unit {
+                let unit = RowLabels {
                     experiment: arm.configuration.into(),
                     arm: arm.name.clone(),
                     agent: format!("field {target}"),
@@ -127,8 +127,8 @@ pub(super) fn run(
     summary.add_tradeoff(notes::tradeoff(&arms, &rows), &options.out)?;
     let mut notes = notes::by_message_length(&authors, &arms, &summary);
     notes.extend(notes::by_run_time(&authors, &rows));
-    notes.extend(crowd_time::run_times(options, progress, stop)?);
-    Ok(Finding {
+    notes.extend(population_time::run_times(options, progress, stop)?);
+    Ok(ExperimentResult {
         summary,
         ended,
         notes,
@@ -183,10 +183,10 @@ fn tune(
     setup: &Setup,
     arm: &Arm,
     target: usize,
-    unit: &Unit,
+    unit: &RowLabels,
     seed: Seed,
     stop: &AtomicBool,
-) -> Worked {
+) -> JobResult {
     let past = if arm.configuration == PAPER {
         &setup.recorded
     } else {

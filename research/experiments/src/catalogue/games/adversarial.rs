@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use fedbo_games::{
-    Action, ActionSet, Basics, Expectation, Game, GameError, Level0Strategy, Reasoner, Search,
+    Action, ActionSet, Expectation, Game, GameError, Level0Strategy, PlayerSettings, Reasoner,
+    Search,
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_problems::ImageAttack;
@@ -16,8 +17,8 @@ use fedbo_streams::Seed;
 
 use super::arms::{Arm, arm_name, seats};
 use super::play::Match;
-use super::{Arena, Configuration, PartPicture, Plan, Played, Shown};
-use crate::catalogue::{Finding, Progress, RunOptions};
+use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
+use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
 /// Ten images, two starts each.
 pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 20;
@@ -79,7 +80,7 @@ pub(in crate::catalogue) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let problem = ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE)?;
     let picture = |file, title: &str, experiments: &[&str]| PartPicture {
         file,
@@ -201,19 +202,19 @@ impl Actions {
 /// The models and the strategies at level 0 of both players.
 #[derive(Clone, Copy)]
 enum Model {
-    /// [`Basics::for_game`] with random search at level 0, and a search with half the points: the expectation over 500 draws makes
+    /// [`PlayerSettings::for_game`] with random search at level 0, and a search with half the points: the expectation over 500 draws makes
     /// each one dear, and 150 draws with the whole search were not better (112.1 ± 4.0 and 110.6 ± 3.4 successes of 1 v 0).
     Own,
     /// The same with GP-MW at level 0; on a grid.
     GpMw,
-    /// [`Basics::as_in_authors_adversarial_code`]; on a grid, so without its search.
+    /// [`PlayerSettings::as_in_authors_adversarial_code`]; on a grid, so without its search.
     Authors,
 }
 
 impl Model {
-    fn basics(self, game: &Game) -> Vec<Basics> {
+    fn basics(self, game: &Game) -> Vec<PlayerSettings> {
         let of = |player| match self {
-            Self::Own => Basics {
+            Self::Own => PlayerSettings {
                 level0_strategy: Level0Strategy::RandomSearch,
                 search: Search::MultiStart(MultiStart {
                     n_starts: 64,
@@ -221,10 +222,10 @@ impl Model {
                     n_refine: 1,
                     ..MultiStart::for_dim(ImageAttack::N_CODE)
                 }),
-                ..Basics::for_game(game, player, (0.0, 1.0))
+                ..PlayerSettings::for_game(game, player, (0.0, 1.0))
             },
-            Self::GpMw => Basics::for_game(game, player, (0.0, 1.0)),
-            Self::Authors => Basics::as_in_authors_adversarial_code(game, player),
+            Self::GpMw => PlayerSettings::for_game(game, player, (0.0, 1.0)),
+            Self::Authors => PlayerSettings::as_in_authors_adversarial_code(game, player),
         };
         (0..game.n_players()).map(of).collect()
     }
@@ -278,7 +279,7 @@ fn without_arms(
     actions: Actions,
     pairs: Vec<(String, String)>,
 ) -> anyhow::Result<Configuration> {
-    let mut arenas: Vec<Box<dyn Arena>> = Vec::with_capacity(images.len());
+    let mut arenas: Vec<Box<dyn GameProblem>> = Vec::with_capacity(images.len());
     for image in images {
         arenas.push(Box::new(Image {
             problem: Arc::clone(problem),
@@ -316,7 +317,7 @@ struct Image {
     game: Game,
 }
 
-impl Arena for Image {
+impl GameProblem for Image {
     fn game(&self) -> &Game {
         &self.game
     }

@@ -1,17 +1,17 @@
 //! The players of a game: their levels, and their beliefs about each other.
 
-use fedbo_games::{Basics, Expectation, Game, GameError, Level0Strategy, Reasoner};
+use fedbo_games::{Expectation, Game, GameError, Level0Strategy, PlayerSettings, Reasoner};
 use fedbo_streams::Seed;
 
 /// Makes the players of a game from it and the seed of the run.
-type Seats = dyn Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync;
+type PlayerFactory = dyn Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync;
 
 /// A way to fill the seats of a game.
 pub(super) struct Arm {
     /// Levels in the order of players, as "2 v 1".
     pub(super) name: String,
     /// One reasoner a player.
-    pub(super) seats: Box<Seats>,
+    pub(super) seats: Box<PlayerFactory>,
 }
 
 impl Arm {
@@ -38,7 +38,7 @@ impl Arm {
     pub(super) fn levels(
         levels: &'static [usize],
         expectation: Expectation,
-        basics: impl Fn(&Game) -> Vec<Basics> + Send + Sync + 'static,
+        basics: impl Fn(&Game) -> Vec<PlayerSettings> + Send + Sync + 'static,
     ) -> Self {
         Self::seeded_levels(levels, expectation, move |game, _| basics(game))
     }
@@ -47,7 +47,7 @@ impl Arm {
     pub(super) fn seeded_levels(
         levels: &'static [usize],
         expectation: Expectation,
-        basics: impl Fn(&Game, Seed) -> Vec<Basics> + Send + Sync + 'static,
+        basics: impl Fn(&Game, Seed) -> Vec<PlayerSettings> + Send + Sync + 'static,
     ) -> Self {
         let name = arm_name(levels, expectation);
         Self::seeded(name, move |game, seed| {
@@ -56,7 +56,9 @@ impl Arm {
     }
 
     /// The first player acts uniformly at random, the others are at level 0: a control.
-    pub(super) fn uniform(basics: impl Fn(&Game) -> Vec<Basics> + Send + Sync + 'static) -> Self {
+    pub(super) fn uniform(
+        basics: impl Fn(&Game) -> Vec<PlayerSettings> + Send + Sync + 'static,
+    ) -> Self {
         Self::new(UNIFORM, move |game| {
             let mut basics = basics(game);
             if let Some(first) = basics.first_mut() {
@@ -90,7 +92,7 @@ pub(super) fn arm_name(levels: &[usize], expectation: Expectation) -> String {
 pub(super) fn seats(
     levels: &[usize],
     expectation: Expectation,
-    basics: &[Basics],
+    basics: &[PlayerSettings],
 ) -> Result<Vec<Reasoner>, GameError> {
     let seat = |player: usize| {
         let level = levels[player];
@@ -139,8 +141,8 @@ mod tests {
         for (levels, expected) in cases {
             let sets = vec![ActionSet::grid(3); levels.len()];
             let game = Game::new(sets, 1).unwrap();
-            let basics: Vec<Basics> = (0..levels.len())
-                .map(|player| Basics::as_in_authors_code(&game, player))
+            let basics: Vec<PlayerSettings> = (0..levels.len())
+                .map(|player| PlayerSettings::as_in_authors_code(&game, player))
                 .collect();
             let seats = seats(levels, Expectation::Exact, &basics).unwrap();
             for (player, level) in levels.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Repeated games (thesis chapter 8): players who reason at different levels, round by round.
 //!
-//! A [`Plan`] is a declared experiment, a [`Configuration`] a kind of game with its [`Arm`]s, an [`Arena`] one game. A [`Match`] is one
+//! A [`Plan`] is a declared experiment, a [`Configuration`] a kind of game with its [`Arm`]s, an [`GameProblem`] one game. A [`Match`] is one
 //! run of one arm; [`Outcome`] is what all of them left.
 
 pub(super) mod adversarial;
@@ -27,12 +27,12 @@ use self::arms::Arm;
 use self::outcome::Outcome;
 use self::play::Match;
 use super::jobs::{Job, conclude, run_jobs};
-use super::{Finding, Progress, RunOptions};
+use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_runner::Ended;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 
 /// One game, whose payoffs the experiment knows.
-trait Arena: Send + Sync {
+trait GameProblem: Send + Sync {
     /// Action sets and initial rounds.
     fn game(&self) -> &Game;
 
@@ -83,7 +83,7 @@ struct Configuration {
     /// Its name in notes; the `experiment` column is that of [`Shown`].
     name: String,
     /// Run r plays in number r modulo their number, so that r divided by it is the start.
-    arenas: Vec<Box<dyn Arena>>,
+    arenas: Vec<Box<dyn GameProblem>>,
     /// Rounds after the initial ones.
     n_rounds: usize,
     /// The arms that play.
@@ -147,7 +147,7 @@ impl Plan {
         runs: u32,
         progress: &dyn Progress,
         stop: &AtomicBool,
-    ) -> anyhow::Result<Finding> {
+    ) -> anyhow::Result<ExperimentResult> {
         check_folder(&options.out, options.overwrite)?;
         let writer = ResultsWriter::create(&options.out, &self.columns, options.overwrite)?;
         let measures = Mutex::new(BTreeMap::new());
@@ -156,7 +156,7 @@ impl Plan {
         for (index, configuration) in self.configurations.iter().enumerate() {
             for run in 0..runs {
                 for (place, arm) in configuration.arms.iter().enumerate() {
-                    let unit = Unit {
+                    let unit = RowLabels {
                         experiment: configuration.name.clone(),
                         arm: arm.name.clone(),
                         agent: String::new(),
@@ -223,7 +223,7 @@ impl Plan {
                 .map_or_else(Vec::new, |shown| shown.pairs.clone())
         };
         let summary = conclude(&outcome.rows, ended, request, pairs_of, &options.out)?;
-        Ok(Finding {
+        Ok(ExperimentResult {
             summary,
             ended,
             notes,
@@ -267,7 +267,7 @@ impl Plan {
 
 impl Configuration {
     /// The game of a run.
-    fn arena(&self, run: u32) -> &dyn Arena {
+    fn arena(&self, run: u32) -> &dyn GameProblem {
         self.arenas[run as usize % self.arenas.len()].as_ref()
     }
 }

@@ -8,13 +8,13 @@ use fedbo_report::Row;
 use fedbo_streams::{Purpose, Seed};
 
 use super::arms::Arm;
-use super::{Arena, Played, Shown};
-use fedbo_runner::Unit;
+use super::{GameProblem, Played, Shown};
+use fedbo_runner::RowLabels;
 
 /// A game that was played to its end.
 pub(super) struct Match<'a> {
     /// The arena in which it was played.
-    pub(super) arena: &'a dyn Arena,
+    pub(super) arena: &'a dyn GameProblem,
     /// All rounds, initial ones first.
     pub(super) history: History,
     /// The outcome of each round.
@@ -32,7 +32,7 @@ impl<'a> Match<'a> {
     /// # Errors
     /// If a player cannot decide, or there are no payoffs.
     pub(super) fn play(
-        arena: &'a dyn Arena,
+        arena: &'a dyn GameProblem,
         arm: &Arm,
         n_rounds: usize,
         seed: Seed,
@@ -91,7 +91,7 @@ impl<'a> Match<'a> {
     }
 
     /// One row a round and player shown; initial rounds end at iteration 0.
-    pub(super) fn rows(&self, unit: &Unit, shown: &[Shown], columns: &[String]) -> Vec<Row> {
+    pub(super) fn rows(&self, unit: &RowLabels, shown: &[Shown], columns: &[String]) -> Vec<Row> {
         let mut rows = Vec::with_capacity(shown.len() * self.played.len());
         for each in shown {
             let level = self.players[each.player].reasoner().level();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use fedbo_games::{Action, ActionSet, Basics, Expectation, Game, Reasoner, Search};
+use fedbo_games::{Action, ActionSet, Expectation, Game, PlayerSettings, Reasoner, Search};
 use fedbo_optim::{LbfgsbOptions, MultiStart};
 use fedbo_problems::PredatorPrey;
 use fedbo_report::{Clusters, Metric};
@@ -14,8 +14,8 @@ use fedbo_streams::{Purpose, Seed};
 use super::arms::Arm;
 use super::outcome::{Outcome, over_runs, paired, shown, shown_difference};
 use super::play::Match;
-use super::{Arena, Configuration, PartPicture, Plan, Played, Shown};
-use crate::catalogue::{Finding, Progress, RunOptions};
+use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
+use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
 /// Twice the thesis's ten: in ten games of another seed predators gained 0.022 ± 0.011 in 2 v 0 v 1, which is not clear.
 pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 20;
@@ -60,7 +60,7 @@ pub(in crate::catalogue) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let plan = Plan {
         name: "games-predator-prey",
         title: "Payoffs by levels of predator 1 v predator 2 v prey".into(),
@@ -133,7 +133,7 @@ fn configuration(
     let sets = PredatorPrey.dims().map(|dim| ActionSet::Continuous { dim });
     Ok(Configuration {
         name: name.into(),
-        arenas: vec![Box::new(Hunt {
+        arenas: vec![Box::new(PredatorPreyGame {
             game: Game::new(sets.into(), N_INITIAL)?,
         })],
         n_rounds: N_ROUNDS,
@@ -143,11 +143,11 @@ fn configuration(
     })
 }
 
-/// [`Basics::for_game`] with a search that an expectation over many draws can afford, and one length scale for all dimensions: 155
+/// [`PlayerSettings::for_game`] with a search that an expectation over many draws can afford, and one length scale for all dimensions: 155
 /// payoffs do not tell 55 apart.
-fn basics(game: &Game, seed: Seed, is_isotropic: bool) -> Vec<Basics> {
+fn basics(game: &Game, seed: Seed, is_isotropic: bool) -> Vec<PlayerSettings> {
     let of = |player| {
-        let mut basics = Basics::for_game(game, player, (0.0, 1.0));
+        let mut basics = PlayerSettings::for_game(game, player, (0.0, 1.0));
         if let Some(learning) = &mut basics.payoff_model.learning {
             learning.options.isotropic = is_isotropic;
             let mut stream = seed.stream(Purpose::HyperparameterFit, player as u64, 0);
@@ -186,11 +186,11 @@ fn inside(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
 }
 
 /// The game of three.
-struct Hunt {
+struct PredatorPreyGame {
     game: Game,
 }
 
-impl Arena for Hunt {
+impl GameProblem for PredatorPreyGame {
     fn game(&self) -> &Game {
         &self.game
     }

@@ -13,13 +13,13 @@ use fedbo_report::{Clusters, Metric};
 use fedbo_streams::{Purpose, Seed};
 
 use self::model::{Level0, Model};
-use self::three_agents::Trio;
+use self::three_agents::ThreeAgentGame;
 use super::arms::{Arm, UNIFORM, arm_name, seats};
 use super::tables::{
     GridDraws, Kind, N_ACTIONS, N_GAMES, NOISE_STD, TableGame, Values, range, read_authors,
 };
-use super::{Arena, Configuration, PartPicture, Plan, Shown};
-use crate::catalogue::{Finding, Progress, RunOptions};
+use super::{Configuration, GameProblem, PartPicture, Plan, Shown};
+use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
 /// Ten games, five starts each.
 pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 50;
@@ -46,7 +46,7 @@ pub(in crate::catalogue) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     let data = options.data.as_deref().context(
         "games-synthetic needs the data folder that holds r2b2-synthetic/game0_f1.csv (--data DIR)",
@@ -88,8 +88,8 @@ fn configurations(authors: &[[Values; 2]], seed: Seed) -> anyhow::Result<Vec<Con
             all.push(two.configuration(kind, &fresh)?);
         }
     }
-    for model in Trio::MODELS {
-        for trio in Trio::ALL {
+    for model in ThreeAgentGame::MODELS {
+        for trio in ThreeAgentGame::ALL {
             all.push(trio.configuration(model, seed)?);
         }
     }
@@ -157,7 +157,7 @@ impl Two {
         }
         let games = pairs.iter().map(|pair| -> anyhow::Result<_> {
             let game = TableGame::new(kind.payoffs(pair), N_ACTIONS, 1, NOISE_STD)?;
-            Ok(Box::new(game) as Box<dyn Arena>)
+            Ok(Box::new(game) as Box<dyn GameProblem>)
         });
         Ok(Configuration {
             name: self.name.clone(),
@@ -171,7 +171,9 @@ impl Two {
 }
 
 /// Agent 1 at level 1 takes agent 2, which plays GP-MW, for one that acts uniformly at random.
-fn wrong_law(basics: impl Fn(&Game) -> Vec<fedbo_games::Basics> + Send + Sync + 'static) -> Arm {
+fn wrong_law(
+    basics: impl Fn(&Game) -> Vec<fedbo_games::PlayerSettings> + Send + Sync + 'static,
+) -> Arm {
     Arm::new(WRONG_LAW, move |game| {
         let truth = basics(game);
         let mut believed = truth.clone();
@@ -240,7 +242,7 @@ fn fresh_pairs(seed: Seed) -> anyhow::Result<Vec<[Values; 2]>> {
 /// theorem's widths and rate, no initial round.
 fn theorems(seed: Seed) -> anyhow::Result<Configuration> {
     let draws = GridDraws::new(N_ACTIONS, 2)?;
-    let mut arenas: Vec<Box<dyn Arena>> = Vec::new();
+    let mut arenas: Vec<Box<dyn GameProblem>> = Vec::new();
     for game in 0..N_GAMES {
         let mut payoffs = Vec::with_capacity(2);
         for agent in 5..7 {
@@ -287,7 +289,8 @@ fn pictures() -> Vec<PartPicture> {
     let models = Model::ALL.map(|model| of(model.name())).concat();
     let level0 = [Level0::RandomSearch, Level0::Exp3].map(|level0| of(level0.name()));
     let fresh = [Model::Authors, Model::Standardized].map(|model| of(fresh_name(model)));
-    let three = Trio::MODELS.map(|model| Trio::ALL.map(|trio| trio.name(model)));
+    let three =
+        ThreeAgentGame::MODELS.map(|model| ThreeAgentGame::ALL.map(|trio| trio.name(model)));
     vec![
         picture(
             "levels",

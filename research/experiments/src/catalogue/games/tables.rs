@@ -9,7 +9,7 @@ use fedbo_gp::{Family, Kernel};
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed, Stream};
 
-use super::{Arena, Played};
+use super::{GameProblem, Played};
 
 /// Actions of each of two agents.
 pub(super) const N_ACTIONS: usize = 100;
@@ -51,7 +51,7 @@ impl TableGame {
     }
 }
 
-impl Arena for TableGame {
+impl GameProblem for TableGame {
     fn game(&self) -> &Game {
         &self.game
     }

@@ -138,7 +138,7 @@ pub(super) fn gp_ucb(domain: Domain, seed: Seed) -> anyhow::Result<GpUcb> {
 
 /// The earlier tasks that a rule learns from.
 #[derive(Clone, Copy)]
-pub(super) struct Earlier<'a> {
+pub(super) struct EarlierTasks<'a> {
     /// Observations of the earlier tasks.
     pub(super) tasks: &'a [MetaTask],
     /// Their outputs at every point of a finite domain, for PEM-BO alone; empty where that is not in question.
@@ -153,7 +153,7 @@ impl Rule {
     pub(super) fn strategy(
         self,
         domain: Domain,
-        earlier: Earlier<'_>,
+        earlier: EarlierTasks<'_>,
         seed: Seed,
     ) -> anyhow::Result<Box<dyn Strategy>> {
         let (dim, tasks) = (domain.dim(), earlier.tasks);
@@ -291,7 +291,7 @@ mod tests {
     fn every_rule_can_be_asked_before_the_first_observation() {
         let tasks = tasks();
         let tables: Vec<Vec<f64>> = tasks.iter().map(|task| task.outputs.clone()).collect();
-        let earlier = Earlier {
+        let earlier = EarlierTasks {
             tasks: &tasks,
             tables: &tables,
         };
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_warm_start_asks_the_best_points_of_the_tasks_first() {
         let tasks = tasks();
-        let earlier = Earlier {
+        let earlier = EarlierTasks {
             tasks: &tasks,
             tables: &[],
         };

@@ -9,11 +9,11 @@ use fedbo_problems::{CartPole, CartPoleTasks, Problem};
 use fedbo_report::{Clusters, Metric, TaskWeightRow, check_folder};
 use fedbo_streams::{Purpose, Seed};
 
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{LEARNED, arms};
-use super::likeness::{correlation, mean, surface};
 use super::measure::{Declaration, Naming, measure, seconds_note};
-use super::occasion::{Occasion, earlier_task, occasions};
+use super::run_setting::{RunSetting, earlier_task, occasions};
+use super::similarity::{correlation, mean, surface};
 
 /// Repetitions.
 pub(in super::super) const DEFAULT_RUNS: u32 = 60;
@@ -23,7 +23,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
     let seed = Seed::new(options.seed);
@@ -41,7 +41,7 @@ pub(in super::super) fn run(
                 None => return Ok(None),
             }
         }
-        Ok(Some(Occasion {
+        Ok(Some(RunSetting {
             configuration: "meta-cartpole".to_owned(),
             run,
             domain: Domain::Space(drawn.target.space().clone()),
@@ -73,7 +73,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary: measured.summary,
         ended: measured.ended,
         notes,

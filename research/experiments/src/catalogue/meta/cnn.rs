@@ -11,12 +11,12 @@ use fedbo_problems::{CNN_DATA_SETS, CnnRecords, Problem, read_cnn_records};
 use fedbo_report::{Clusters, Metric, TaskWeightRow, check_folder, task_weight_table};
 use fedbo_streams::{Purpose, Seed};
 
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{LEARNED, RAW, Rule, arms};
 use super::cnn_replay::CnnReplay;
-use super::likeness::{correlation, surface};
 use super::measure::{Declaration, Naming, measure, seconds_note};
-use super::occasion::Occasion;
+use super::run_setting::RunSetting;
+use super::similarity::{correlation, surface};
 
 /// Repetitions.
 pub(in super::super) const DEFAULT_RUNS: u32 = 30;
@@ -33,7 +33,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
     let folder = options
@@ -50,7 +50,7 @@ pub(in super::super) fn run(
     let mut occasions = Vec::new();
     for (target, replay) in replays.iter().enumerate() {
         for run in 0..runs {
-            occasions.push(Occasion {
+            occasions.push(RunSetting {
                 configuration: CNN_DATA_SETS[target].to_owned(),
                 run,
                 domain: Domain::Space(replay.space().clone()),
@@ -96,7 +96,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary: measured.summary,
         ended: measured.ended,
         notes,
@@ -153,7 +153,7 @@ fn authors_note(weights: &[TaskWeightRow], last: i64) -> String {
                 .collect();
             let _ = match of_arm.is_empty() {
                 true => write!(note, " – |"),
-                false => write!(note, " {:.3} |", super::likeness::mean(&of_arm)),
+                false => write!(note, " {:.3} |", super::similarity::mean(&of_arm)),
             };
         }
     }

@@ -12,11 +12,11 @@ use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{LEARNED, Rule, arms};
-use super::likeness::{correlation, mean, surface};
 use super::measure::{Declaration, Naming, measure, seconds_note};
-use super::occasion::{Occasion, earlier_task, occasions};
+use super::run_setting::{RunSetting, earlier_task, occasions};
+use super::similarity::{correlation, mean, surface};
 
 /// Repetitions.
 pub(in super::super) const DEFAULT_RUNS: u32 = 40;
@@ -35,7 +35,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
     let seed = Seed::new(options.seed);
@@ -59,7 +59,7 @@ pub(in super::super) fn run(
                     None => return Ok(None),
                 }
             }
-            Ok(Some(Occasion {
+            Ok(Some(RunSetting {
                 configuration: CONFIGURATIONS[index].0.to_owned(),
                 run,
                 domain: Domain::Space(target.space().clone()),
@@ -96,7 +96,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary: measured.summary,
         ended: measured.ended,
         notes,

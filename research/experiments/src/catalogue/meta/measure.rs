@@ -12,11 +12,11 @@ use fedbo_space::Direction;
 
 use super::super::jobs::{Job, conclude, run_jobs};
 use super::super::{Progress, RunOptions};
-use super::arms::{Arm, Earlier, pairs};
-use super::occasion::{Occasion, Occasions, initial_points, party};
-use super::{Course, TaskWeightBook};
+use super::arms::{Arm, EarlierTasks, pairs};
+use super::run_setting::{RunSetting, RunSettings, initial_points, party};
+use super::{RunTrace, TaskWeightBook};
 use fedbo_runner::Ended;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 
 /// The declaration of an experiment: its names, its arms and its pictures.
 pub(super) struct Declaration {
@@ -57,7 +57,7 @@ pub(super) struct Measured {
 /// If an arm cannot go on or a file cannot be written.
 pub(super) fn measure(
     declaration: &Declaration,
-    occasions: &Occasions,
+    occasions: &RunSettings,
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
@@ -72,7 +72,7 @@ pub(super) fn measure(
     let mut jobs = Vec::new();
     for occasion in &occasions.made {
         for arm in &declaration.arms {
-            let unit = Unit {
+            let unit = RowLabels {
                 experiment: occasion.configuration.clone(),
                 arm: arm.name.to_owned(),
                 agent: "target".to_owned(),
@@ -136,15 +136,15 @@ pub(super) fn measure(
 }
 
 fn tune(
-    occasion: &Occasion,
+    occasion: &RunSetting,
     arm: &Arm,
-    unit: &Unit,
+    unit: &RowLabels,
     n_queries: u64,
     stop: &AtomicBool,
-) -> anyhow::Result<(Course, Ended)> {
+) -> anyhow::Result<(RunTrace, Ended)> {
     let (target, seed) = (occasion.target.as_ref(), occasion.seed);
     let initial = initial_points(&occasion.domain, &seed);
-    let earlier = Earlier {
+    let earlier = EarlierTasks {
         tasks: &occasion.tasks,
         tables: &occasion.tables,
     };
@@ -208,7 +208,7 @@ mod tests {
     use fedbo_streams::{Purpose, Seed};
 
     use super::super::arms::Rule;
-    use super::super::occasion::{N_INITIAL, earlier_task, occasions};
+    use super::super::run_setting::{N_INITIAL, earlier_task, occasions};
     use super::*;
 
     struct Silent;
@@ -225,7 +225,7 @@ mod tests {
             let seed = Seed::new(u64::from(run));
             let task = earlier_task(problem()?.as_ref(), "same", seed, stop)?;
             let target: Arc<dyn Problem> = problem()?;
-            Ok(task.map(|task| Occasion {
+            Ok(task.map(|task| RunSetting {
                 configuration: "tried".to_owned(),
                 run,
                 domain: Domain::Space(target.space().clone()),

@@ -5,9 +5,9 @@ pub(super) mod cart_pole;
 pub(super) mod cnn;
 mod cnn_replay;
 pub(super) mod growing_data;
-mod likeness;
 mod measure;
-mod occasion;
+mod run_setting;
+mod similarity;
 pub(super) mod svm_landmine;
 pub(super) mod synthetic;
 
@@ -24,12 +24,12 @@ use fedbo_space::{Direction, Point};
 use fedbo_streams::{Purpose, Seed};
 
 use fedbo_runner::{Decoder, Ended};
-use fedbo_runner::{Tally, Unit};
+use fedbo_runner::{RowBuilder, RowLabels};
 
 /// One party that tunes one objective by one strategy.
 pub(super) struct OneParty<'a> {
     /// Configuration, arm and repetition.
-    pub(super) unit: &'a Unit,
+    pub(super) unit: &'a RowLabels,
     /// The objective that it tunes; noise must depend on the trial's number alone, so that it is the same in every arm.
     pub(super) objective: &'a dyn Objective,
     /// From coordinates to points.
@@ -52,7 +52,7 @@ pub(super) struct OneParty<'a> {
 
 /// The record of a run: its trials, and the weight of each meta-task at every query.
 #[derive(Default)]
-pub(super) struct Course {
+pub(super) struct RunTrace {
     pub(super) rows: Vec<Row>,
     pub(super) weights: Vec<TaskWeightRow>,
 }
@@ -66,14 +66,14 @@ impl OneParty<'_> {
         &self,
         strategy: &mut dyn Strategy,
         stop: &AtomicBool,
-    ) -> anyhow::Result<(Course, Ended)> {
+    ) -> anyhow::Result<(RunTrace, Ended)> {
         let n_initial = self.initial.len();
-        let mut tally = Tally::new(self.unit.clone(), self.direction, n_initial, self.optimum);
-        let mut course = Course::default();
+        let mut tally = RowBuilder::new(self.unit.clone(), self.direction, n_initial, self.optimum);
+        let mut course = RunTrace::default();
         let n_trials = n_initial as u64 + self.n_queries;
         for number in 0..n_trials {
             if stop.load(Ordering::Relaxed) {
-                return Ok((Course::default(), Ended::Interrupted));
+                return Ok((RunTrace::default(), Ended::Interrupted));
             }
             let began = Instant::now();
             let initial = usize::try_from(number)
@@ -98,7 +98,7 @@ impl OneParty<'_> {
             let (value, ended) = match evaluate_guarded(self.objective, &point, id) {
                 Outcome::Value(value) => (Some(value), Ok(Some(value))),
                 Outcome::Failed(failure) => (None, Err(failure.to_string())),
-                Outcome::Interrupted => return Ok((Course::default(), Ended::Interrupted)),
+                Outcome::Interrupted => return Ok((RunTrace::default(), Ended::Interrupted)),
             };
             let truth = (self.truth)(&point);
             let text = source.to_string();
@@ -114,7 +114,7 @@ impl OneParty<'_> {
         Ok((course, Ended::Complete))
     }
 
-    fn note_weights(&self, strategy: &dyn Strategy, iteration: i64, course: &mut Course) {
+    fn note_weights(&self, strategy: &dyn Strategy, iteration: i64, course: &mut RunTrace) {
         let Some(transfer) = strategy.transfer() else {
             return;
         };

@@ -10,10 +10,10 @@ use fedbo_problems::{LandmineGrid, Problem, read_landmine_grids};
 use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
 use fedbo_streams::{Purpose, Seed};
 
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{LEARNED, Rule, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
-use super::occasion::{N_META_OBS, Occasion};
+use super::run_setting::{N_META_OBS, RunSetting};
 
 /// Repetitions: five for each of 29 fields.
 pub(in super::super) const DEFAULT_RUNS: u32 = 145;
@@ -24,7 +24,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
     let folder = options.data.as_ref().context(
@@ -42,12 +42,12 @@ pub(in super::super) fn run(
     let seed = Seed::new(options.seed);
     let mut order: Vec<usize> = (0..fields.len()).collect();
     seed.stream(Purpose::Problem, 0, 0).shuffle(&mut order);
-    let occasions: Vec<Occasion> = (0..runs)
+    let occasions: Vec<RunSetting> = (0..runs)
         .zip(order.into_iter().cycle())
         .map(|(run, field)| {
             let seed = seed.child(Purpose::Run, u64::from(run));
             let others = || (0..).zip(&fields).filter(|(other, _)| *other != field);
-            Occasion {
+            RunSetting {
                 configuration: "meta-svm-landmine".to_owned(),
                 run,
                 target: Arc::clone(&fields[field]) as Arc<dyn Problem>,
@@ -85,7 +85,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary: measured.summary,
         ended: measured.ended,
         notes,

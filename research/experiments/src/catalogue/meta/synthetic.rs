@@ -25,9 +25,9 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::super::grid::{GridObjective, grid_decoder, grid_index};
 use super::super::jobs::{Job, conclude, run_jobs};
-use super::super::{Finding, Progress, RunOptions};
+use super::super::{ExperimentResult, Progress, RunOptions};
 use super::{OneParty, TaskWeightBook};
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 
 /// Length scale of the functions, and points of the grid (thesis D.2.1; it does not say how fine its domain is).
 const LENGTHSCALE: f64 = 0.05;
@@ -176,7 +176,7 @@ pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> anyhow::Result<Finding> {
+) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(200);
     check_folder(&options.out, options.overwrite)?;
     let writer = ResultsWriter::create(&options.out, &["x".to_owned()], options.overwrite)?;
@@ -189,7 +189,7 @@ pub(in super::super) fn run(
     for panel in &panels {
         for run in 0..runs {
             for arm in &panel.arms {
-                let unit = Unit {
+                let unit = RowLabels {
                     experiment: panel.name.into(),
                     arm: arm.name.clone(),
                     agent: "target".into(),
@@ -254,7 +254,7 @@ pub(in super::super) fn run(
          comparable with GP-UCB, a larger epsilon slightly better."
             .to_owned(),
     ];
-    Ok(Finding {
+    Ok(ExperimentResult {
         summary,
         ended,
         notes,
@@ -324,11 +324,11 @@ impl Problem {
 
     fn run(
         &self,
-        unit: &Unit,
+        unit: &RowLabels,
         strategy: &mut dyn Strategy,
         seed: Seed,
         stop: &AtomicBool,
-    ) -> anyhow::Result<(super::Course, fedbo_runner::Ended)> {
+    ) -> anyhow::Result<(super::RunTrace, fedbo_runner::Ended)> {
         let objective = GridObjective {
             values: self.values.clone(),
             noise_std: NOISE_VARIANCE.sqrt(),

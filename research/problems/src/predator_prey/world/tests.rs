@@ -198,13 +198,13 @@ fn agents_see_themselves_then_obstacles_then_the_others_then_the_prey() {
         1.1, 1.2, 8.0, 13.0, -7.9, -12.8, -7.7, -12.5, -7.0, -11.0, -5.0, -8.0,
     ];
     for (player, expected) in [(1, second.to_vec()), (PREY, prey.to_vec())] {
-        let seen = world.seen_by(player);
+        let seen = world.observation_of(player);
         assert_eq!(seen.len(), expected.len());
         for (found, expected) in seen.iter().zip(expected) {
             assert!((found - expected).abs() < 1e-12, "{seen:?}");
         }
     }
-    assert_eq!(world.seen_by(0)[8..10], [2.0, 3.0]);
+    assert_eq!(world.observation_of(0)[8..10], [2.0, 3.0]);
 }
 
 /// One step in the manner of the environment's own program: discs in one list, forces gathered pair by pair over all pairs, the

@@ -1,6 +1,6 @@
 //! Vectors that wait for whoever leads, which any replica takes.
 
-use fedbo_postgres::{Doing, Ended, Patience};
+use fedbo_postgres::{Ended, Operation, Patience};
 use postgres::Row;
 use postgres::types::Type;
 
@@ -38,9 +38,9 @@ impl Inbox for PostgresStore {
                     bytes(&posting.sealed),
                 ],
             );
-            let rows = rows.map_err(|problem| self.refusal(problem.into(), Doing::Write))?;
+            let rows = rows.map_err(|problem| self.refusal(problem.into(), Operation::Write))?;
             let Some(row) = rows.first() else {
-                return Err(self.refusal(no_study(posting.study), Doing::Write));
+                return Err(self.refusal(no_study(posting.study), Operation::Write));
             };
             let read = || -> Outcome<_> {
                 Ok((
@@ -53,7 +53,7 @@ impl Inbox for PostgresStore {
                 ))
             };
             let (current, is_open, is_put, known, known_mark, has_begun) =
-                read().map_err(|ended| self.refusal(ended, Doing::Read))?;
+                read().map_err(|ended| self.refusal(ended, Operation::Read))?;
             return Ok(match known {
                 _ if is_put => Posted::Taken,
                 Some(known) if known == round && known_mark != mark => Posted::Conflict,
@@ -82,7 +82,7 @@ impl Inbox for PostgresStore {
              (SELECT FROM fedbo_coordinator.inbox WHERE study = $1 AND slot = $2 AND round >= $3)",
             &[int(&study.0), int(&slot), int(&round)],
         );
-        let rows = rows.map_err(|problem| self.refusal(problem.into(), Doing::Read))?;
+        let rows = rows.map_err(|problem| self.refusal(problem.into(), Operation::Read))?;
         Ok(!rows.is_empty())
     }
 
@@ -107,9 +107,9 @@ impl Inbox for PostgresStore {
                 sealed: row.try_get(1)?,
             })
         };
-        let rows = rows.map_err(|problem| self.refusal(problem.into(), Doing::Read))?;
+        let rows = rows.map_err(|problem| self.refusal(problem.into(), Operation::Read))?;
         let arrived: Outcome<_> = rows.iter().map(arrived).collect();
-        arrived.map_err(|ended| self.refusal(ended, Doing::Read))
+        arrived.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
     fn shut(&self, lead: &Lead) -> Result<(), StoreError> {
@@ -140,7 +140,7 @@ impl Inbox for PostgresStore {
             let number = |row: &Row| Ok(row.try_get(0)?);
             let read = |rows: Vec<Row>| rows.first().map(number).transpose();
             let read = rows.map_err(Ended::from).and_then(read);
-            read.map_err(|ended| self.refusal(ended, Doing::Read))
+            read.map_err(|ended| self.refusal(ended, Operation::Read))
         };
         if let Some(number) = ask(LOOK)? {
             return Ok(number);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fedbo_database::Mode;
 use fedbo_ledger::Ledgers;
-use fedbo_postgres::{Doing, Ended, Patience, Pool, PoolError, PostgresAddress};
+use fedbo_postgres::{Ended, Operation, Patience, Pool, PoolError, PostgresAddress};
 use fedbo_wire::PublicKey;
 use postgres::Transaction;
 
@@ -49,7 +49,7 @@ impl PostgresStore {
     /// If there is no store, it is none of ours, or the server cannot be used or may lose what it acknowledged.
     pub fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, StoreError> {
         let path = PathBuf::from(address.to_string());
-        let refused = |problem| in_words(problem, path.clone(), Doing::Connect);
+        let refused = |problem| in_words(problem, path.clone(), Operation::Connect);
         let pool = Arc::new(Pool::open(address, CONNECTIONS).map_err(refused)?);
         let creates = mode == Mode::Create;
         match pool.prepare(&LAYOUT, creates) {
@@ -69,7 +69,7 @@ impl PostgresStore {
                 });
             }
             Err(PoolError::Problem(problem)) => {
-                return Err(in_words(problem, path, Doing::Connect));
+                return Err(in_words(problem, path, Operation::Connect));
             }
         }
         let ledgers =
@@ -109,7 +109,7 @@ impl PostgresStore {
         })
     }
 
-    fn refusal(&self, ended: Ended<StoreError>, doing: Doing) -> StoreError {
+    fn refusal(&self, ended: Ended<StoreError>, doing: Operation) -> StoreError {
         match ended {
             Ended::Caller(error) => error,
             Ended::Problem(problem) => in_words(problem, self.pool.place().into(), doing),
@@ -118,7 +118,7 @@ impl PostgresStore {
 
     fn read<R>(&self, act: impl Fn(&mut Transaction<'_>) -> Outcome<R>) -> Result<R, StoreError> {
         let read = self.pool.read(Patience::of(PATIENCE), act);
-        read.map_err(|ended| self.refusal(ended, Doing::Read))
+        read.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
     /// Changes that lead to the same when they are made once more: who does not know whether one happened makes it again.
@@ -132,7 +132,7 @@ impl PostgresStore {
         act: impl Fn(&mut Transaction<'_>, bool) -> Outcome<R>,
     ) -> Result<R, StoreError> {
         let written = self.pool.write(Patience::of(PATIENCE), act);
-        written.map_err(|ended| self.refusal(ended, Doing::Write))
+        written.map_err(|ended| self.refusal(ended, Operation::Write))
     }
 
     /// A transaction of whoever leads the study.

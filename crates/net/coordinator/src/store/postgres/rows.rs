@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fedbo_postgres::{Doing, Ended, Problem};
+use fedbo_postgres::{Ended, Operation, Problem};
 use fedbo_wire::PublicKey;
 use postgres::types::{ToSql, Type};
 use postgres::{Row, Transaction};
@@ -185,7 +185,7 @@ pub(super) fn now_ms(tx: &mut Transaction<'_>) -> Outcome<u64> {
     Ok(unsigned(tx.query_typed_one(NOW, &[])?.try_get(0)?))
 }
 
-pub(super) fn in_words(problem: Problem, path: PathBuf, doing: Doing) -> StoreError {
+pub(super) fn in_words(problem: Problem, path: PathBuf, doing: Operation) -> StoreError {
     let message = match &problem {
         Problem::Unsafe(setting) => {
             fedbo_postgres::unsafe_setting(setting, "what was acknowledged to agents")

@@ -1,7 +1,8 @@
 //! The agents' models of their payoffs, and their strategies at level 0.
 
 use fedbo_games::{
-    Basics, Exp3Settings, Game, GpMwSettings, Level0Strategy, MwRate, Repeats, Ucb, UcbWidth,
+    Exp3Settings, Game, GpMwSettings, Level0Strategy, MwRate, PlayerSettings, Repeats, Ucb,
+    UcbWidth,
 };
 use fedbo_gp::{Family, Kernel};
 use fedbo_streams::{Purpose, Seed};
@@ -45,9 +46,9 @@ impl Model {
 
     /// Returns the model and the strategy at level 0 of each player of a game. The features of EXP3 depend on the run's
     /// seed.
-    pub(super) fn basics(self, game: &Game, level0: Level0, seed: Seed) -> Vec<Basics> {
+    pub(super) fn basics(self, game: &Game, level0: Level0, seed: Seed) -> Vec<PlayerSettings> {
         let of = |player| {
-            let mut basics = Basics::as_in_authors_code(game, player);
+            let mut basics = PlayerSettings::as_in_authors_code(game, player);
             self.set(&mut basics, game);
             match level0 {
                 Level0::GpMw => {}
@@ -65,7 +66,7 @@ impl Model {
         (0..game.n_players()).map(of).collect()
     }
 
-    fn set(self, basics: &mut Basics, game: &Game) {
+    fn set(self, basics: &mut PlayerSettings, game: &Game) {
         let model = &mut basics.payoff_model;
         match self {
             Self::Authors => {}

@@ -7,7 +7,7 @@ use super::super::tables::{Kind, N_GAMES};
 use super::super::{Configuration, arms::UNIFORM};
 use super::measures::{BOUND, EXTERNAL, GAIN};
 use super::model::{Level0, Model};
-use super::three_agents::Trio;
+use super::three_agents::ThreeAgentGame;
 use super::{N_ROUNDS, THEOREMS, WRONG_LAW, fresh_name, name};
 
 /// The authors' general-sum games after 150 rounds, read off Fig. 8.2b.
@@ -165,15 +165,18 @@ impl Tables<'_> {
 
     fn three_agents(&self) -> Vec<String> {
         let mut tables = Vec::new();
-        let trios = Trio::MODELS.map(|model| Trio::ALL.map(|trio| (trio, model)));
+        let trios =
+            ThreeAgentGame::MODELS.map(|model| ThreeAgentGame::ALL.map(|trio| (trio, model)));
         for (trio, model) in trios.concat() {
             let (name, title) = (
                 &trio.name(model),
                 match trio {
-                    Trio::Independent => {
+                    ThreeAgentGame::Independent => {
                         "Fig. E.5a, three agents with payoffs of their own: agent 1"
                     }
-                    Trio::Adversary => "Fig. E.5b, an adversary against two agents: the adversary",
+                    ThreeAgentGame::Adversary => {
+                        "Fig. E.5b, an adversary against two agents: the adversary"
+                    }
                 },
             );
             let title = &format!("{title}; {}", model.name());

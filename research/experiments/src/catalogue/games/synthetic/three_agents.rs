@@ -5,7 +5,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::super::arms::{Arm, arm_name, seats};
 use super::super::tables::{GridDraws, N_GAMES, NOISE_STD, TableGame, Values, opposite};
-use super::super::{Arena, Configuration};
+use super::super::{Configuration, GameProblem};
 use super::model::{Level0, Model};
 use super::{N_ROUNDS, measures, pair, shown};
 
@@ -36,14 +36,14 @@ const UNNOTICED: &str = "1 v 2 v 1 unnoticed";
 
 /// The two types of game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trio {
+pub(super) enum ThreeAgentGame {
     /// Payoffs of their own.
     Independent,
     /// An adversary with f_1 against two agents with 1 − f_1.
     Adversary,
 }
 
-impl Trio {
+impl ThreeAgentGame {
     /// In the order of Fig. E.5.
     pub(super) const ALL: [Self; 2] = [Self::Independent, Self::Adversary];
     /// With which they are played.
@@ -64,7 +64,7 @@ impl Trio {
     /// If a draw is no game.
     pub(super) fn configuration(self, model: Model, seed: Seed) -> anyhow::Result<Configuration> {
         let draws = GridDraws::new(N_ACTIONS, 3)?;
-        let mut arenas: Vec<Box<dyn Arena>> = Vec::new();
+        let mut arenas: Vec<Box<dyn GameProblem>> = Vec::new();
         for game in 0..N_GAMES {
             let draw = |agent| draws.unit(&mut seed.stream(Purpose::Problem, game as u64, agent));
             let first = draw(2);

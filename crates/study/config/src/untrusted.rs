@@ -18,11 +18,11 @@ const NAME_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\" and
 const CHOICE_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\", \"-\", \"+\" and \",\", a letter, a digit or \"_\" first, no \"..\"";
 
 /// `[choices]`: choices that the owner of a file has looked at, by parameter; numbers and booleans may be left out.
-pub type OwnChoices = BTreeMap<String, Vec<Value>>;
+pub type ListedChoices = BTreeMap<String, Vec<Value>>;
 
 /// A choice that is taken from others only if whoever evaluates it has written it down too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OddChoice {
+pub struct UnlistedChoice {
     /// The parameter.
     pub parameter: String,
     /// The choice.
@@ -31,13 +31,13 @@ pub struct OddChoice {
 
 /// The choices of a space that are not plain.
 #[must_use]
-pub fn odd_choices(space: &Space) -> Vec<OddChoice> {
+pub fn odd_choices(space: &Space) -> Vec<UnlistedChoice> {
     let of_parameter = |parameter: &Parameter| {
         let odd = texts(parameter)
             .into_iter()
             .filter(|text| !is_plain_choice(text));
         let name = parameter.name().to_owned();
-        let odd = odd.map(|choice| OddChoice {
+        let odd = odd.map(|choice| UnlistedChoice {
             parameter: name.clone(),
             choice,
         });
@@ -83,7 +83,7 @@ impl Check<'_> {
     ///
     /// # Errors
     /// If a choice is neither, or the table names what the space does not have.
-    pub fn foreign_choices(&self, own: &OwnChoices, space: &Space) -> Result<(), FileError> {
+    pub fn foreign_choices(&self, own: &ListedChoices, space: &Space) -> Result<(), FileError> {
         for (name, listed) in own {
             let path = ["choices", name.as_str()];
             let found = space.parameters().iter().find(|p| p.name() == name);
@@ -122,7 +122,7 @@ impl Check<'_> {
         }
         // INV-24: what stands in nobody's own file is plain.
         let odd = odd_choices(space);
-        let Some(OddChoice { parameter, choice }) = odd
+        let Some(UnlistedChoice { parameter, choice }) = odd
             .into_iter()
             .find(|odd| !own.contains_key(&odd.parameter))
         else {
@@ -192,7 +192,7 @@ mod tests {
         let width = ParameterSpec::float(0.0, 1.0);
         let space = Space::from_specs([("width", &width), ("kernel", &spec)]).expect("a space");
         let file = TomlFile::from_text(Path::new("agent.toml"), own);
-        let read: BTreeMap<String, OwnChoices> = file.parse().expect("a table");
+        let read: BTreeMap<String, ListedChoices> = file.parse().expect("a table");
         let own = read.get("choices").cloned().unwrap_or_default();
         let checked = Check::new(&file).foreign_choices(&own, &space);
         checked.map_err(|error| error.to_string())

@@ -7,9 +7,9 @@ use fedbo_space::{Direction, Point};
 use crate::session::TrialRecord;
 use fedbo_report::Row;
 
-/// The columns that a [`Tally`] writes into every row.
+/// The columns that a [`RowBuilder`] writes into every row.
 #[derive(Clone, Debug)]
-pub struct Unit {
+pub struct RowLabels {
     /// Name of the experiment or federation.
     pub experiment: String,
     /// The arm.
@@ -22,8 +22,8 @@ pub struct Unit {
 
 /// Turns the trials of one agent, in order, into rows.
 #[derive(Clone, Debug)]
-pub struct Tally {
-    unit: Unit,
+pub struct RowBuilder {
+    unit: RowLabels,
     direction: Direction,
     /// Iteration of the next trial: initial points end at 0.
     iteration: i64,
@@ -32,9 +32,14 @@ pub struct Tally {
     least_regret: Option<f64>,
 }
 
-impl Tally {
+impl RowBuilder {
     /// A tally of an agent with `n_initial` initial points. `optimum` is the best true value, where it is known.
-    pub fn new(unit: Unit, direction: Direction, n_initial: usize, optimum: Option<f64>) -> Self {
+    pub fn new(
+        unit: RowLabels,
+        direction: Direction,
+        n_initial: usize,
+        optimum: Option<f64>,
+    ) -> Self {
         let n_initial = i64::try_from(n_initial).unwrap_or(i64::MAX);
         Self {
             unit,
@@ -151,13 +156,13 @@ mod tests {
 
     #[test]
     fn rows_number_iterations_and_keep_the_best() {
-        let unit = Unit {
+        let unit = RowLabels {
             experiment: "e".into(),
             arm: "fts".into(),
             agent: "north".into(),
             run: 3,
         };
-        let mut tally = Tally::new(unit, Direction::Minimize, 2, Some(1.0));
+        let mut tally = RowBuilder::new(unit, Direction::Minimize, 2, Some(1.0));
         let outcomes = [
             (Outcome::Value(4.0), Source::Initial),
             (

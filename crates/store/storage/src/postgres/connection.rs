@@ -20,11 +20,11 @@ pub(super) enum Lock {
 /// The effect of a change, for its caller and in the tables.
 pub(super) struct Change<R> {
     pub(super) result: R,
-    pub(super) trace: Trace,
+    pub(super) trace: ChangeMarker,
 }
 
 /// The trace by which one sees later that a change has happened.
-pub(super) enum Trace {
+pub(super) enum ChangeMarker {
     /// None; but the change may happen again, with the same result.
     Repeatable,
     /// This trial is there.
@@ -198,14 +198,16 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<i64, Failure> {
 }
 
 /// Returns true if a change whose commit had no answer has happened.
-fn is_there(tx: &mut Transaction<'_>, lock: Lock, trace: &Trace) -> Result<bool, Failure> {
+fn is_there(tx: &mut Transaction<'_>, lock: Lock, trace: &ChangeMarker) -> Result<bool, Failure> {
     let Lock::Study(study) = lock else {
         return Ok(false);
     };
     let (ours, stored) = match trace {
-        Trace::Repeatable => return Ok(false),
-        Trace::Added(ours) | Trace::Changed(ours) => (ours, rows::one(tx, study, ours.number)?),
-        Trace::Reported { trial, from_epoch } => {
+        ChangeMarker::Repeatable => return Ok(false),
+        ChangeMarker::Added(ours) | ChangeMarker::Changed(ours) => {
+            (ours, rows::one(tx, study, ours.number)?)
+        }
+        ChangeMarker::Reported { trial, from_epoch } => {
             let stored = rows::one_from(tx, study, trial.number, *from_epoch)?;
             (trial, stored)
         }
@@ -215,7 +217,7 @@ fn is_there(tx: &mut Transaction<'_>, lock: Lock, trace: &Trace) -> Result<bool,
     };
     Ok(match trace {
         // It may have been claimed since.
-        Trace::Added(_) => {
+        ChangeMarker::Added(_) => {
             (&stored.point, &stored.source, stored.asked_at_ms)
                 == (&ours.point, &ours.source, ours.asked_at_ms)
                 && stored.ask_seconds.to_bits() == ours.ask_seconds.to_bits()

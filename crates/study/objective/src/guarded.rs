@@ -5,15 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fedbo_space::Point;
 
-use crate::{Failure, Monitor, Objective, Outcome, Trained, TrialId};
+use crate::{Failure, Monitor, Objective, Outcome, TrainingEnd, TrialId};
 
 /// Evaluates a point; a panic becomes [`Failure::Panicked`], NaN and infinities become [`Failure::NotFinite`].
 ///
 /// An objective that panics while it holds a lock may poison it for later trials; those then fail on their own.
 pub fn evaluate_guarded(objective: &dyn Objective, point: &Point, trial: TrialId) -> Outcome {
-    match guarded(|| Trained::Ended(objective.evaluate(point, trial))) {
-        Trained::Ended(outcome) => outcome,
-        Trained::Stopped => unreachable!("an evaluation ends by itself"),
+    match guarded(|| TrainingEnd::Ended(objective.evaluate(point, trial))) {
+        TrainingEnd::Ended(outcome) => outcome,
+        TrainingEnd::Stopped => unreachable!("an evaluation ends by itself"),
     }
 }
 
@@ -23,17 +23,17 @@ pub fn train_guarded(
     point: &Point,
     trial: TrialId,
     monitor: &dyn Monitor,
-) -> Trained {
+) -> TrainingEnd {
     guarded(|| objective.train(point, trial, monitor))
 }
 
-fn guarded(act: impl FnOnce() -> Trained) -> Trained {
+fn guarded(act: impl FnOnce() -> TrainingEnd) -> TrainingEnd {
     match catch_unwind(AssertUnwindSafe(act)) {
-        Ok(Trained::Ended(Outcome::Value(value))) if !value.is_finite() => {
-            Trained::Ended(Outcome::Failed(Failure::NotFinite(value)))
+        Ok(TrainingEnd::Ended(Outcome::Value(value))) if !value.is_finite() => {
+            TrainingEnd::Ended(Outcome::Failed(Failure::NotFinite(value)))
         }
         Ok(trained) => trained,
-        Err(payload) => Trained::Ended(Outcome::Failed(Failure::Panicked {
+        Err(payload) => TrainingEnd::Ended(Outcome::Failed(Failure::Panicked {
             message: message(payload.as_ref()),
         })),
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 
+use crate::federation_folder::{PATIENCE, Process, Setup, World};
 use crate::proxy::Proxy;
-use crate::world::{PATIENCE, Process, Setup, World};
 
 /// The graph of neighbours.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl Graph {
     }
 }
 
-pub(crate) struct Circle {
+pub(crate) struct PeerRing {
     pub(crate) world: World,
     graph: Graph,
     rounds: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Circle {
     ways: BTreeMap<(usize, usize), Proxy>,
 }
 
-impl Circle {
+impl PeerRing {
     /// Files of peers that tune parabolas; `more` are lines of `[distributed-ts]`.
     pub(crate) fn new(graph: Graph, rounds: u64, more: &str) -> Self {
         Self::with(graph, rounds, more, false)

@@ -7,16 +7,16 @@ use fedbo_algorithms::early_stopping::{
     BosRule, StoppingMethod, StoppingRule, TrainedTrial, Training, Verdict,
 };
 use fedbo_space::Direction;
-use fedbo_storage::{Report, Reporting, StorageError, Teller, Told, Trial, TrialState};
+use fedbo_storage::{Report, ReportOutcome, StorageError, TellAuthority, Told, Trial, TrialState};
 
-use super::bo_bos::BosJudge;
-use super::tellings::curve;
+use super::bo_bos::BosEvaluator;
+use super::told_trials::curve;
 use super::{EarlyStoppingError, EarlyStoppingSpec};
 use crate::{Definition, Study, StudyError};
 
 /// The judge of a study's trials, up to a place in the order of telling. Trials that have ended do not change, so they
 /// are read once; of those that train, only what they have reported since is read.
-pub(crate) struct Judge {
+pub(crate) struct RuleEvaluator {
     kind: Kind,
     n_told: u64,
     /// Trials that had not ended when it looked last, by number.
@@ -25,14 +25,14 @@ pub(crate) struct Judge {
 
 enum Kind {
     Curves(Curves),
-    BoBos(Box<BosJudge>),
+    BoBos(Box<BosEvaluator>),
 }
 
-impl Judge {
+impl RuleEvaluator {
     fn new(definition: &Definition, spec: &EarlyStoppingSpec) -> Result<Self, StudyError> {
         let kind = match spec.method()? {
             StoppingMethod::Solved(settings) => {
-                Kind::BoBos(Box::new(BosJudge::new(definition, settings)?))
+                Kind::BoBos(Box::new(BosEvaluator::new(definition, settings)?))
             }
             StoppingMethod::Curves(rule) => Kind::Curves(Curves {
                 rule,
@@ -140,7 +140,7 @@ impl Curves {
 /// The state that the worker of a trial keeps of it and of the others, so that not every report reads all earlier ones
 /// again.
 #[derive(Default)]
-pub(crate) struct Course {
+pub(crate) struct JudgeState {
     /// The trial with all its reports.
     trial: Option<Trial>,
     /// The other trials when they were looked at last.
@@ -150,7 +150,7 @@ pub(crate) struct Course {
     n_since: usize,
 }
 
-impl Course {
+impl JudgeState {
     /// A trial of n reports looks at the others after every n/64 of them: so all looks of N reports together copy about 64 N.
     const SHARE: usize = 64;
     /// But it looks again at least after so long.
@@ -163,15 +163,15 @@ impl Course {
     }
 
     /// Takes in a report that was stored.
-    fn extend(&mut self, report: Report, reporting: Reporting) {
-        if let (Some(trial), Reporting::New) = (&mut self.trial, reporting) {
+    fn extend(&mut self, report: Report, reporting: ReportOutcome) {
+        if let (Some(trial), ReportOutcome::New) = (&mut self.trial, reporting) {
             trial.reports.push(report);
         }
         self.n_since += 1;
     }
 
     /// Takes over what the judge has seen of the trial and of the others.
-    fn look(&mut self, judge: &Judge, number: u64, direction: Direction) {
+    fn look(&mut self, judge: &RuleEvaluator, number: u64, direction: Direction) {
         self.others = judge.others(number, direction);
         self.trial = judge.open.get(&number).cloned();
         self.looked_at = Some(Instant::now());
@@ -230,7 +230,7 @@ impl Study {
         if trial.origin() == "initial" {
             return Ok(None);
         }
-        let mut judge = BosJudge::new(definition, settings)?;
+        let mut judge = BosEvaluator::new(definition, settings)?;
         judge.absorb(&self.snapshot(0)?.told);
         Ok(judge.rule(&trial)?.cloned())
     }
@@ -246,7 +246,7 @@ impl Study {
         epoch: u32,
         value: f64,
     ) -> Result<Verdict<String>, StudyError> {
-        self.report_as(Teller::Hand, number, epoch, value)
+        self.report_as(TellAuthority::Hand, number, epoch, value)
     }
 
     /// Keeps what a trial reports after an epoch of its training, and says whether it goes on. If not, it has been told as
@@ -258,20 +258,20 @@ impl Study {
     /// somebody else's or has ended in another way, or the storage fails.
     pub fn report_as(
         &self,
-        teller: Teller<'_>,
+        teller: TellAuthority<'_>,
         number: u64,
         epoch: u32,
         value: f64,
     ) -> Result<Verdict<String>, StudyError> {
         let report = Report { epoch, value };
-        self.report_on(&mut Course::default(), teller, number, report)
+        self.report_on(&mut JudgeState::default(), teller, number, report)
     }
 
     /// [`Study::report_as`] by a worker that has followed the trial since it was begun.
     pub(crate) fn report_on(
         &self,
-        course: &mut Course,
-        teller: Teller<'_>,
+        course: &mut JudgeState,
+        teller: TellAuthority<'_>,
         number: u64,
         report: Report,
     ) -> Result<Verdict<String>, StudyError> {
@@ -319,8 +319,8 @@ impl Study {
 
     fn judge(
         &self,
-        course: &mut Course,
-        teller: Teller<'_>,
+        course: &mut JudgeState,
+        teller: TellAuthority<'_>,
         number: u64,
         spec: &EarlyStoppingSpec,
     ) -> Result<Verdict<String>, StudyError> {
@@ -329,7 +329,7 @@ impl Study {
             let mut slot = self.judges();
             let judge = match &mut *slot {
                 Some(judge) => judge,
-                slot => slot.insert(Judge::new(self.definition(), spec)?),
+                slot => slot.insert(RuleEvaluator::new(self.definition(), spec)?),
             };
             if course.is_outdated() {
                 judge.look(self)?;

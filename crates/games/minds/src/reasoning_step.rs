@@ -11,12 +11,12 @@ pub struct Decision {
     /// The action.
     pub action: Action,
     /// The thought that led to it; `None` in an initial round, which is played uniformly at random.
-    pub thought: Option<Thought>,
+    pub thought: Option<ReasoningStep>,
 }
 
 /// A thought that a player had, or is imagined to have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Thought {
+pub struct ReasoningStep {
     /// The player that thinks.
     pub player: usize,
     /// The level at which it thinks.
@@ -24,7 +24,7 @@ pub struct Thought {
     /// The choice that it comes to.
     pub choice: Choice,
     /// The thoughts that it imagined of the others, one a player; empty at level 0.
-    pub others: Vec<Thought>,
+    pub others: Vec<ReasoningStep>,
 }
 
 /// The choice that a thought comes to.
@@ -49,7 +49,7 @@ pub enum Choice {
     },
 }
 
-impl Thought {
+impl ReasoningStep {
     /// Level 0 with this law.
     pub(crate) fn mixed(player: usize, law: Law, drawn: Option<Action>) -> Self {
         let probabilities = match law {

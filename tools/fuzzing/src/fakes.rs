@@ -165,7 +165,7 @@ const KIND: usize = 8;
 const SECURE: u8 = 1;
 
 /// A coordinator that takes everything and hands out what is due, or nothing.
-pub(crate) struct Desk<'a> {
+pub(crate) struct FakeCoordinator<'a> {
     pub(crate) study: &'a Frozen,
     /// Rounds that have begun.
     pub(crate) n_rounds: u64,
@@ -174,7 +174,7 @@ pub(crate) struct Desk<'a> {
 /// The secret of every token.
 pub(crate) const SECRET: [u8; 20] = [5; 20];
 
-impl Link for Desk<'_> {
+impl Link for FakeCoordinator<'_> {
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
         Ok(CoordinatorProof::new(coordinator(), challenge))
     }
@@ -261,9 +261,9 @@ impl Clock for Waited {
 }
 
 /// Hears nothing.
-pub(crate) struct Deaf;
+pub(crate) struct NullObserver;
 
-impl Observer for Deaf {}
+impl Observer for NullObserver {}
 
 /// A function of x that is known at once.
 struct Slope;

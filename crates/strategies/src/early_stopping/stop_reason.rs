@@ -5,7 +5,7 @@ use fedbo_space::Direction;
 /// The grounds on which a rule stops a trial. Values are as the rule sees them, to be maximized.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Because {
+pub enum StopReason {
     /// The median rule.
     WorseThanMedian {
         /// The trial's best value so far.
@@ -52,7 +52,7 @@ pub enum Because {
     },
 }
 
-impl Because {
+impl StopReason {
     /// The grounds in words, with values in the unit and sign of a user with this direction.
     pub fn tell(&self, direction: Direction) -> String {
         let own = |value: f64| direction.to_maximize(value);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn values_are_told_in_the_users_sign() {
-        let because = Because::WorseThanMedian {
+        let because = StopReason::WorseThanMedian {
             best: -1e308,
             median: -0.25,
             n_trials: 5,
@@ -193,7 +193,7 @@ mod tests {
             because.tell(Direction::Minimize),
             "best value 1e308 worse than 0.25, the median of the averages of 5 trials up to epoch 7"
         );
-        let because = Because::BelowRung {
+        let because = StopReason::BelowRung {
             epoch: 3,
             value: 0.5,
             n_better: 1,

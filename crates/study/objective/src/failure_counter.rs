@@ -34,13 +34,13 @@ impl FailuresMax {
 /// Counts the trials of one run that fail in a row, in the order in which they end. A run begins with a count of 0, so going on
 /// gives a command that was mended as many chances again.
 #[derive(Clone, Debug)]
-pub struct Brake {
+pub struct FailureCounter {
     failures_max: FailuresMax,
     has_value: bool,
     n_in_a_row: u64,
 }
 
-impl Brake {
+impl FailureCounter {
     /// For a run that begins; `has_value` says whether an earlier trial has a value.
     pub fn new(failures_max: FailuresMax, has_value: bool) -> Self {
         Self {
@@ -82,7 +82,7 @@ mod tests {
 
     /// After how many of these outcomes a run ends; `true` is a value.
     fn ends_after(failures_max: FailuresMax, has_value: bool, outcomes: &[bool]) -> Option<usize> {
-        let mut brake = Brake::new(failures_max, has_value);
+        let mut brake = FailureCounter::new(failures_max, has_value);
         outcomes.iter().position(|is_value| {
             match is_value {
                 true => brake.succeeded(),

@@ -1,7 +1,7 @@
 //! Mistakes in what a `game.toml` says of levels, beliefs, strategies and models.
 
-use crate::duel::{duel, sandbox};
 use crate::mistakes::{LEVEL, RIVAL, refused, refused_text};
+use crate::two_programs::{duel, sandbox};
 
 #[test]
 fn of_minds() {

@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use fedbo_protocol::{
-    Agent, AgentEffect, AgentUpdate, Coordinator, Takes, Tick, Trial, UpdateRejected,
+    Agent, AgentEffect, AgentUpdate, Coordinator, Tick, Trial, UpdateRejected, UsesHandouts,
 };
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
@@ -25,7 +25,7 @@ use member::Member;
 /// A typical time from round to round; durations of the weather are told in it.
 pub(crate) const PERIOD: Tick = 100;
 
-pub(crate) type HandoutOf<S> = <<S as Subject>::Strategy as Takes>::Handout;
+pub(crate) type HandoutOf<S> = <<S as Subject>::Strategy as UsesHandouts>::Handout;
 
 /// The durable part of a round that was closed.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +47,7 @@ pub(crate) struct Durable<H> {
 
 /// The federation that is played, and the properties that must hold of it.
 pub(crate) trait Subject {
-    type Strategy: Takes<Handout: Debug>;
+    type Strategy: UsesHandouts<Handout: Debug>;
     type Coordinator: Coordinator<Handout = HandoutOf<Self>>;
 
     fn n_slots(&self) -> u32;

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::super::Progress;
 use super::OneParty;
 use super::arms::gp_ucb;
-use fedbo_runner::Unit;
+use fedbo_runner::RowLabels;
 use fedbo_runner::{Decoder, Ended};
 
 /// Initial points of a target and of an earlier task.
@@ -21,7 +21,7 @@ pub(super) const N_INITIAL: usize = 5;
 pub(super) const N_META_OBS: usize = 50;
 
 /// The setting that all arms of a run have in common.
-pub(super) struct Occasion {
+pub(super) struct RunSetting {
     /// Configuration: the `experiment` column.
     pub(super) configuration: String,
     /// Repetition.
@@ -39,15 +39,15 @@ pub(super) struct Occasion {
 }
 
 /// The occasions of an experiment.
-pub(super) struct Occasions {
+pub(super) struct RunSettings {
     /// Those that are complete.
-    pub(super) made: Vec<Occasion>,
+    pub(super) made: Vec<RunSetting>,
     /// [`Ended::Complete`] if all of them are.
     pub(super) ended: Ended,
 }
 
-impl From<Vec<Occasion>> for Occasions {
-    fn from(made: Vec<Occasion>) -> Self {
+impl From<Vec<RunSetting>> for RunSettings {
+    fn from(made: Vec<RunSetting>) -> Self {
         let ended = Ended::Complete;
         Self { made, ended }
     }
@@ -63,7 +63,7 @@ pub(super) fn earlier_task(
     seed: Seed,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<MetaTask>> {
-    let unit = Unit {
+    let unit = RowLabels {
         experiment: String::new(),
         arm: String::new(),
         agent: String::new(),
@@ -94,10 +94,10 @@ pub(super) fn occasions<T: Sync>(
     stage: &str,
     items: &[T],
     progress: &dyn Progress,
-    make: impl Fn(&T) -> anyhow::Result<Option<Occasion>> + Sync,
-) -> anyhow::Result<Occasions> {
+    make: impl Fn(&T) -> anyhow::Result<Option<RunSetting>> + Sync,
+) -> anyhow::Result<RunSettings> {
     progress.stage(stage, items.len());
-    let made: Vec<anyhow::Result<Option<Occasion>>> = items
+    let made: Vec<anyhow::Result<Option<RunSetting>>> = items
         .par_iter()
         .map(|item| {
             let occasion = make(item)?;
@@ -110,12 +110,12 @@ pub(super) fn occasions<T: Sync>(
     let made = made
         .into_iter()
         .filter_map(Result::transpose)
-        .collect::<anyhow::Result<Vec<Occasion>>>()?;
+        .collect::<anyhow::Result<Vec<RunSetting>>>()?;
     let ended = match made.len() == items.len() {
         true => Ended::Complete,
         false => Ended::Interrupted,
     };
-    Ok(Occasions { made, ended })
+    Ok(RunSettings { made, ended })
 }
 
 /// Uniformly random points, the same for equal seeds; no point of a finite domain twice.
@@ -133,7 +133,7 @@ pub(super) fn initial_points(domain: &Domain, seed: &Seed) -> Vec<Vec<f64>> {
 /// A party that tunes `problem`, handed to `run`.
 pub(super) fn party<T>(
     problem: &dyn Problem,
-    unit: &Unit,
+    unit: &RowLabels,
     initial: &[Vec<f64>],
     n_queries: u64,
     seed: Seed,

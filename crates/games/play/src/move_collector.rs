@@ -9,52 +9,54 @@ use fedbo_objective::Program;
 use fedbo_space::{Parameter, Point};
 
 use crate::payoffs::{action, shown};
-use crate::{Cause, Course, GameRecord, Mover, PlayError, ToldMove, Watcher};
+use crate::{
+    GameHistory, GameObserver, GameRecord, MissingActionReason, MoveSource, PlayError, ToldMove,
+};
 
 /// Time between two looks for a move that somebody may have told.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Asks players for their moves in the round after the course so far. A move is durable before it counts.
-pub(crate) struct Asking<'a> {
-    pub(crate) course: &'a Course,
+pub(crate) struct MoveCollector<'a> {
+    pub(crate) course: &'a GameHistory,
     pub(crate) record: &'a GameRecord,
-    pub(crate) watcher: &'a dyn Watcher,
+    pub(crate) watcher: &'a dyn GameObserver,
     pub(crate) stop: &'a Arc<AtomicBool>,
 }
 
-impl Asking<'_> {
+impl MoveCollector<'_> {
     /// The move of a player that does not reason here: one that stands already, or one that it gives now. `Ok(None)` if the game is
     /// to stop, an inner error if no move came.
     pub(crate) fn ask(
         &self,
         player: usize,
-        mover: &Mover,
-    ) -> Result<Result<Option<ToldMove>, Cause>, PlayError> {
+        mover: &MoveSource,
+    ) -> Result<Result<Option<ToldMove>, MissingActionReason>, PlayError> {
         let index = self.course.rounds().len();
         if let Some(told) = self.record.told(index, player)? {
             return Ok(Ok(Some(told)));
         }
         match mover {
-            Mover::Reasoning => unreachable!("its mind has decided"),
-            Mover::Program { command, .. } => {
+            MoveSource::Reasoning => unreachable!("its mind has decided"),
+            MoveSource::Program { command, .. } => {
                 let program = Program::new(command, &[], Arc::clone(self.stop))?;
                 let point = match self.run(player, &program) {
                     Ok(Some(point)) => point,
                     Ok(None) => return Ok(Ok(None)),
                     Err(cause) => return Ok(Err(cause)),
                 };
-                let stand_in = None;
+                let substitute = None;
                 let kept = self
                     .record
-                    .keep(index, player, ToldMove { point, stand_in })?;
+                    .keep(index, player, ToldMove { point, substitute })?;
                 Ok(Ok(Some(kept)))
             }
-            Mover::ByHand { timeout, .. } => self.wait(player, *timeout),
+            MoveSource::ByHand { timeout, .. } => self.wait(player, *timeout),
         }
     }
 
     /// Runs a player's program for its move.
-    fn run(&self, player: usize, program: &Program) -> Result<Option<Point>, Cause> {
+    fn run(&self, player: usize, program: &Program) -> Result<Option<Point>, MissingActionReason> {
         let state = self.course.state(player).to_string();
         let environment = [
             (
@@ -76,7 +78,7 @@ impl Asking<'_> {
         let point = action(&printed, &names)?;
         match self.course.check_move(player, &point) {
             Ok(point) => Ok(Some(point)),
-            Err(error) => Err(Cause::NoAction {
+            Err(error) => Err(MissingActionReason::NoAction {
                 found: shown(&printed),
                 why: error.to_string(),
             }),
@@ -88,7 +90,7 @@ impl Asking<'_> {
         &self,
         player: usize,
         timeout: Option<Duration>,
-    ) -> Result<Result<Option<ToldMove>, Cause>, PlayError> {
+    ) -> Result<Result<Option<ToldMove>, MissingActionReason>, PlayError> {
         let index = self.course.rounds().len();
         self.watcher.awaits(index + 1, player);
         let since = Instant::now();
@@ -112,7 +114,7 @@ impl Asking<'_> {
             }
             if let Some(timeout) = timeout.filter(|timeout| since.elapsed() >= *timeout) {
                 let seconds = timeout.as_secs_f64();
-                return Ok(Err(Cause::NoMove { seconds }));
+                return Ok(Err(MissingActionReason::NoMove { seconds }));
             }
             thread::sleep(LOOK);
         }

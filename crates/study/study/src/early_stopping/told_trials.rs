@@ -11,7 +11,7 @@ use super::EarlyStoppingSpec;
 use crate::{Definition, StudyError};
 
 /// The trials that were told, in that order.
-pub(crate) struct Tellings {
+pub(crate) struct ToldTrials {
     space: Space,
     direction: Direction,
     told: Vec<Trial>,
@@ -20,7 +20,7 @@ pub(crate) struct Tellings {
     bos: Option<BosSettings>,
 }
 
-impl Tellings {
+impl ToldTrials {
     /// Nothing was told yet.
     pub(crate) fn new(definition: &Definition) -> Result<Self, StudyError> {
         let spec = definition.early_stopping.as_ref();
@@ -144,7 +144,7 @@ pub(super) fn curve(trial: &Trial, direction: Direction) -> Option<LearningCurve
 #[cfg(test)]
 mod tests {
     use fedbo_space::ParameterSpec;
-    use fedbo_storage::Teller;
+    use fedbo_storage::TellAuthority;
 
     use super::*;
     use crate::{EarlyStoppingSpec, Study};
@@ -172,9 +172,9 @@ mod tests {
                         because: "a test".to_owned(),
                     },
                 };
-                study.tell_as(Teller::Hand, number, &told).unwrap();
+                study.tell_as(TellAuthority::Hand, number, &told).unwrap();
             }
-            let mut tellings = Tellings::new(&definition).unwrap();
+            let mut tellings = ToldTrials::new(&definition).unwrap();
             tellings.absorb(&study.trials().unwrap());
             let observations = tellings.observations(0..tellings.len()).unwrap();
             let [whole, stopped] = observations.as_slice() else {

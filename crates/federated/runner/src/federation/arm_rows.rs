@@ -3,29 +3,29 @@
 use fedbo_federation::{Arm, Federation};
 use fedbo_report::Row;
 
+use crate::row_builder::{RowBuilder, RowLabels};
 use crate::session::TrialRecord;
-use crate::tally::{Tally, Unit};
 
 /// The agents of one arm in one repetition, as their rows are written.
-pub(crate) struct Tallies<'a> {
+pub(crate) struct ArmRowBuilders<'a> {
     federation: &'a Federation,
     /// In the order of the agents.
-    tallies: Vec<Tally>,
+    tallies: Vec<RowBuilder>,
 }
 
-impl<'a> Tallies<'a> {
+impl<'a> ArmRowBuilders<'a> {
     /// Of an arm that begins; `experiment` is the name in the results.
     pub(crate) fn new(federation: &'a Federation, experiment: &str, arm: Arm) -> Self {
         let agents = federation.agents.iter();
         let tally = agents.map(|agent| {
-            let unit = Unit {
+            let unit = RowLabels {
                 experiment: experiment.to_owned(),
                 arm: arm.name().to_owned(),
                 agent: agent.name.clone(),
                 run: federation.run.unwrap_or(0),
             };
             let optimum = agent.objective.optimum();
-            Tally::new(unit, federation.direction, federation.n_initial, optimum)
+            RowBuilder::new(unit, federation.direction, federation.n_initial, optimum)
         });
         Self {
             federation,

@@ -6,7 +6,7 @@ use fedbo_objective::CommandSpec;
 
 /// The way in which a player is asked; not part of a game's definition, so it may be changed between two runs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Mover {
+pub enum MoveSource {
     /// It reasons, in this process.
     Reasoning,
     /// A program, run once a round.

@@ -7,14 +7,14 @@ const QUOTED_CHARS: usize = 120;
 
 /// A line that looks like a report and is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resemblance {
+pub(super) struct NearReport {
     /// The degree of resemblance to a report; higher is more alike.
     pub(super) likeness: u8,
     /// The line, and what is wrong with it.
     pub(super) what: String,
 }
 
-impl Resemblance {
+impl NearReport {
     /// Returns what is wrong with a line that is no report; `None` if it does not look like one.
     pub(super) fn of(line: &str) -> Option<Self> {
         let (likeness, why) = fault(line)?;
@@ -95,14 +95,14 @@ mod tests {
             ("{'epoch': 3, 'value': 1}", "JSON has double quotes"),
             ("Epoch 3/10 loss 0.5", "it is no JSON object"),
         ] {
-            let found = Resemblance::of(line).expect("it looks like one");
+            let found = NearReport::of(line).expect("it looks like one");
             assert!(found.what.contains(expected), "{found:?}");
             assert!(found.what.starts_with(&format!("`{line}`")), "{found:?}");
         }
         for line in ["", "0.5", "{\"value\": 0.5}", "[1, 2]", "loading {data}"] {
-            assert_eq!(Resemblance::of(line), None, "{line}");
+            assert_eq!(NearReport::of(line), None, "{line}");
         }
         let long = format!("epoch {}", "x".repeat(1000));
-        assert!(Resemblance::of(&long).is_some_and(|found| found.what.len() < 200));
+        assert!(NearReport::of(&long).is_some_and(|found| found.what.len() < 200));
     }
 }

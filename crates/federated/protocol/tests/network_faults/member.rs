@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fedbo_protocol::{
-    Agent, AgentEffect, AgentEvent, AgentUpdate, Handout as _, Takes, Tick, Trial,
+    Agent, AgentEffect, AgentEvent, AgentUpdate, Handout as _, Tick, Trial, UsesHandouts,
 };
 
 use super::{Event, HandoutOf, Subject, World};
@@ -24,7 +24,7 @@ enum Told<H> {
 }
 
 /// An agent: its process, and what is durable of it.
-pub(crate) struct Member<S: Takes> {
+pub(crate) struct Member<S: UsesHandouts> {
     /// None while it is down.
     pub(crate) live: Option<Agent<S>>,
     process: u32,
@@ -38,7 +38,7 @@ pub(crate) struct Member<S: Takes> {
     pub(crate) round: u64,
 }
 
-impl<S: Takes> Member<S> {
+impl<S: UsesHandouts> Member<S> {
     pub(crate) fn new() -> Self {
         Self {
             live: None,

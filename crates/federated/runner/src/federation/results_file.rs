@@ -3,46 +3,46 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fedbo_objective::{Brake, Outcome};
+use fedbo_objective::{FailureCounter, Outcome};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::{ResultsWriter, Row, TeamRegret, TeamRun, check_folder};
 
-use super::replay::{Recorded, Staging};
-use super::run::{Existing, FailingAgent, RunOptions, RunProgress};
+use super::arm_rows::ArmRowBuilders;
+use super::replay::{PendingRows, StagedResults};
+use super::run::{ExistingResults, FailingAgent, RunOptions, RunProgress};
 use super::run_error::RunError;
 use super::settings_record::SettingsRecord;
-use super::tallies::Tallies;
 use crate::session::{Observer, TrialRecord};
 use fedbo_federation::{Arm, Federation};
 
 /// The results file, and the rows in it.
-pub(super) struct Book {
+pub(super) struct ResultsFile {
     writer: ResultsWriter,
     folder: PathBuf,
     rows: Vec<Row>,
     /// Rows of an earlier run that this one has not come to yet.
-    pub(super) recorded: Option<Recorded>,
-    staging: Option<Staging>,
+    pub(super) recorded: Option<PendingRows>,
+    staging: Option<StagedResults>,
     /// f* − f(x) of each query, by arm, run and round, of agents whose optimum is known.
     instants: BTreeMap<(&'static str, u32), Vec<Vec<f64>>>,
     /// The first agent that failed too often in a row.
     pub(super) failing: Option<FailingAgent>,
 }
 
-impl Book {
+impl ResultsFile {
     /// Returns the results in the folder from which the run goes on; none if it does not resume, or if there is no
     /// trial yet.
     pub(super) fn recorded(
         federation: &Federation,
         options: &RunOptions,
         arms: &[Arm],
-    ) -> Result<Option<Recorded>, RunError> {
+    ) -> Result<Option<PendingRows>, RunError> {
         let folder = &options.out;
-        check_folder(folder, options.existing != Existing::Refuse)?;
-        if options.existing != Existing::Resume {
+        check_folder(folder, options.existing != ExistingResults::Refuse)?;
+        if options.existing != ExistingResults::Resume {
             return Ok(None);
         }
-        let recorded = Recorded::read(folder, federation, arms, options.runs)?;
+        let recorded = PendingRows::read(folder, federation, arms, options.runs)?;
         let recorded = recorded.filter(|recorded| recorded.len() > 0);
         if recorded.is_some() {
             let record = SettingsRecord::of(federation, options.runs.is_some())?;
@@ -54,7 +54,7 @@ impl Book {
     pub(super) fn open(
         federation: &Federation,
         options: &RunOptions,
-        recorded: Option<Recorded>,
+        recorded: Option<PendingRows>,
     ) -> Result<Self, RunError> {
         let folder = options.out.clone();
         let parameters: Vec<String> = federation
@@ -64,11 +64,11 @@ impl Book {
             .map(|parameter| parameter.name().to_owned())
             .collect();
         let (writer, staging) = if recorded.is_some() {
-            let (staging, writer) = Staging::create(&folder, &parameters)?;
+            let (staging, writer) = StagedResults::create(&folder, &parameters)?;
             (writer, Some(staging))
         } else {
             // With `Resume` there are no results here, at most a header.
-            let overwrite = options.existing != Existing::Refuse;
+            let overwrite = options.existing != ExistingResults::Refuse;
             let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
             SettingsRecord::of(federation, options.runs.is_some())?.write(&folder)?;
             (writer, None)
@@ -90,11 +90,11 @@ impl Book {
         }
         self.writer.commit()?;
         self.rows.extend(rows);
-        self.promote_when_caught_up()
+        self.replace_when_complete()
     }
 
     /// Puts the new file in place once it has everything that the old one has.
-    fn promote_when_caught_up(&mut self) -> Result<(), RunError> {
+    fn replace_when_complete(&mut self) -> Result<(), RunError> {
         if self.recorded.as_ref().is_some_and(|rows| rows.len() == 0)
             && let Some(staging) = self.staging.take()
         {
@@ -143,17 +143,17 @@ impl Book {
 }
 
 /// Writes the trials of an arm into the book.
-pub(super) struct Scribe<'a> {
+pub(super) struct ArmWriter<'a> {
     pub(super) federation: &'a Federation,
     pub(super) arm: Arm,
-    pub(super) tallies: Tallies<'a>,
+    pub(super) tallies: ArmRowBuilders<'a>,
     /// One for each agent.
-    pub(super) brakes: Vec<Brake>,
-    pub(super) book: &'a mut Book,
+    pub(super) brakes: Vec<FailureCounter>,
+    pub(super) book: &'a mut ResultsFile,
     pub(super) progress: &'a dyn RunProgress,
 }
 
-impl Observer for Scribe<'_> {
+impl Observer for ArmWriter<'_> {
     fn trial_ended(&self, record: &TrialRecord) {
         self.progress
             .trial_ended(record.agent as usize, &record.outcome);
@@ -192,7 +192,7 @@ impl Observer for Scribe<'_> {
     }
 }
 
-impl Scribe<'_> {
+impl ArmWriter<'_> {
     /// Counts failures of an agent. Those of an earlier run do not count: whoever goes on has mended the command.
     fn watch(&mut self, index: usize, outcome: &Outcome, is_replayed: bool) {
         let brake = &mut self.brakes[index];

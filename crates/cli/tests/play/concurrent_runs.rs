@@ -1,7 +1,7 @@
 //! Two processes that play one game.
 
 use crate::common::{finished, wait_until};
-use crate::duel::{PAYOFFS, play, record, rounds, sandbox};
+use crate::two_programs::{PAYOFFS, play, record, rounds, sandbox};
 
 #[test]
 fn one_folder_of_results_is_written_by_one_process() {

@@ -3,7 +3,9 @@
 use rustix::process::Signal;
 
 use crate::common::{Sandbox, finished, finished_code, interrupt, json, wait_until};
-use crate::duel::{PAYOFFS, RIVAL, broken_in, duel, play, record, results_of, rounds, sandbox};
+use crate::two_programs::{
+    PAYOFFS, RIVAL, broken_in, duel, play, record, results_of, rounds, sandbox,
+};
 
 /// Payoffs that say which round they play, and take their time in the round that the file `hold` names.
 const SLOW: &str = r#"echo "$FEDBO_ROUND" >> log

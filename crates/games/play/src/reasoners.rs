@@ -1,8 +1,8 @@
 //! From a definition's minds to reasoners.
 
 use fedbo_games::{
-    Basics, Belief, Exp3Rate, Exp3Settings, Expectation, Exploration, FeatureLaw, Game, GameError,
-    GpMwSettings, Level0Strategy, MwRate, Reasoner, Ucb, UcbWidth,
+    Belief, Exp3Rate, Exp3Settings, Expectation, Exploration, FeatureLaw, Game, GameError,
+    GpMwSettings, Level0Strategy, MwRate, PlayerSettings, Reasoner, Ucb, UcbWidth,
 };
 use fedbo_gp::{Hyperparameters, Kernel};
 
@@ -40,8 +40,13 @@ pub(crate) fn reasoner(
     Ok(Reasoner::responding(basics, beliefs?, expectation))
 }
 
-fn basics(game: &Game, player: usize, mind: &MindSpec, seed: u64) -> Result<Basics, GameError> {
-    let mut basics = Basics::for_game(game, player, (0.0, 1.0));
+fn basics(
+    game: &Game,
+    player: usize,
+    mind: &MindSpec,
+    seed: u64,
+) -> Result<PlayerSettings, GameError> {
+    let mut basics = PlayerSettings::for_game(game, player, (0.0, 1.0));
     basics.level0_strategy = level0(game, player, &mind.level0, seed);
     basics.ucb = Ucb::new(UcbWidth::Constant(mind.ucb_multiplier.sqrt()));
     set_model(game, &mut basics, &mind.model)?;
@@ -70,7 +75,7 @@ fn level0(game: &Game, player: usize, spec: &Level0Spec, seed: u64) -> Level0Str
     }
 }
 
-fn set_model(game: &Game, basics: &mut Basics, spec: &ModelSpec) -> Result<(), GameError> {
+fn set_model(game: &Game, basics: &mut PlayerSettings, spec: &ModelSpec) -> Result<(), GameError> {
     let unknown = || GameError::Setting {
         name: "kernel",
         value: spec.kernel.clone(),

@@ -4,7 +4,7 @@ use fedbo_algorithms::StrategyError;
 
 /// The law of the weights: φ_n^(i) ∝ r_t if agent n is assigned to region i, and ∝ 1 otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum EmphasisLaw {
+pub enum ExplorationWeightLaw {
     /// r = exp(a_t − 1): the softmax of (a I + 1)/𝒯_t with 𝒯_t = a/(a_t − 1) (DP-FTS-DE section 3.2 and appendix B).
     Softmax,
     /// r = a_t ("weights 2" of appendix B.2.3).
@@ -16,9 +16,9 @@ pub enum EmphasisLaw {
 /// The weights' law and its schedule: a_t = `start` for the first `hold` releases, then `decay` equal steps from `start`
 /// to 1, both included, then 1, which means uniform weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Emphasis {
+pub struct ExplorationWeights {
     /// The law by which a_t becomes a ratio of weights.
-    pub law: EmphasisLaw,
+    pub law: ExplorationWeightLaw,
     /// a_1, at least 1.
     pub start: f64,
     /// Releases at the start value; `None` for ever (the non-adaptive weights of appendix B.2.5).
@@ -27,10 +27,10 @@ pub struct Emphasis {
     pub decay: u64,
 }
 
-impl Emphasis {
+impl ExplorationWeights {
     /// The synthetic experiments' weights: a = 15, so a_t = 16 for 5 releases and uniform after 10 (appendix B).
     pub const SYNTHETIC: Self = Self {
-        law: EmphasisLaw::Softmax,
+        law: ExplorationWeightLaw::Softmax,
         start: 16.0,
         hold: Some(5),
         decay: 5,
@@ -38,7 +38,7 @@ impl Emphasis {
 
     /// The real experiments' weights: a = 15, a_t = 16 for 10 releases and uniform after 40 (appendix B).
     pub const REAL: Self = Self {
-        law: EmphasisLaw::Softmax,
+        law: ExplorationWeightLaw::Softmax,
         start: 16.0,
         hold: Some(10),
         decay: 30,
@@ -46,7 +46,7 @@ impl Emphasis {
 
     /// The same weight for every agent in every region.
     pub const UNIFORM: Self = Self {
-        law: EmphasisLaw::Linear,
+        law: ExplorationWeightLaw::Linear,
         start: 1.0,
         hold: Some(0),
         decay: 0,
@@ -92,9 +92,9 @@ impl Emphasis {
 
     fn ratio_of(&self, level: f64) -> f64 {
         match self.law {
-            EmphasisLaw::Softmax => (level - 1.0).exp(),
-            EmphasisLaw::Linear => level,
-            EmphasisLaw::Square => level * level,
+            ExplorationWeightLaw::Softmax => (level - 1.0).exp(),
+            ExplorationWeightLaw::Linear => level,
+            ExplorationWeightLaw::Square => level * level,
         }
     }
 
@@ -167,20 +167,26 @@ mod tests {
     /// a_t = 16, 12.25, 8.5, 4.75, 1 for t = 6, …, 10 in the synthetic experiments (appendix B).
     #[test]
     fn the_schedules_are_those_of_the_paper() {
-        let levels: Vec<f64> = (0..12).map(|t| Emphasis::SYNTHETIC.level(t)).collect();
+        let levels: Vec<f64> = (0..12)
+            .map(|t| ExplorationWeights::SYNTHETIC.level(t))
+            .collect();
         let expected = [
             16.0, 16.0, 16.0, 16.0, 16.0, 16.0, 12.25, 8.5, 4.75, 1.0, 1.0, 1.0,
         ];
         assert_eq!(levels, expected);
-        assert_eq!(Emphasis::SYNTHETIC.uniform_from(), Some(9));
-        assert_eq!(Emphasis::REAL.uniform_from(), Some(39));
-        for emphasis in [Emphasis::SYNTHETIC, Emphasis::REAL, Emphasis::UNIFORM] {
+        assert_eq!(ExplorationWeights::SYNTHETIC.uniform_from(), Some(9));
+        assert_eq!(ExplorationWeights::REAL.uniform_from(), Some(39));
+        for emphasis in [
+            ExplorationWeights::SYNTHETIC,
+            ExplorationWeights::REAL,
+            ExplorationWeights::UNIFORM,
+        ] {
             let from = emphasis.uniform_from().unwrap();
             assert!(emphasis.is_uniform(from) && (from == 0 || !emphasis.is_uniform(from - 1)));
         }
-        let fixed = Emphasis {
+        let fixed = ExplorationWeights {
             hold: None,
-            ..Emphasis::REAL
+            ..ExplorationWeights::REAL
         };
         assert!(fixed.uniform_from().is_none() && (fixed.level(10_000) - 16.0).abs() < 1e-15);
     }
@@ -190,17 +196,20 @@ mod tests {
     fn softmax_weights_are_the_papers() {
         let (a, own, all) = (15.0, 7, 29);
         for round in 0..10 {
-            let temperature = a / (Emphasis::REAL.level(round + 15) - 1.0);
+            let temperature = a / (ExplorationWeights::REAL.level(round + 15) - 1.0);
             let (inside, outside) = (((a + 1.0) / temperature).exp(), (1.0 / temperature).exp());
             let sum = 7.0 * inside + 22.0 * outside;
-            let found = Emphasis::REAL.weights(round + 15, own, all);
+            let found = ExplorationWeights::REAL.weights(round + 15, own, all);
             assert!(
                 (found.0 - inside / sum).abs() < 1e-14 && (found.1 - outside / sum).abs() < 1e-14
             );
         }
-        let (inside, outside) = Emphasis::REAL.weights(0, 7, 29);
+        let (inside, outside) = ExplorationWeights::REAL.weights(0, 7, 29);
         assert!((inside - 1.0 / 7.0).abs() < 1e-6 && outside < 1e-7); // as the authors' code has it
-        assert_eq!(Emphasis::REAL.weights(50, 7, 29), (1.0 / 29.0, 1.0 / 29.0));
+        assert_eq!(
+            ExplorationWeights::REAL.weights(50, 7, 29),
+            (1.0 / 29.0, 1.0 / 29.0)
+        );
     }
 
     #[test]
@@ -208,11 +217,11 @@ mod tests {
         assert_eq!(region_sizes(29, 4), [8, 7, 7, 7]);
         assert_eq!(region_sizes(2, 3), [1, 1, 0]);
         for round in [0, 7, 20] {
-            let rows = Emphasis::SYNTHETIC.agent_weights(round, 7, 3);
+            let rows = ExplorationWeights::SYNTHETIC.agent_weights(round, 7, 3);
             for (region, row) in rows.iter().enumerate() {
                 assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-14);
                 let own = row[region]; // agent n = region is the region's first
-                let expected = Emphasis::SYNTHETIC.weights(round, [3, 2, 2][region], 7);
+                let expected = ExplorationWeights::SYNTHETIC.weights(round, [3, 2, 2][region], 7);
                 for (agent, weight) in row.iter().enumerate() {
                     let at_home = agent % 3 == region;
                     assert!((weight - if at_home { own } else { expected.1 }).abs() < 1e-15);
@@ -225,16 +234,16 @@ mod tests {
     #[test]
     fn starts_out_of_range_are_refused() {
         for start in [0.5, f64::NAN, f64::INFINITY, 1000.0] {
-            let emphasis = Emphasis {
+            let emphasis = ExplorationWeights {
                 start,
-                ..Emphasis::REAL
+                ..ExplorationWeights::REAL
             };
             assert!(emphasis.validate().is_err(), "{start}");
         }
-        let linear = Emphasis {
-            law: EmphasisLaw::Linear,
+        let linear = ExplorationWeights {
+            law: ExplorationWeightLaw::Linear,
             start: 1000.0,
-            ..Emphasis::REAL
+            ..ExplorationWeights::REAL
         };
         assert!(linear.validate().is_ok());
     }

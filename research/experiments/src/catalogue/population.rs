@@ -1,13 +1,15 @@
 //! Sessions of many DP-FTS-DE agents in one process, with simulated noise: nothing that comes of them is private.
 //!
-//! What the arms of an experiment differ in is said in an [`Approach`]; how the agents' objectives look is the experiment's.
+//! What the arms of an experiment differ in is said in an [`CollaborationMode`]; how the agents' objectives look is the experiment's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_algorithms::{Domain, LocalProb, MessageSettings, Source, ThompsonSettings};
-use fedbo_federated::dp_fts_de::{DpFtsDe, DpFtsDeSettings, Emphasis, Memory, Trust, region_sizes};
+use fedbo_federated::dp_fts_de::{
+    AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory, region_sizes,
+};
 use fedbo_gp::{FeatureMap, FeatureSampling};
 use fedbo_objective::Outcome;
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
@@ -19,8 +21,8 @@ use fedbo_report::Row;
 use fedbo_space::{Partition, Point};
 use fedbo_streams::{Purpose, Seed};
 
-use fedbo_runner::Forgetful;
-use fedbo_runner::Unit;
+use fedbo_runner::NullReleaseStore;
+use fedbo_runner::RowLabels;
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_session};
 
 /// The mechanism that makes releases.
@@ -58,7 +60,7 @@ impl Release {
 
 /// One way for agents to work together: what an arm is.
 #[derive(Clone, Debug)]
-pub(super) struct Approach {
+pub(super) struct CollaborationMode {
     /// P.
     pub n_regions: u32,
     /// True if initial points lie in the agent's region, false if they lie anywhere.
@@ -68,11 +70,11 @@ pub(super) struct Approach {
     /// The way in which the features' frequencies are drawn.
     pub sampling: FeatureSampling,
     /// φ_n^(i).
-    pub emphasis: Emphasis,
+    pub emphasis: ExplorationWeights,
     /// p_t.
     pub local_prob: LocalProb,
     /// The rule that adapts p_t.
-    pub trust: Trust,
+    pub trust: AggregateUse,
     /// The settings of a message.
     pub message: MessageSettings,
     /// The weights of past releases.
@@ -85,7 +87,7 @@ pub(super) struct Approach {
     pub every: u64,
 }
 
-impl Approach {
+impl CollaborationMode {
     /// Sizes of the regions for slots 0 to N − 1: slot n belongs to region n mod P.
     pub(super) fn region_sizes(&self, n_agents: usize) -> Vec<usize> {
         region_sizes(n_agents, self.n_regions as usize)
@@ -255,7 +257,7 @@ fn drive<M: RoundMechanism>(
     stop: &AtomicBool,
 ) -> anyhow::Result<Ended> {
     let mut coordinator = Aggregator::new(rounds, schedule, map.hash(), None);
-    let store = &mut Forgetful;
+    let store = &mut NullReleaseStore;
     Ok(run_session(
         members,
         Vec::new(),
@@ -267,24 +269,28 @@ fn drive<M: RoundMechanism>(
 }
 
 /// Best true value of an agent and the true value at a point of it, where they are known.
-pub(super) type Truth<'a> = Box<dyn Fn(u32, &Point) -> f64 + Sync + 'a>;
+pub(super) type TrueObjective<'a> = Box<dyn Fn(u32, &Point) -> f64 + Sync + 'a>;
 
 /// Means over agents, wave by wave: what a crowd leaves in the results instead of each agent's every trial.
-pub(super) struct CrowdMean<'a> {
-    unit: Unit,
+pub(super) struct PopulationMean<'a> {
+    unit: RowLabels,
     /// Best value of each agent so far.
     best: BTreeMap<u32, f64>,
     /// The best possible true value of each agent, the true value at a point, and each agent's least regret so far.
-    truth: Option<(Vec<f64>, Truth<'a>)>,
+    truth: Option<(Vec<f64>, TrueObjective<'a>)>,
     regret: BTreeMap<u32, f64>,
     iteration: i64,
     rows: Vec<Row>,
 }
 
-impl<'a> CrowdMean<'a> {
+impl<'a> PopulationMean<'a> {
     /// For agents with so many initial points; `unit.agent` says what is averaged. With `truth` (optima by agent, value of an
     /// agent at a point) regret is recorded.
-    pub(super) fn new(unit: Unit, n_initial: usize, truth: Option<(Vec<f64>, Truth<'a>)>) -> Self {
+    pub(super) fn new(
+        unit: RowLabels,
+        n_initial: usize,
+        truth: Option<(Vec<f64>, TrueObjective<'a>)>,
+    ) -> Self {
         Self {
             unit,
             best: BTreeMap::new(),
@@ -301,7 +307,7 @@ impl<'a> CrowdMean<'a> {
     }
 }
 
-impl Observer for CrowdMean<'_> {
+impl Observer for PopulationMean<'_> {
     fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
         if records.is_empty() {
             return Ok(());

@@ -12,7 +12,7 @@ use crate::{Actions, Definition, PlayError};
 /// One round, as it was played.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PlayedRound {
+pub struct RoundRecord {
     /// One action a player.
     pub actions: Vec<Point>,
     /// One payoff a player; `None` where it was lost.
@@ -23,7 +23,7 @@ pub struct PlayedRound {
     pub payoff_seconds: f64,
     /// Actions that stood in for ones that did not come.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stand_ins: Vec<StandIn>,
+    pub stand_ins: Vec<SubstituteAction>,
     /// The reason why payoffs were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_because: Option<String>,
@@ -32,7 +32,7 @@ pub struct PlayedRound {
 /// An action that stood in for one that did not come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StandIn {
+pub struct SubstituteAction {
     /// The number of the player.
     pub player: usize,
     /// `random` or `repeat`.
@@ -43,18 +43,18 @@ pub struct StandIn {
 
 /// A game with its rounds so far. Every player may see all of it: perfect monitoring.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct GameHistory {
     definition: Definition,
     actions: Vec<Actions>,
-    rounds: Vec<PlayedRound>,
+    rounds: Vec<RoundRecord>,
 }
 
-impl Course {
+impl GameHistory {
     /// A game with these rounds behind it.
     ///
     /// # Errors
     /// If the definition cannot be used.
-    pub fn new(definition: Definition, rounds: Vec<PlayedRound>) -> Result<Self, PlayError> {
+    pub fn new(definition: Definition, rounds: Vec<RoundRecord>) -> Result<Self, PlayError> {
         let mut actions = Vec::new();
         for player in &definition.players {
             let space = player.space().map_err(|error| PlayError::Move {
@@ -80,12 +80,12 @@ impl Course {
     }
 
     /// The rounds that were played.
-    pub fn rounds(&self) -> &[PlayedRound] {
+    pub fn rounds(&self) -> &[RoundRecord] {
         &self.rounds
     }
 
     /// Adds a round.
-    pub(crate) fn push(&mut self, round: PlayedRound) {
+    pub(crate) fn push(&mut self, round: RoundRecord) {
         self.rounds.push(round);
     }
 
@@ -154,7 +154,7 @@ impl Course {
         })
     }
 
-    fn round_state(&self, number: usize, round: &PlayedRound) -> Value {
+    fn round_state(&self, number: usize, round: &RoundRecord) -> Value {
         let names = || {
             self.definition
                 .players

@@ -10,7 +10,7 @@ use fedbo_protocol::{
 use fedbo_streams::{Seed, Stream};
 
 use crate::common::{Counting, OneHot, shared_map};
-use crate::weather::{Counts, Durable, PERIOD, Subject, World};
+use crate::network_faults::{Counts, Durable, PERIOD, Subject, World};
 
 const COLLECT: Tick = 60;
 
