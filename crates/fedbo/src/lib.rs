@@ -30,6 +30,7 @@
 //! | stop trainings early | [`Study::optimize_training`] |
 //! | begin with what old studies found | [`Definition::learn_from`] |
 //! | bring a strategy or an acquisition function of one's own | [`strategy`], [`Study::with_strategy`] |
+//! | let several parties tune together, in one process | the feature `federated`, `federated::Federation` |
 
 pub use fedbo_study::{
     AskOutcome, Definition, EarlyStoppingSpec, Ended, Insight, NullObserver, Observer, OldStudy,
@@ -86,6 +87,56 @@ pub mod strategy {
     pub use fedbo_streams::{Seed, Stream};
 }
 
+/// Federations in one process: several parties, each with an objective of its own. Feature `federated`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::AtomicBool;
+///
+/// use fedbo::federated::{ALGORITHMS, Federation, run_arm};
+/// use fedbo::objective::Closure;
+///
+/// let text = r#"
+///     [federation]
+///     name = "labs"
+///     algorithm = "fts"
+///     rounds = 6
+///     [space.x]
+///     type = "float"
+///     low = 0.0
+///     high = 1.0
+///     [[agents]]
+///     name = "a"
+///     [[agents]]
+///     name = "b"
+/// "#;
+/// let mut federation = Federation::from_text(text, ALGORITHMS)?;
+/// for (agent, best) in [("a", 0.3), ("b", 0.4)] {
+///     let objective = Closure(move |point: &fedbo::space::Point| Ok(-(point.number("x") - best).powi(2)));
+///     federation = federation.with_objective(agent, Arc::new(objective))?;
+/// }
+/// for arm in federation.arms() {
+///     let (rows, _) = run_arm(&federation, arm, "labs", &AtomicBool::new(false))?;
+///     assert_eq!(rows.len(), 2 * (3 + 6)); // initial points and queries of both
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// An algorithm of one's own is an [`Algorithm`](federated::Algorithm): `examples/own_federated.rs` is a whole one.
+#[cfg(feature = "federated")]
+pub mod federated {
+    pub use fedbo_algorithms::{Collaborator, LocalProb, MessageContent, MessageSettings};
+    pub use fedbo_federated::{
+        ALGORITHMS, AgentSetup, Algorithm, Arm, Exchange, Neighbours, Read, Reading, Relayed,
+        Released, Role, Settings, distributed_ts, dp_fts_de, fts,
+    };
+    pub use fedbo_federation::{Federation, UnknownAgent};
+    pub use fedbo_gp::{FeatureMap, WeightSpaceSample};
+    pub use fedbo_protocol::{Broadcast, UpdateRejected, UsesHandouts};
+    pub use fedbo_report::Row;
+    pub use fedbo_runner::federation::{RunError, run_arm};
+}
+
 /// Search spaces: parameters, points, and the unit cube that strategies work in.
 pub mod space {
     pub use fedbo_space::{
@@ -122,7 +173,7 @@ pub mod storage {
 /// Objectives: functions and commands that give a point its value, or fail.
 pub mod objective {
     pub use fedbo_objective::{
-        CommandObjective, Failure, FailuresMax, Objective, Outcome, TrialId,
+        Closure, CommandObjective, Failure, FailuresMax, Objective, Outcome, TrialId,
     };
 }
 

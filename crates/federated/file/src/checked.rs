@@ -8,7 +8,7 @@ use fedbo_algorithms::{Domain, StrategyError, UcbMultiplier};
 use fedbo_config::{FileError, TomlFile};
 use fedbo_federated::{ALGORITHMS, AgentSetup, Algorithm, Arm, Relayed};
 use fedbo_gp::{FeatureDescription, FeatureMap, GpError};
-use fedbo_objective::{CommandObjective, CommandSpec, Objective, Problem, Problems};
+use fedbo_objective::{CommandObjective, CommandSpec, NoProblems, Objective, Problem, Problems};
 use fedbo_protocol::{AgentPlan, AggregateHandout, Broadcast, Peer, UsesHandouts};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_streams::{Purpose, Seed};
@@ -74,6 +74,16 @@ pub enum Collaboration {
     Neighbours(Box<NeighbourPlan>),
 }
 
+/// A name that no agent of a federation has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no agent is named {name:?}; the federation's are {}", known.join(", "))]
+pub struct UnknownAgent {
+    /// The name.
+    pub name: String,
+    /// The names of all agents.
+    pub known: Vec<String>,
+}
+
 /// An agent with its objective.
 #[derive(Clone)]
 pub struct FederationAgent {
@@ -90,6 +100,8 @@ pub enum AgentObjective {
     Command(CommandSpec),
     /// A built-in problem.
     Problem(Arc<dyn Problem>),
+    /// Of the program itself.
+    Function(Arc<dyn Objective>),
     /// Known to the agent alone, which is another process.
     Elsewhere,
 }
@@ -99,7 +111,7 @@ impl AgentObjective {
     #[must_use]
     pub fn optimum(&self) -> Option<f64> {
         match self {
-            Self::Command(_) | Self::Elsewhere => None,
+            Self::Command(_) | Self::Function(_) | Self::Elsewhere => None,
             Self::Problem(problem) => problem.optimum(),
         }
     }
@@ -108,7 +120,7 @@ impl AgentObjective {
     #[must_use]
     pub fn truth(&self, point: &Point) -> Option<f64> {
         match self {
-            Self::Command(_) | Self::Elsewhere => None,
+            Self::Command(_) | Self::Function(_) | Self::Elsewhere => None,
             Self::Problem(problem) => problem.noiseless(point),
         }
     }
@@ -138,6 +150,39 @@ impl Federation {
             head.seed = Some(seed);
         }
         read.validate(&file, Objectives::Here, problems, ALGORITHMS)
+    }
+
+    /// Reads and checks the text of a file, in which agents have names alone: what they tune is said by
+    /// [`Federation::with_objective`]. It may name the given algorithms, [`ALGORITHMS`] or those of a program.
+    ///
+    /// # Errors
+    /// The first thing in it that cannot be used.
+    pub fn from_text(text: &str, algorithms: &[Algorithm]) -> Result<Self, FileError> {
+        let file = TomlFile::from_text(Path::new("the federation's text"), text);
+        let read = file.parse::<FederationFile>()?;
+        read.validate(&file, Objectives::Elsewhere, &NoProblems, algorithms)
+    }
+
+    /// Says what an agent tunes, by a function of this program.
+    ///
+    /// # Errors
+    /// If no agent has this name.
+    pub fn with_objective(
+        mut self,
+        agent: &str,
+        objective: Arc<dyn Objective>,
+    ) -> Result<Self, UnknownAgent> {
+        let found = self.agents.iter_mut().find(|each| each.name == agent);
+        match found {
+            Some(found) => found.objective = AgentObjective::Function(objective),
+            None => {
+                return Err(UnknownAgent {
+                    name: agent.to_owned(),
+                    known: self.agents.iter().map(|each| each.name.clone()).collect(),
+                });
+            }
+        }
+        Ok(self)
     }
 
     /// The root of all randomness: that of the seed, or of a repetition its child, as in the declared experiments.
@@ -371,6 +416,7 @@ impl Federation {
                 Some(Arc::new(objective))
             }
             AgentObjective::Problem(problem) => Some(Arc::new(BuiltIn(Arc::clone(problem)))),
+            AgentObjective::Function(objective) => Some(Arc::clone(objective)),
             AgentObjective::Elsewhere => None,
         })
     }

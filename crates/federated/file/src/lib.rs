@@ -18,7 +18,9 @@ mod topology;
 mod topology_changes;
 
 pub use archive::ArchiveFailed;
-pub use checked::{AgentObjective, Collaboration, Federation, FederationAgent, Objectives};
+pub use checked::{
+    AgentObjective, Collaboration, Federation, FederationAgent, Objectives, UnknownAgent,
+};
 pub use fedbo_federated::{ALGORITHMS, Algorithm, Arm, Role, names};
 pub use file::{AgentTable, FeaturesTable, FederationFile, FederationTable, PrivacyTable, TsTable};
 pub use neighbours::NeighbourPlan;

@@ -44,6 +44,18 @@ pub trait Objective: Send + Sync {
     }
 }
 
+/// A closure as an objective: an error is the reason why a trial failed.
+pub struct Closure<F>(pub F);
+
+impl<F: Fn(&Point) -> Result<f64, String> + Send + Sync> Objective for Closure<F> {
+    fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+        match (self.0)(point) {
+            Ok(value) => Outcome::Value(value),
+            Err(message) => Outcome::Failed(Failure::Reported { message }),
+        }
+    }
+}
+
 /// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {

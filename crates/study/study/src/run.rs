@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fedbo_algorithms::StrategyError;
 use fedbo_objective::{
-    Failure, FailureCounter, FailuresMax, Objective, Outcome, TrialId, evaluate_guarded,
+    Closure, Failure, FailureCounter, FailuresMax, Objective, Outcome, TrialId, evaluate_guarded,
     train_guarded,
 };
 use fedbo_space::Point;
@@ -227,18 +227,6 @@ impl Study {
         let trials = self.trials()?;
         let mut told = trials.iter().filter_map(Trial::told);
         Ok(told.any(|told| !matches!(told, Told::Failed { .. })))
-    }
-}
-
-/// A closure as an objective.
-struct Closure<F>(F);
-
-impl<F: Fn(&Point) -> Result<f64, String> + Send + Sync> Objective for Closure<F> {
-    fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
-        match (self.0)(point) {
-            Ok(value) => Outcome::Value(value),
-            Err(message) => Outcome::Failed(Failure::Reported { message }),
-        }
     }
 }
 
